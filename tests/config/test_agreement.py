@@ -9,9 +9,9 @@ from pydantic import BaseModel
 
 from paddock.config import alias_table, load, resolve_class
 from paddock.config.aliases import Implementation
-from paddock.config.checking import valid_keys
-from paddock.config.finding import PACKAGE
+from paddock.config.files import PACKAGE
 from paddock.config.trees import KeyPath, split, walk
+from paddock.config.validation import valid_keys
 
 TABLE = alias_table()
 IMPLEMENTATIONS = [

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from paddock.config import load
-from paddock.config.finding import PACKAGE
+from paddock.config.files import PACKAGE
 
 PIVOT = sorted(PACKAGE.glob("resources_servers/pivot/configs/*.yaml"))
 SWE = sorted(PACKAGE.glob("agents/swe/configs/*.yaml"))

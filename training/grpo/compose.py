@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from paddock.config.finding import find_file
+from paddock.config.files import find_file
 from paddock.config.overrides import Override
 from paddock.config.problems import suggestion
-from paddock.config.reading import read
-from paddock.config.trees import KeyPath, copied, delete_in_place, dotted, get_at, keys_of, merge, nested, walk
+from paddock.config.trees import KeyPath, copy_tree, delete_in_place, dotted, get_at, keys_of, merge, nested, walk
+from paddock.config.yaml_text import read_document
 from paddock.errors import ConfigError
 from paddock.types import JsonObject
 
@@ -71,7 +71,7 @@ def _file(composed: ConfigTree, path: Path, active: tuple[Path, ...]) -> None:
         circle = " -> ".join(map(str, [*active[active.index(key) :], key]))
         raise ConfigError(f"config files are defaults of each other: {circle}", kind="config_invalid")
     origin = str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
-    document = read(path, origin)
+    document = read_document(path, origin)
     tree = dict(document.tree)
     for parent in _defaults(tree.pop("defaults", None), origin):
         _file(composed, find_file(parent, beside=path.parent), (*active, key))
@@ -106,7 +106,7 @@ def _beside(path: Any, folder: Path) -> Any:
 
 def _merge_over(base: Any, over: Any) -> Any:
     if not isinstance(over, dict):
-        return copied(over)
+        return copy_tree(over)
     own = {key: value for key, value in over.items() if key != _REPLACES}
     if over.get(_REPLACES):
         base = None

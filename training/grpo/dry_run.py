@@ -18,7 +18,7 @@ from typing import Any
 from paddock.collect.identity import blank_secrets
 from paddock.collect.rows import file_facts
 from paddock.config import Note, resolve_class
-from paddock.config.reading import parse
+from paddock.config.yaml_text import parse
 from paddock.server.runtime import describe_servers
 from paddock.training.grpo.config import TrainConfig
 from paddock.training.grpo.megatron_config import MegatronConfig

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from paddock.config import Config, Note, load, resolve_class
-from paddock.config.reading import parse
-from paddock.config.trees import copied, merge
+from paddock.config.trees import copy_tree, merge
+from paddock.config.yaml_text import parse
 from paddock.errors import ConfigError
 from paddock.training.grpo.config import TrainConfig
 from paddock.training.grpo.preflight import DRIVER
@@ -109,7 +109,7 @@ def _block(draft: Config, name: str) -> _ModelServerBlock:
         return _ModelServerBlock(None, {})
     implementation = draft.instances[name].implementation
     tree: Any = parse(draft.to_yaml(), "composed config").tree
-    return _ModelServerBlock(implementation, copied(tree[name][KIND][implementation] or {}))
+    return _ModelServerBlock(implementation, copy_tree(tree[name][KIND][implementation] or {}))
 
 
 class _KeptFields(NamedTuple):

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from paddock.config import KINDS, Config, Note, RunSettings, alias_table, nearest
-from paddock.config.checking import explain, valid_keys
-from paddock.config.late import Resolver
+from paddock.config.interpolation import Resolver
 from paddock.config.overrides import Override, parse_overrides
 from paddock.config.problems import raise_all
 from paddock.config.trees import REFERENCE, KeyPath, dotted, get_at, split, strings
+from paddock.config.validation import explain, valid_keys
 from paddock.training.grpo.compose import ConfigTree, compose
 from paddock.training.grpo.config import DetectionConfig, TrainConfig
 from paddock.training.grpo.model_server import compose_servers

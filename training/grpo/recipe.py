@@ -13,9 +13,9 @@ from typing import Any, Literal, NamedTuple, Self
 from pydantic import TypeAdapter, model_validator
 
 from paddock.config import Note
-from paddock.config.late import Resolver
-from paddock.config.reading import read
-from paddock.config.trees import KeyPath, copied, dotted, get_at, split
+from paddock.config.interpolation import Resolver
+from paddock.config.trees import KeyPath, copy_tree, dotted, get_at, split
+from paddock.config.yaml_text import read_document
 from paddock.training.grpo.arguments import arguments_of
 from paddock.training.grpo.compose import ConfigTree
 from paddock.types import JsonObject, Record
@@ -65,7 +65,7 @@ class TranslatedRecipe(NamedTuple):
 @cache
 def recipe_table() -> dict[KeyPath, RecipeRule]:
     """The table that ships with the package."""
-    rules = TypeAdapter(dict[str, RecipeRule]).validate_python(read(_TABLE, _TABLE.name).tree)
+    rules = TypeAdapter(dict[str, RecipeRule]).validate_python(read_document(_TABLE, _TABLE.name).tree)
     return {split(key): rule for key, rule in rules.items()}
 
 
@@ -141,7 +141,7 @@ class _RecipeTranslation:
     def value(self, path: KeyPath, node: Any) -> Any:
         """The value as written where it is read late, else resolved; problems are collected."""
         plain = node == {} or any(path[: len(late)] == late for late in _LATE)
-        return copied(node) if plain else copied(self.resolver.collect(path, self.problems))
+        return copy_tree(node) if plain else copy_tree(self.resolver.collect(path, self.problems))
 
     def apply(self, rule: RecipeRule, path: KeyPath, node: Any) -> None:
         if rule.to is not None:

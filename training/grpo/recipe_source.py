@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, TypeAdapter
 
-from paddock.config.late import Resolver
-from paddock.config.reading import read
+from paddock.config.interpolation import Resolver
 from paddock.config.trees import KeyPath, dotted, get_at, split, walk
+from paddock.config.yaml_text import read_document
 from paddock.training.grpo.blocks import SettingsBlock
 from paddock.training.grpo.compose import ConfigTree
 from paddock.training.grpo.recipe import rule_for
@@ -57,7 +57,7 @@ class UnreadKey(NamedTuple):
 @cache
 def unread_table() -> dict[KeyPath, str]:
     """Reasons by key path, in which `*` is any key."""
-    table = TypeAdapter(dict[str, str]).validate_python(read(_UNREAD, _UNREAD.name).tree)
+    table = TypeAdapter(dict[str, str]).validate_python(read_document(_UNREAD, _UNREAD.name).tree)
     return {split(key): reason for key, reason in table.items()}
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from paddock.config.overrides import parse_override
-from paddock.config.reading import read
+from paddock.config.yaml_text import read_document
 from paddock.errors import ConfigError
 from paddock.training.launch.overrides import hydra_override, words_of
 from paddock.training.launch.settings import ENTRY, RAY_JOB, RunLaunchSettings, variables_of
@@ -88,7 +88,7 @@ def _num_nodes(file: Path, parents: tuple[Path, ...]) -> Any:
     """`cluster.num_nodes` of a config, or of its `defaults`."""
     if file in parents or not file.is_file():
         return None
-    tree = read(file, str(file)).tree
+    tree = read_document(file, str(file)).tree
     cluster = tree.get("cluster")
     if isinstance(cluster, dict) and "num_nodes" in cluster:
         return cluster["num_nodes"]

@@ -14,7 +14,7 @@ import yaml
 from paddock.collect.identity import blank_secrets
 from paddock.config.overrides import parse_override
 from paddock.config.problems import raise_all
-from paddock.config.reading import parse_value
+from paddock.config.yaml_text import parse_value
 from paddock.errors import ConfigError
 
 _PLAIN_FOR_HYDRA = re.compile(r"[A-Za-z0-9_./@:+-]+")

@@ -14,7 +14,7 @@ from paddock.collect.recovery import to_line
 from paddock.collect.results import FailedAttempt, RolloutResult
 from paddock.collect.writer import JournalWriter, Part
 from paddock.config import Config
-from paddock.config.reading import dump
+from paddock.config.yaml_text import dump
 from paddock.errors import ConfigError, InfraError
 from paddock.whole_file import write_whole
 

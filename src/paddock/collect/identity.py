@@ -24,7 +24,7 @@ from paddock.collect.routing import Agent, Router
 from paddock.collect.rows import FileFacts, RowSource
 from paddock.collect.settings import EvalSettings, Selection
 from paddock.config import Config
-from paddock.config.reading import parse
+from paddock.config.yaml_text import parse
 from paddock.errors import ConfigError, describe
 from paddock.types import JsonObject, Record
 from paddock.types.formats import FORMAT, later_format_text

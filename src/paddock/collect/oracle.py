@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from paddock.collect.plan import Plan
 from paddock.collect.routing import Agent, acting, environment
 from paddock.config import Config
-from paddock.config.reading import dump, parse
+from paddock.config.yaml_text import dump, parse
 from paddock.errors import BugError, boundary
 from paddock.http import SCRIPT, Call, Peer, Script
 from paddock.types import JsonObject, Row

@@ -34,7 +34,7 @@ from paddock.collect.plan import Plan, PlannedGroup
 from paddock.collect.recovery import StoredRun, recover
 from paddock.collect.results import MemberKey
 from paddock.collect.tally import Board, Pace
-from paddock.config.reading import dump, parse
+from paddock.config.yaml_text import dump, parse
 from paddock.errors import ConfigError, InfraError
 from paddock.http import Peer
 from paddock.types import JsonObject

@@ -8,13 +8,13 @@ Errors  ConfigError.
 """
 
 from paddock.config.aliases import AliasTable, alias_table
-from paddock.config.checking import validate
 from paddock.config.config import Config
-from paddock.config.finding import find_file
-from paddock.config.loading import load
+from paddock.config.files import find_file
+from paddock.config.loader import load
 from paddock.config.plugins import implementations, resolve_class
 from paddock.config.problems import nearest
 from paddock.config.settings import KINDS, Instance, Kind, Note, RunSettings
+from paddock.config.validation import validate
 
 __all__ = [
     "KINDS",

@@ -1,4 +1,4 @@
-"""A composed config: its instances, their blocks, and the form in which it is handed on.
+"""A composed config: its instances, their blocks, and the YAML in which it is passed to other processes.
 
 Law     nothing here holds a value of the environment: a block and a top-level value are resolved when they are asked
         for, and `to_yaml` writes interpolations as they are.
@@ -11,29 +11,29 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from paddock.config.aliases import alias_table
-from paddock.config.checking import ModelT, explain
-from paddock.config.finishing import Composed, Finished, finish
-from paddock.config.late import Resolver
+from paddock.config.final import Composition, FinalConfig, finalize
+from paddock.config.interpolation import Resolver
 from paddock.config.problems import invalid, raise_all, suggestion
-from paddock.config.reading import dump, parse
 from paddock.config.references import bad_references, references
 from paddock.config.settings import Instance, Note, RunSettings
 from paddock.config.trees import KeyPath
+from paddock.config.validation import ModelT, explain
+from paddock.config.yaml_text import dump, parse
 from paddock.errors import ConfigError
 from paddock.types import JsonObject
 
 
 class Config:
-    """Made by `load` or `from_yaml`."""
+    """A checked config. Made by `load` or `from_yaml`."""
 
-    def __init__(self, finished: Finished) -> None:
-        self.instances: dict[str, Instance] = finished.instances
+    def __init__(self, final: FinalConfig) -> None:
+        self.instances: dict[str, Instance] = final.instances
         """By name, in the order of the files."""
-        self.notes: list[Note] = finished.notes
-        """What was read other than written."""
-        self._tree = finished.tree
-        self._origin = finished.origin
-        self._resolver = Resolver(finished.tree)
+        self.notes: list[Note] = final.notes
+        """Keys that were read in another way than written."""
+        self._tree = final.tree
+        self._origin = final.origin
+        self._resolver = Resolver(final.tree)
         self._resolver.check()
 
     def instance(self, name: str) -> Instance:
@@ -62,8 +62,8 @@ class Config:
 
     def references(self, name: str) -> list[str]:
         """The instances that an instance's block names, in order, each once."""
-        found = references(self._resolver.collect(self._path(name), []), ())
-        return list(dict.fromkeys(reference.name for reference in found if reference.name in self.instances))
+        every = references(self._resolver.collect(self._path(name), []), ())
+        return list(dict.fromkeys(reference.name for reference in every if reference.name in self.instances))
 
     def needed(self, names: Iterable[str]) -> list[str]:
         """`names` and all that they reference, directly or not; each once."""
@@ -100,9 +100,9 @@ class Config:
     def from_yaml(cls, text: str, *, servers: Collection[str] | None = None) -> Self:
         """The config that `to_yaml` wrote; `servers` as for `load`."""
         document = parse(text, "composed config")
-        composed = Composed(tree=document.tree)
+        composed = Composition(tree=document.tree)
         composed.origins = {path: f"composed config:{line}" for path, line in document.lines.items()}
-        return cls(finish(composed, alias_table(), servers))
+        return cls(finalize(composed, alias_table(), servers))
 
     def _path(self, name: str) -> KeyPath:
         instance = self.instance(name)

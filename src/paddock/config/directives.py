@@ -16,7 +16,7 @@ from paddock.config.trees import (
     KeyPath,
     as_directive,
     child,
-    copied,
+    copy_tree,
     delete_in_place,
     dotted,
     get_at,
@@ -35,26 +35,28 @@ DIRECTIVE_KEYS = (*_HEADS, _DELETE)
 
 def expand(tree: JsonObject) -> JsonObject:
     """`tree` with every directive carried out."""
-    work = _Expansion(copied(tree))
-    work.whole(())
-    for path in work.moved:
-        _prune(work.tree, path)
-    return work.tree
+    expansion = _Expansion(copy_tree(tree))
+    expansion.expand_below(())
+    for path in expansion.moved:
+        _prune(expansion.tree, path)
+    return expansion.tree
 
 
 class _Expansion:
+    """A tree while its directives are carried out."""
+
     def __init__(self, tree: JsonObject) -> None:
         self.tree = tree
         self.moved: set[KeyPath] = set()
         self.active: list[KeyPath] = []
 
-    def whole(self, path: KeyPath) -> None:
+    def expand_below(self, path: KeyPath) -> None:
         """Carry out every directive at and below `path`."""
-        self.site(path)
+        self.expand_node(path)
         for key in keys_of(get_at(self.tree, path)):
-            self.whole((*path, key))
+            self.expand_below((*path, key))
 
-    def site(self, path: KeyPath) -> None:
+    def expand_node(self, path: KeyPath) -> None:
         """Carry out the directives of the node at `path` itself."""
         node = get_at(self.tree, path)
         directive = as_directive(node)
@@ -68,10 +70,10 @@ class _Expansion:
         if directive is not None:
             self._put(path, self._source(directive.path, directive.verb == "inherit_from", path))
         else:
-            self._put(path, self._laid_on(node, heads, path))
+            self._put(path, self._overlay(node, heads, path))
         self.active.pop()
 
-    def _laid_on(self, node: JsonObject, heads: list[str], path: KeyPath) -> JsonObject:
+    def _overlay(self, node: JsonObject, heads: list[str], path: KeyPath) -> JsonObject:
         base: Any = {}
         for head in heads:
             source = self._source(node[head], head == "_inherit_from", path)
@@ -96,7 +98,7 @@ class _Expansion:
             raise ConfigError(f"`{dotted(user)}`: a directive needs a key path, got {text!r}", kind="directive")
         path = split(text.strip())
         for depth, key in enumerate(path):
-            self.site(path[:depth])
+            self.expand_node(path[:depth])
             try:
                 child(get_at(self.tree, path[:depth]), key)
             except KeyError:
@@ -104,10 +106,10 @@ class _Expansion:
                 raise ConfigError(
                     f"`{dotted(user)}`: nothing at `{text}`: no `{key}`{suggestion(key, have)}", kind="directive"
                 ) from None
-        self.whole(path)
+        self.expand_below(path)
         if moves:
             self.moved.add(path)
-        return copied(get_at(self.tree, path))
+        return copy_tree(get_at(self.tree, path))
 
     def _put(self, path: KeyPath, value: Any) -> None:
         if path:
@@ -115,7 +117,7 @@ class _Expansion:
         else:
             self.tree = value
         # What was copied is expanded already, but the node's own keys may hold directives of their own.
-        self.site(path)
+        self.expand_node(path)
 
 
 def _names(value: Any, path: KeyPath) -> list[str]:

@@ -1,10 +1,10 @@
-"""The environment that an agent of theirs has inside itself: here a resources server of its own, beside the agent.
+"""The environment that a NeMo-Gym agent has inside itself: here a resources server of its own, beside the agent.
 
-Source  an agent's block, whose keys of the environment wait under `HOLDER`.
+Source  an agent's block, whose keys of the environment are held under `HOLDER`.
 Law     they go to the server that `resources_server` names; where it names none, or another agent has the same one, to
-        `<agent>_environment`, which is made, or copied from that one. So each agent of theirs keeps its own settings.
+        `<agent>_environment`, which is made, or copied from that one. So each such agent keeps its own settings.
         Interpolations that read such a key read it where it is now.
-Errors  none here: a reference to what there is not is refused where references are checked.
+Errors  none here: a reference to no instance is refused where references are checked.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from paddock.config.aliases import HOLDER, AliasTable
 from paddock.config.directives import DIRECTIVE_KEYS
-from paddock.config.trees import KeyPath, as_directive, copied, dotted, map_strings, merge, rewrite_references, split
+from paddock.config.trees import KeyPath, as_directive, copy_tree, dotted, map_strings, merge, rewrite_references, split
 from paddock.types import JsonObject
 
 AGENTS = "agents"
@@ -23,7 +23,7 @@ class _Agent(NamedTuple):
     name: str
     implementation: str
     fields: JsonObject
-    """Of the tree itself: changes show there."""
+    """The mapping in the tree itself: changes show there."""
 
     @property
     def environment(self) -> str | None:
@@ -33,28 +33,30 @@ class _Agent(NamedTuple):
         return name if isinstance(name, str) and "${" not in name else None
 
 
-def settle(tree: JsonObject, origins: dict[KeyPath, str], table: AliasTable, owners: Collection[str] = ()) -> None:
-    """Put waiting keys in their place, as far as it is known, in `tree` itself; `owners`: agents that get an
-    environment where they name none."""
+def move_environment_keys(
+    tree: JsonObject, origins: dict[KeyPath, str], table: AliasTable, owners: Collection[str] = ()
+) -> None:
+    """Move held keys to the environment that they are for, as far as it is known; changes `tree` itself. `owners`:
+    agents that get an environment where they name none."""
     for agent in list(_agents(tree)):
         if agent.name in owners and "resources_server" not in agent.fields:
-            _name(agent, _own(tree, origins, agent, table))
+            _set_environment(agent, _own_environment(tree, origins, agent, table))
         target = agent.environment
         if HOLDER not in agent.fields or target is None or _implementation(tree, target) is None:
             continue
-        if _shared(tree, agent, target):
+        if _is_shared(tree, agent, target):
             own = f"{agent.name}_environment"
-            tree.setdefault(own, copied(tree[target]))
-            _name(agent, own)
+            tree.setdefault(own, copy_tree(tree[target]))
+            _set_environment(agent, own)
             target = own
         _move(tree, origins, agent, target)
-    moved = map_strings(tree, lambda text: _relocated(tree, text))
+    moved = map_strings(tree, lambda text: _rewrite_moved_paths(tree, text))
     tree.clear()
     tree.update(moved)
 
 
 def _agents(tree: JsonObject) -> Iterator[_Agent]:
-    """Agents whose blocks are as they will be."""
+    """The agents whose blocks have no directives left."""
     for name, value in tree.items():
         below = value.get(AGENTS) if isinstance(value, dict) else None
         if not isinstance(below, dict):
@@ -64,21 +66,23 @@ def _agents(tree: JsonObject) -> Iterator[_Agent]:
                 yield _Agent(name, implementation, fields)
 
 
-def _own(tree: JsonObject, origins: dict[KeyPath, str], agent: _Agent, table: AliasTable) -> str:
+def _own_environment(tree: JsonObject, origins: dict[KeyPath, str], agent: _Agent, table: AliasTable) -> str:
     """The agent's own environment, made unless it is there."""
-    found = table.implementations[AGENTS].values()
-    kind = next(one.environment for one in found if one.to == agent.implementation and one.environment)
+    implementations = table.implementations[AGENTS].values()
+    kind = next(
+        entry.environment for entry in implementations if entry.to == agent.implementation and entry.environment
+    )
     name = f"{agent.name}_environment"
     tree.setdefault(name, {SERVERS: {kind: {}}})
     origins.setdefault((name,), origins.get((agent.name,), "config"))
     return name
 
 
-def _name(agent: _Agent, server: str) -> None:
+def _set_environment(agent: _Agent, server: str) -> None:
     agent.fields["resources_server"] = {"type": SERVERS, "name": server}
 
 
-def _shared(tree: JsonObject, agent: _Agent, server: str) -> bool:
+def _is_shared(tree: JsonObject, agent: _Agent, server: str) -> bool:
     return any(other.environment == server for other in _agents(tree) if other.name != agent.name)
 
 
@@ -98,17 +102,17 @@ def _move(tree: JsonObject, origins: dict[KeyPath, str], agent: _Agent, server: 
         origins[(server, SERVERS, implementation, *path[len(before) :])] = origins.pop(path)
 
 
-def _relocated(tree: JsonObject, text: str) -> str:
+def _rewrite_moved_paths(tree: JsonObject, text: str) -> str:
     directive = as_directive(text)
     if directive is not None:
-        return "${" + f"{directive.verb}:{dotted(_place(tree, split(directive.path)))}" + "}"
-    return rewrite_references(text, lambda path: _place(tree, path))
+        return "${" + f"{directive.verb}:{dotted(_current_path(tree, split(directive.path)))}" + "}"
+    return rewrite_references(text, lambda path: _current_path(tree, path))
 
 
-def _place(tree: JsonObject, path: Sequence[str]) -> KeyPath:
-    """Where the key is that was at `path` in an agent's block."""
+def _current_path(tree: JsonObject, path: Sequence[str]) -> KeyPath:
+    """Where a key is now that was at `path` in an agent's block."""
     if len(path) > 3 and path[1] == AGENTS and path[3] == HOLDER:
-        agent: Any = next((one for one in _agents(tree) if one.name == path[0]), None)
+        agent: Any = next((agent for agent in _agents(tree) if agent.name == path[0]), None)
         server = agent.environment if agent is not None and HOLDER not in agent.fields else None
         implementation = _implementation(tree, server) if server is not None else None
         if server is not None and implementation is not None:

@@ -1,4 +1,4 @@
-"""Overrides of a command line: `key.path=value`, `+key.path=value`, `++key.path=value`, `~key.path`.
+"""Overrides on a command line: `key.path=value`, `+key.path=value`, `++key.path=value`, `~key.path`.
 
 Law     a value is YAML, so `3`, `true`, `[a, b]` and `{a: 1}` have their types; `key=` is null. `+` may name an
         instance that is not there yet and changes nothing else. `~` deletes, and the key must be there.
@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from paddock.config.aliases import alias_table
 from paddock.config.plugins import implementations
-from paddock.config.reading import parse_value
 from paddock.config.settings import KINDS
 from paddock.config.trees import KeyPath, dotted, split
+from paddock.config.yaml_text import parse_value
 from paddock.errors import ConfigError
 
 
@@ -34,7 +34,7 @@ class Override(NamedTuple):
 
 
 def parse_override(text: str) -> Override:
-    """The override that `text` is."""
+    """Parse one override."""
     if text.startswith("~"):
         key, _, _ = text[1:].partition("=")
         return Override(_path(key, text), value=None, delete=True, adds=False)

@@ -2,8 +2,8 @@
 
 Law     `pivot` is the folder `paddock/<kind>/pivot`; its class is the one in `__all__` with `KIND == kind`.
         `my_pkg.mod:Class` is a class of that kind anywhere. Nothing is registered.
-Errors  ConfigError: an unknown name lists what exists and the nearest; a failed import inside a plugin is told as it
-        is, with the package that is missing.
+Errors  ConfigError: an unknown name lists what exists and the nearest; a failed import inside a plugin names the
+        package that is missing.
 """
 
 import importlib
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
-from paddock.config.finding import PACKAGE
+from paddock.config.files import PACKAGE
 from paddock.config.problems import suggestion
 from paddock.errors import ConfigError
 
@@ -45,12 +45,12 @@ def resolve_class(spec: str, kind: str) -> type[Any]:
         return only_class(module, kind)
     module_name, _, class_name = spec.partition(":")
     module = _import(module_name, spec)
-    found: Any = getattr(module, class_name, None)
-    if not _is_kind(found, kind):
-        classes = [name for name, value in vars(module).items() if _is_kind(value, kind)]
+    value: Any = getattr(module, class_name, None)
+    if not _is_kind(value, kind):
+        classes = [name for name, other in vars(module).items() if _is_kind(other, kind)]
         hint = suggestion(class_name, classes, label=f"classes of {kind} there")
         raise ConfigError(f"`{spec}` is no class of {kind}{hint}", kind="plugin")
-    cls: type[Any] = found
+    cls: type[Any] = value
     return cls
 
 
@@ -74,13 +74,13 @@ def _import(module: str, spec: str) -> ModuleType:
 def only_class(module: ModuleType, kind: str) -> type[Any]:
     """The one class of `kind` that a plugin's module exports."""
     exported: dict[str, Any] = {name: getattr(module, name, None) for name in getattr(module, "__all__", ())}
-    found = {name: value for name, value in exported.items() if _is_kind(value, kind)}
-    if len(found) != 1:
-        have = ", ".join(f"`{name}`" for name in found or exported) or "nothing"
+    classes = {name: value for name, value in exported.items() if _is_kind(value, kind)}
+    if len(classes) != 1:
+        have = ", ".join(f"`{name}`" for name in classes or exported) or "nothing"
         raise ConfigError(
             f"`{module.__name__}` must export one class of {kind} in `__all__`, exports {have}", kind="plugin"
         )
-    cls: type[Any] = next(iter(found.values()))
+    cls: type[Any] = next(iter(classes.values()))
     return cls
 
 

@@ -1,4 +1,4 @@
-"""Saying what is wrong with a config: every problem at once, and for a wrong name the nearest right one.
+"""Messages about what is wrong with a config: every problem at once, and for a wrong name the nearest right one.
 
 Errors  ConfigError. One problem is its own message; several are a list, one per line.
 """
@@ -9,31 +9,31 @@ from difflib import get_close_matches
 from paddock.errors import ConfigError
 
 _SIMILARITY = 0.5
-"""Below this ratio a name is no help."""
-_SLIP = 0.8
-"""From this ratio on a name was meant to be the other."""
+"""Below this ratio a name is not suggested."""
+_TYPO = 0.8
+"""From this ratio on a name is taken for a typo of the other."""
 
 
 def nearest(word: str, options: Iterable[str]) -> str | None:
     """The option most like `word`; None: nothing is like it."""
-    known = list(options)
-    found = get_close_matches(word, known, n=1, cutoff=_SIMILARITY)
+    names = list(options)
+    close = get_close_matches(word, names, n=1, cutoff=_SIMILARITY)
     # `comparator` for `compat`: the shorter name is a part of the longer one, though their ratio is low.
-    parts = [option for option in known if len(word) > 2 and (option.startswith(word) or word.startswith(option))]
-    return found[0] if found else next(iter(parts), None)
+    parts = [name for name in names if len(word) > 2 and (name.startswith(word) or word.startswith(name))]
+    return close[0] if close else next(iter(parts), None)
 
 
-def nearly(word: str, options: Iterable[str]) -> bool:
-    """Whether `word` must be a slip for one of the options."""
-    return bool(get_close_matches(word, list(options), n=1, cutoff=_SLIP))
+def is_typo(word: str, options: Iterable[str]) -> bool:
+    """Whether `word` is a typo of one of the options."""
+    return bool(get_close_matches(word, list(options), n=1, cutoff=_TYPO))
 
 
 def suggestion(word: str, options: Iterable[str], *, label: str = "valid") -> str:
     """`; nearest: ...; valid: ...`, to end a message with."""
-    known = sorted(set(options))
-    close = nearest(word, known)
+    names = sorted(set(options))
+    close = nearest(word, names)
     head = f"; nearest: `{close}`" if close else ""
-    return f"{head}; {label}: {', '.join(known) if known else 'none'}"
+    return f"{head}; {label}: {', '.join(names) if names else 'none'}"
 
 
 def invalid(problems: Iterable[str], *, kind: str = "config_invalid") -> ConfigError:

@@ -1,23 +1,23 @@
-"""Applying the key rules of the alias table to one block.
+"""Applies the key rules of the alias table to one block.
 
-Law     a key with a rule leaves as the rule says; a key without one keeps its name. Notes name keys, never values.
+Law     a key with a rule becomes what the rule says; a key without one keeps its name. Notes name keys, never values.
 Errors  problems go to the report: a value that a rule does not cover, two keys that say different things.
 """
 
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from paddock.config.aliases import HOLDER, Case, KeyRule
-from paddock.config.late import resolve_text
+from paddock.config.aliases import HOLDER, KeyRule, ValueRule
+from paddock.config.interpolation import resolve_text
 from paddock.config.problems import suggestion
 from paddock.config.settings import Note
-from paddock.config.trees import KeyPath, clash, copied, dotted, merge, nested, split
+from paddock.config.trees import KeyPath, clash, copy_tree, dotted, merge, nested, split
 from paddock.errors import ConfigError
 from paddock.types import JsonObject
 
 
-class Report:
-    """What translating one source found. Paths are those of the source as it was written."""
+class TranslationReport:
+    """Notes and problems of translating one source. Paths are those of the source as it was written."""
 
     def __init__(self, origin: str, lines: Mapping[KeyPath, int]) -> None:
         self.origin = origin
@@ -41,42 +41,44 @@ class Report:
 
 
 def is_inert(rule: KeyRule, value: Any) -> bool:
-    """Whether the rule lets this value say nothing."""
+    """Whether the rule says that this value has no effect here."""
     return rule.inert is not None and (rule.only is None or any(_same(known, value) for known in rule.only))
 
 
-def apply_rules(block: JsonObject, rules: Mapping[str, KeyRule], path: KeyPath, report: Report) -> JsonObject:
-    """The block in our keys."""
-    out: JsonObject = {key: copied(value) for key, value in block.items() if key not in rules}
+def apply_rules(
+    block: JsonObject, rules: Mapping[str, KeyRule], path: KeyPath, report: TranslationReport
+) -> JsonObject:
+    """The block with our keys."""
+    out: JsonObject = {key: copy_tree(value) for key, value in block.items() if key not in rules}
     for key, value in block.items():
         rule = rules.get(key)
         if key == "_delete_key" and isinstance(value, str | list):
-            out[key] = _deleted(value, rules)
+            out[key] = _deleted_keys(value, rules)
         if rule is None:
             continue
         where = (*path, key)
-        found = _apply(rule, key, value, where, report)
-        differs = clash(out, found)
+        fields = _apply(rule, key, value, where, report)
+        differs = clash(out, fields)
         if differs is not None:
             report.problem(where, f"`{dotted(differs)}` is given too, and differs; keep one of the two")
-        out = merge(out, found)
+        out = merge(out, fields)
     return out
 
 
-def _apply(rule: KeyRule, key: str, value: Any, where: KeyPath, report: Report) -> Any:
-    """The keys of ours that one key of theirs comes to."""
+def _apply(rule: KeyRule, key: str, value: Any, where: KeyPath, report: TranslationReport) -> Any:
+    """Our fields for one key of NeMo-Gym's."""
     if rule.here is not None:
-        return _moved(rule, key, value, where, report)
+        return _moved_value(rule, key, value, where, report)
     if rule.items is not None:
-        return {key: _each(rule.items, value, where, report)}
-    plain = _settled(value)
+        return {key: _apply_to_items(rule.items, value, where, report)}
+    plain = _resolved_value(value)
     if rule.values is not None:
         case = next((case for case in rule.values if _same(case.when, plain)), None)
         if case is None:
-            report.problem(where, _none_of(rule.values, plain))
+            report.problem(where, _unmatched_text(rule.values, plain))
             return {}
         report.note(where, "mapped", ", ".join(f"`{name}`" for name in case.set) or "its default")
-        return copied(case.set)
+        return copy_tree(case.set)
     if rule.trainer is not None:
         report.note(where, "trainer", rule.trainer)
     elif is_inert(rule, plain):
@@ -87,23 +89,23 @@ def _apply(rule: KeyRule, key: str, value: Any, where: KeyPath, report: Report) 
     return {}
 
 
-def _moved(rule: KeyRule, key: str, value: Any, where: KeyPath, report: Report) -> Any:
-    """The value under its key of ours, or its two."""
+def _moved_value(rule: KeyRule, key: str, value: Any, where: KeyPath, report: TranslationReport) -> Any:
+    """The value under our key, or under both of ours."""
     if rule.to != key or rule.environment is not None:
         report.note(where, "mapped", rule.here or "")
-    own = nested(split(rule.to), copied(value)) if rule.to is not None else {}
-    other = nested((HOLDER, *split(rule.environment)), copied(value)) if rule.environment is not None else {}
+    own = nested(split(rule.to), copy_tree(value)) if rule.to is not None else {}
+    other = nested((HOLDER, *split(rule.environment)), copy_tree(value)) if rule.environment is not None else {}
     return merge(own, other)
 
 
-def _none_of(cases: list[Case], value: Any) -> str:
+def _unmatched_text(cases: list[ValueRule], value: Any) -> str:
     known = [case.when if isinstance(case.when, str) else str(case.when).lower() for case in cases]
     if isinstance(value, str) and all(isinstance(case.when, str) for case in cases):
         return f"there is no `{value}` here{suggestion(value, known)}"
     return f"needs one of: {', '.join(known)}"
 
 
-def _each(rules: Mapping[str, KeyRule], value: Any, where: KeyPath, report: Report) -> Any:
+def _apply_to_items(rules: Mapping[str, KeyRule], value: Any, where: KeyPath, report: TranslationReport) -> Any:
     if not isinstance(value, list):
         return value
     return [
@@ -112,8 +114,8 @@ def _each(rules: Mapping[str, KeyRule], value: Any, where: KeyPath, report: Repo
     ]
 
 
-def _settled(value: Any) -> Any:
-    """A value that a rule is to judge: what the environment says now, where it is asked."""
+def _resolved_value(value: Any) -> Any:
+    """A value as a rule reads it: interpolations of the environment are resolved."""
     if not isinstance(value, str) or "${" not in value:
         return value
     try:
@@ -129,13 +131,13 @@ def _same(known: Any, value: Any) -> bool:
     return type(known) is type(value) and bool(known == value)
 
 
-def _deleted(value: Any, rules: Mapping[str, KeyRule]) -> list[Any]:
-    """The keys of ours that a `_delete_key` in a block of theirs names; inert ones are gone already."""
+def _deleted_keys(value: Any, rules: Mapping[str, KeyRule]) -> list[Any]:
+    """Our keys for those that a `_delete_key` in a block with NeMo-Gym's names lists; inert ones are gone already."""
     names = value.split(",") if isinstance(value, str) else value
-    return [ours for name in names for ours in (_deleted_as(name.strip(), rules) if isinstance(name, str) else [name])]
+    return [ours for name in names for ours in (_our_names(name.strip(), rules) if isinstance(name, str) else [name])]
 
 
-def _deleted_as(name: str, rules: Mapping[str, KeyRule]) -> list[str]:
+def _our_names(name: str, rules: Mapping[str, KeyRule]) -> list[str]:
     rule = rules.get(name)
     if rule is None or rule.items is not None:
         return [name]

@@ -52,14 +52,15 @@ class Instance(NamedTuple):
 
 
 class Note(NamedTuple):
-    """Something that was read other than written; shown at start-up and by a dry run. Holds no value."""
+    """A key that was read in another way than written; shown at start-up and by a dry run. Has no value in it."""
 
     where: str
     """`file:line`, or what else gave the key."""
     key: str
     """The key path as it was written."""
     kind: Literal["mapped", "inert", "trainer"]
-    """`trainer`: meant for another program; `inert` says nothing here, and is refused by strict loading."""
+    """`mapped`: has another name here; `inert`: has no effect here, and is refused by strict loading; `trainer`: meant
+    for another program."""
     text: str
 
     def __str__(self) -> str:

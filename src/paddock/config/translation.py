@@ -1,8 +1,8 @@
-"""One source in NeMo-Gym's names, given ours: wrappers, server types, implementations, keys, paths.
+"""Translates a source with NeMo-Gym's names to ours: wrappers, server types, implementations, keys, paths.
 
-Source  `aliases.yaml`. A file is theirs when its top level is `env: {nemo_gym: ...}`, or a block in it, or a config
-        path in it, has a name of theirs. In a training recipe `env.nemo_gym` is the config; its siblings are kept
-        aside, to be read by interpolations only.
+Source  `aliases.yaml`. A file has NeMo-Gym's names when its top level is `env: {nemo_gym: ...}`, or when a block or
+        a config path in it has such a name. In a training recipe `env.nemo_gym` is the config; only interpolations
+        may read its siblings.
 Law     a file in our names comes out as it went in. Every change and every key that says nothing is a note.
 """
 
@@ -12,41 +12,42 @@ from typing import Any, NamedTuple
 from paddock.config.aliases import AliasTable, Implementation, KeyRule
 from paddock.config.directives import DIRECTIVE_KEYS
 from paddock.config.problems import suggestion
-from paddock.config.reading import Document
-from paddock.config.rules import Report, apply_rules, is_inert
+from paddock.config.rules import TranslationReport, apply_rules, is_inert
 from paddock.config.settings import KINDS, Note
 from paddock.config.trees import (
     KeyPath,
     as_directive,
-    copied,
+    copy_tree,
     dotted,
     map_strings,
     merge,
     rewrite_references,
     split,
 )
+from paddock.config.yaml_text import YamlDocument
 from paddock.types import JsonObject
 
 
-class Block(NamedTuple):
-    """A block that was written with a name of theirs."""
+class TranslatedBlock(NamedTuple):
+    """A block that was written with a name of NeMo-Gym's."""
 
     instance: str
     kind: str
     implementation: str
-    """Ours."""
+    """Our name of it."""
     written: str
-    """The implementation as it was written."""
+    """The name of its implementation as it was written."""
 
 
-class Translated(NamedTuple):
+class TranslatedSource(NamedTuple):
     """A source in our names."""
 
     tree: JsonObject
-    aside: JsonObject
+    recipe_keys: JsonObject
     """A recipe's other keys; empty when the source is no recipe."""
-    theirs: bool
-    blocks: list[Block]
+    nemo_gym: bool
+    """Whether it was written with NeMo-Gym's names."""
+    blocks: list[TranslatedBlock]
 
 
 def is_recipe(tree: Mapping[str, Any]) -> bool:
@@ -54,8 +55,8 @@ def is_recipe(tree: Mapping[str, Any]) -> bool:
     return isinstance(env, Mapping) and "nemo_gym" in env
 
 
-def has_their_names(tree: Mapping[str, Any], table: AliasTable) -> bool:
-    """Whether a block or a config path of `tree` has a name of theirs."""
+def has_nemo_gym_names(tree: Mapping[str, Any], table: AliasTable) -> bool:
+    """Whether a block or a config path of `tree` has a name of NeMo-Gym's."""
     paths = tree.get("config_paths")
     if isinstance(paths, list) and any(isinstance(path, str) and path in table.paths for path in paths):
         return True
@@ -69,38 +70,44 @@ def has_their_names(tree: Mapping[str, Any], table: AliasTable) -> bool:
 
 
 def translate(
-    document: Document, table: AliasTable, report: Report, *, theirs: bool = False, recipe: bool = False
-) -> Translated:
-    """`theirs`, `recipe`: the source is so whatever its own names are, because of what it adds to."""
+    document: YamlDocument,
+    table: AliasTable,
+    report: TranslationReport,
+    *,
+    nemo_gym: bool = False,
+    recipe: bool = False,
+) -> TranslatedSource:
+    """The source in our names. `nemo_gym`, `recipe`: what it adds to has NeMo-Gym's names, or is a recipe, and so it
+    is, too."""
     work = _Translation(table, report)
-    raw = copied(document.tree)
-    if not (recipe or is_recipe(raw)):
-        return work.config(raw, theirs=theirs or has_their_names(raw, table))
-    env = raw.pop("env", None)
+    source = copy_tree(document.tree)
+    if not (recipe or is_recipe(source)):
+        return work.config(source, nemo_gym=nemo_gym or has_nemo_gym_names(source, table))
+    env = source.pop("env", None)
     env = env if isinstance(env, dict) else {}
     body = env.pop("nemo_gym", None) or {}
-    work.siblings(raw, env)
+    work.siblings(source, env)
     if not isinstance(body, dict):
         report.problem(("env", "nemo_gym"), "needs a mapping")
         body = {}
     report.prefix = ("env", "nemo_gym")
-    return work.config(body, theirs=True)._replace(aside={**raw, "env": env})
+    return work.config(body, nemo_gym=True)._replace(recipe_keys={**source, "env": env})
 
 
 class _Translation:
-    def __init__(self, table: AliasTable, report: Report) -> None:
+    def __init__(self, table: AliasTable, report: TranslationReport) -> None:
         self.table = table
         self.report = report
-        self.blocks: list[Block] = []
+        self.blocks: list[TranslatedBlock] = []
 
-    def siblings(self, raw: JsonObject, env: JsonObject) -> None:
-        """Note what the environment side does not read of a recipe."""
-        for key, value in raw.items():
+    def siblings(self, source: JsonObject, env: JsonObject) -> None:
+        """Note the keys of a recipe that only the trainer reads."""
+        for key, value in source.items():
             if isinstance(value, dict) and any(self.table.kind(below) in KINDS for below in value):
                 self.report.problem((key,), "a server block of a recipe belongs under `env.nemo_gym`")
-        if raw:
-            first = next(iter(raw))
-            note = Note(self.report.where((first,)), ", ".join(raw), "trainer", "keys beside `env`")
+        if source:
+            first = next(iter(source))
+            note = Note(self.report.where((first,)), ", ".join(source), "trainer", "keys beside `env`")
             self.report.notes.append(note)
         for key, value in env.items():
             rule = self.table.env_keys.get(key)
@@ -109,12 +116,12 @@ class _Translation:
             else:
                 self.report.problem(("env", key), f"unknown key{suggestion(key, [*self.table.env_keys, 'nemo_gym'])}")
 
-    def config(self, raw: JsonObject, *, theirs: bool) -> Translated:
+    def config(self, source: JsonObject, *, nemo_gym: bool) -> TranslatedSource:
         tree: JsonObject = {}
-        for key, value in raw.items():
+        for key, value in source.items():
             rule = self.table.top_keys.get(key)
             if rule is not None:
-                self.top_key(key, value, rule, theirs=theirs)
+                self.top_key(key, value, rule, nemo_gym=nemo_gym)
             elif isinstance(value, dict) and any(self.table.kind(below) in KINDS for below in value):
                 tree[key] = self.instance(key, value)
             elif isinstance(value, dict) and value and set(value) <= set(self.table.inert_types):
@@ -122,11 +129,11 @@ class _Translation:
             else:
                 tree[key] = value
         tree = self.directive_paths(self.references(map_strings(tree, self.text)))
-        return Translated(tree, {}, theirs, self.blocks)
+        return TranslatedSource(tree, {}, nemo_gym, self.blocks)
 
-    def top_key(self, key: str, value: Any, rule: KeyRule, *, theirs: bool) -> None:
+    def top_key(self, key: str, value: Any, rule: KeyRule, *, nemo_gym: bool) -> None:
         reason = rule.trainer or rule.inert or ""
-        if not theirs:
+        if not nemo_gym:
             self.report.problem((key,), f"a NeMo-Gym key ({reason}); accepted only in a file with NeMo-Gym's names")
         elif rule.trainer:
             self.report.note((key,), "trainer", reason)
@@ -160,7 +167,7 @@ class _Translation:
                 continue
             name = found.to if found else written
             out[name] = merge(out.get(name, {}), self.block((*path, written), kind, block, found))
-            self.blocks.append(Block(path[0], kind, name, written))
+            self.blocks.append(TranslatedBlock(path[0], kind, name, written))
             differs = f"; {found.differs}" if found and found.differs else ""
             self.report.note((*path, written), "mapped", f"`{dotted((path[0], kind, name))}`{differs}")
         return out
@@ -168,7 +175,7 @@ class _Translation:
     def block(self, path: KeyPath, kind: str, block: Any, found: Implementation | None) -> Any:
         implied = found.set if found else {}
         if block is None:
-            return copied(implied)
+            return copy_tree(implied)
         if not isinstance(block, dict):
             return block
         own = map_strings(block, lambda text: self.table.paths.get(text, text))

@@ -21,7 +21,7 @@ _DIRECTIVE = re.compile(r"\$\{\s*(copy|inherit_from)\s*:\s*([^${}\s]+)\s*\}")
 
 
 class Directive(NamedTuple):
-    """The value of a key that is to be replaced by what is at `path`."""
+    """`${verb:path}`: the value of a key that is to be replaced by what is at `path`."""
 
     verb: str
     path: str
@@ -36,17 +36,17 @@ def split(path: str) -> KeyPath:
 
 
 def as_directive(value: Any) -> Directive | None:
-    """The directive that the whole string is, if it is one."""
-    found = _DIRECTIVE.fullmatch(value.strip()) if isinstance(value, str) else None
-    return Directive(found[1], found[2]) if found else None
+    """The directive that the whole string is; None: it is none."""
+    match = _DIRECTIVE.fullmatch(value.strip()) if isinstance(value, str) else None
+    return Directive(match[1], match[2]) if match else None
 
 
-def copied(value: Any) -> Any:
+def copy_tree(value: Any) -> Any:
     """A plain copy that shares no container with `value`; keys and paths become strings, tuples lists."""
     if isinstance(value, Mapping):
-        return {str(key): copied(item) for key, item in value.items()}
+        return {str(key): copy_tree(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [copied(item) for item in value]
+        return [copy_tree(item) for item in value]
     return str(value) if isinstance(value, PurePath) else value
 
 
@@ -56,22 +56,22 @@ def merge(base: Any, over: Any) -> Any:
     A mapping over `${copy:path}` keeps the copy and lays its own keys on it.
     """
     if not isinstance(over, dict):
-        return copied(over)
+        return copy_tree(over)
     if isinstance(base, dict):
-        merged = {key: copied(value) for key, value in base.items() if key not in over}
+        merged = {key: copy_tree(value) for key, value in base.items() if key not in over}
         return {key: merge(base[key], over[key]) if key in over else merged[key] for key in base} | {
-            key: copied(value) for key, value in over.items() if key not in base
+            key: copy_tree(value) for key, value in over.items() if key not in base
         }
     if isinstance(base, list) and over and all(str(key).isdigit() for key in over):
-        return _edited(base, over)
+        return _edit_list(base, over)
     directive = as_directive(base)
     if directive is not None:
-        return {f"_{directive.verb}": directive.path, **copied(over)}
-    return copied(over)
+        return {f"_{directive.verb}": directive.path, **copy_tree(over)}
+    return copy_tree(over)
 
 
-def _edited(items: list[Any], edits: JsonObject) -> list[Any]:
-    out = copied(items)
+def _edit_list(items: list[Any], edits: JsonObject) -> list[Any]:
+    out = copy_tree(items)
     for key, value in edits.items():
         if int(key) >= len(items):
             raise ConfigError(f"no item {key} in a list of {len(items)}", kind="config_invalid")
@@ -137,7 +137,7 @@ def strings(tree: Any) -> Iterator[tuple[KeyPath, str]]:
 
 
 def map_strings(tree: Any, change: Callable[[str], str]) -> Any:
-    """A copy in which every string value was changed."""
+    """A copy with `change` applied to every string value."""
     if isinstance(tree, dict):
         return {str(key): map_strings(value, change) for key, value in tree.items()}
     if isinstance(tree, list):
@@ -147,12 +147,12 @@ def map_strings(tree: Any, change: Callable[[str], str]) -> Any:
 
 def rewrite_references(text: str, change: Callable[[KeyPath], KeyPath]) -> str:
     """`text` with the path of every absolute interpolation changed."""
-    return REFERENCE.sub(lambda found: "${" + dotted(change(split(found[1]))) + "}", text)
+    return REFERENCE.sub(lambda match: "${" + dotted(change(split(match[1]))) + "}", text)
 
 
 def clash(one: Any, other: Any, path: KeyPath = ()) -> KeyPath | None:
-    """The first place where both give a value and the values differ."""
+    """The path of the first value that differs between two trees which both have it; None: there is none."""
     if isinstance(one, dict) and isinstance(other, dict):
-        found = (clash(one[key], other[key], (*path, key)) for key in one if key in other)
-        return next((place for place in found if place is not None), None)
+        clashes = (clash(one[key], other[key], (*path, key)) for key in one if key in other)
+        return next((place for place in clashes if place is not None), None)
     return None if one == other else path

@@ -10,7 +10,7 @@ from typing import Any
 from paddock.config.trees import (
     REFERENCE,
     KeyPath,
-    copied,
+    copy_tree,
     dotted,
     get_at,
     map_strings,
@@ -23,13 +23,13 @@ from paddock.config.trees import (
 from paddock.types import JsonObject
 
 
-def gather_variables(tree: JsonObject, free: Set[str], aside: JsonObject) -> list[str]:
-    """Move, in place, what is read of `free` (keys of `tree`) and `aside` under `vars`; the problems met."""
+def gather_variables(tree: JsonObject, free: Set[str], recipe_keys: JsonObject) -> list[str]:
+    """Move, in place, what is read of `free` (keys of `tree`) and `recipe_keys` under `vars`; returns the problems."""
     taken: dict[KeyPath, Any] = {}
     pending = list(_read_paths({key: value for key, value in tree.items() if key not in free}))
     while pending:
         path = pending.pop()
-        source = _source(path, tree, free, aside)
+        source = _source(path, tree, free, recipe_keys)
         if source is None or source[0] in taken:
             continue
         place, value = source
@@ -42,7 +42,7 @@ def gather_variables(tree: JsonObject, free: Set[str], aside: JsonObject) -> lis
     ]
     moved: JsonObject = {}
     for path, value in taken.items():
-        moved = merge(moved, nested(path, copied(value)))
+        moved = merge(moved, nested(path, copy_tree(value)))
     for key in {path[0] for path in taken} & set(tree) & free:
         del tree[key]
     tree["vars"] = merge(moved, tree.get("vars") or {})
@@ -58,17 +58,17 @@ def gather_variables(tree: JsonObject, free: Set[str], aside: JsonObject) -> lis
 
 def _read_paths(tree: JsonObject) -> Iterator[KeyPath]:
     for _, text in strings(tree):
-        yield from (split(found) for found in REFERENCE.findall(text))
+        yield from map(split, REFERENCE.findall(text))
 
 
-def _source(path: KeyPath, tree: JsonObject, free: Set[str], aside: JsonObject) -> tuple[KeyPath, Any] | None:
+def _source(path: KeyPath, tree: JsonObject, free: Set[str], recipe_keys: JsonObject) -> tuple[KeyPath, Any] | None:
     """Where the value that `path` reads is to be under `vars`, and the value; None: it is no free variable."""
     if path[0] in free:
         return path[:1], tree[path[0]]
-    if path[0] in tree or path[0] not in aside:
+    if path[0] in tree or path[0] not in recipe_keys:
         return None
     try:
-        return path, get_at(aside, path)
+        return path, get_at(recipe_keys, path)
     except KeyError:
         return None
 

@@ -15,7 +15,7 @@ from paddock.collect.rows import RowSource, lines, read_line
 from paddock.collect.settings import Selection
 from paddock.config import KINDS, Config, Kind, find_file, load, resolve_class, validate
 from paddock.config.problems import suggestion
-from paddock.config.reading import parse
+from paddock.config.yaml_text import parse
 from paddock.errors import ConfigError, RowError
 from paddock.http import Peer
 from paddock.server import Server

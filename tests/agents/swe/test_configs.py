@@ -10,7 +10,7 @@ from paddock.agents.swe.variants import DEFAULT_PROMPTS, Variants
 from paddock.cli.configs import load_config
 from paddock.collect import EvalSettings, make_plan
 from paddock.config import Config, load
-from paddock.config.finding import PACKAGE
+from paddock.config.files import PACKAGE
 from paddock.harness import Template
 from paddock.resources_servers.genrm.config import GenrmConfig
 from paddock.resources_servers.swe.server import SweServerConfig

@@ -19,7 +19,7 @@ from paddock.agents.swe.config import DEFAULT_MIX, SweAgentConfig
 from paddock.agents.swe.task_spec import task_spec_of
 from paddock.agents.swe.variants import Variant, Variants
 from paddock.config import validate
-from paddock.config.finding import PACKAGE
+from paddock.config.files import PACKAGE
 from paddock.errors import ConfigError
 from paddock.harness import RunLimits, make_harness
 from paddock.sandbox import SandboxLimits

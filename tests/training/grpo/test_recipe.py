@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from paddock.config import Note
-from paddock.config.checking import valid_keys
 from paddock.config.trees import split
+from paddock.config.validation import valid_keys
 from paddock.errors import ConfigError
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.training.grpo.config import TrainConfig

@@ -7,9 +7,9 @@ from typing import Any
 
 from pytest import MonkeyPatch
 
-from paddock.config.late import Resolver
-from paddock.config.reading import parse
+from paddock.config.interpolation import Resolver
 from paddock.config.trees import get_at, split
+from paddock.config.yaml_text import parse
 from paddock.training.grpo.compose import compose
 from paddock.training.grpo.read_config import RunConfig, read_config, register_resolvers
 

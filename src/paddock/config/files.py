@@ -1,4 +1,4 @@
-"""Where a path of a config is: a config file, and any data file that a config names.
+"""Finds the files that a config names: other configs and data files.
 
 Law     an absolute path is itself. Any other is looked for beside the naming file, then in the working directory, then
         in the installed package, whose plugin folders are `resources_servers/...`, `models_servers/...` and so on.
@@ -15,8 +15,8 @@ PACKAGE = Path(__file__).parents[1]
 _SHIPPED = "*/*/configs/*.yaml"
 
 
-def places(path: str | Path, *, beside: Path | None = None, cwd: str | Path | None = None) -> list[Path]:
-    """The files that `path` may mean, in the order in which they are tried."""
+def search_paths(path: str | Path, *, beside: Path | None = None, cwd: str | Path | None = None) -> list[Path]:
+    """The paths that `path` may mean, in the order in which they are tried."""
     wanted = Path(path).expanduser()
     if wanted.is_absolute():
         return [wanted]
@@ -26,8 +26,8 @@ def places(path: str | Path, *, beside: Path | None = None, cwd: str | Path | No
 
 def find_file(path: str | Path, *, beside: Path | None = None, cwd: str | Path | None = None) -> Path:
     """The first existing file that `path` means."""
-    tried = places(path, beside=beside, cwd=cwd)
-    found = next((place for place in tried if place.is_file()), None)
+    tried = search_paths(path, beside=beside, cwd=cwd)
+    found = next((candidate for candidate in tried if candidate.is_file()), None)
     if found is None:
         raise not_found(path, tried)
     return found
@@ -43,8 +43,8 @@ def not_found(path: str | Path, tried: Iterable[Path]) -> ConfigError:
 
 def _neighbours(wanted: Path, tried: list[Path]) -> Iterator[str]:
     """Names of the same form as `wanted` that exist."""
-    for place in tried:
-        if place.parent.is_dir():
-            found = (file for file in place.parent.iterdir() if file.suffix == wanted.suffix and file.is_file())
-            yield from sorted(str(wanted.with_name(file.name)) for file in found)
+    for candidate in tried:
+        if candidate.parent.is_dir():
+            files = (file for file in candidate.parent.iterdir() if file.suffix == wanted.suffix and file.is_file())
+            yield from sorted(str(wanted.with_name(file.name)) for file in files)
     yield from sorted(str(file.relative_to(PACKAGE)) for file in PACKAGE.glob(_SHIPPED))

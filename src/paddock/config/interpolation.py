@@ -1,4 +1,5 @@
-"""Interpolation, resolved late: `${a.b}`, `${oc.env:VAR}`, `${oc.env:VAR,default}`, relative paths, `???`.
+"""Interpolations, resolved only when a value is asked for: `${a.b}`, `${oc.env:VAR}`, `${oc.env:VAR,default}`, relative
+paths, `???`.
 
 Law     an environment variable is read when a value is asked for, every time, and what was read is never kept.
 Errors  ConfigError that lists every value below the asked one that can't be resolved: its key path, how it is written,
@@ -109,10 +110,10 @@ class Resolver:
         """Follow plain interpolations from `path` to the `???`."""
         for _ in range(100):
             written = self._written(path) or ""
-            found = REFERENCE.search(written)
-            if found is None:
+            reference = REFERENCE.search(written)
+            if reference is None:
                 return path
-            path = tuple(found[1].split("."))
+            path = tuple(reference[1].split("."))
         return path
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddock.config.reading import dump, parse
+from paddock.config.yaml_text import dump, parse
 from paddock.errors import ConfigError
 
 AWKWARD: list[Any] = [

@@ -1,4 +1,4 @@
-"""YAML in and out: text to a plain tree with the line of every key, and back.
+"""YAML text to a plain tree with the line of every key, and back.
 
 Source  YAML 1.1 as OmegaConf reads it: `1e-6` is a number and a date is a string.
 Law     `parse(dump(tree)).tree == tree`. A key that is given twice in one mapping is refused.
@@ -33,18 +33,18 @@ _NUMBER = re.compile(
 )
 
 
-class Document(NamedTuple):
+class YamlDocument(NamedTuple):
     """A parsed file: its tree, and the 1-based line of each key."""
 
     tree: JsonObject
     lines: dict[KeyPath, int]
 
 
-class _Loader(_BaseLoader):
+class _YamlLoader(_BaseLoader):
     pass
 
 
-class _Dumper(yaml.SafeDumper):
+class _YamlDumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
@@ -54,7 +54,7 @@ class _Dumper(yaml.SafeDumper):
         return self.represent_scalar("tag:yaml.org,2002:str", data, style='"' if odd else None)
 
 
-_Dumper.add_representer(str, _Dumper.represent_text)
+_YamlDumper.add_representer(str, _YamlDumper.represent_text)
 
 
 def _use_house_scalars(cls: Any) -> None:
@@ -65,12 +65,12 @@ def _use_house_scalars(cls: Any) -> None:
     cls.add_implicit_resolver(_FLOAT, re.compile(rf"^(?:{_NUMBER.pattern})$", re.VERBOSE), list("-+0123456789."))
 
 
-_use_house_scalars(_Loader)
-_use_house_scalars(_Dumper)
+_use_house_scalars(_YamlLoader)
+_use_house_scalars(_YamlDumper)
 
 
-def read(path: Path, origin: str) -> Document:
-    """The document of one file; `origin` names it in errors."""
+def read_document(path: Path, origin: str) -> YamlDocument:
+    """Parse one file; `origin` names it in errors."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -78,20 +78,20 @@ def read(path: Path, origin: str) -> Document:
     return parse(text, origin)
 
 
-def parse(text: str, origin: str) -> Document:
-    """The document in `text`; empty text is an empty mapping. `origin` names it in errors."""
-    loader = _Loader(text)
+def parse(text: str, origin: str) -> YamlDocument:
+    """Parse `text`; empty text is an empty mapping. `origin` names it in errors."""
+    loader = _YamlLoader(text)
     try:
         node = loader.get_single_node()
         if node is None:
-            return Document({}, {})
+            return YamlDocument({}, {})
         if not isinstance(node, yaml.MappingNode):
             raise ConfigError(f"{origin}: the top level must be a mapping of keys", kind="config_invalid")
         lines: dict[KeyPath, int] = {}
         _index(node, (), lines, set(), origin)
-        return Document(loader.construct_document(node), lines)
+        return YamlDocument(loader.construct_document(node), lines)
     except yaml.YAMLError as error:
-        place, why = _explained(error)
+        place, why = _yaml_problem(error)
         raise ConfigError(f"{origin}{place}: no valid YAML: {why}", kind="config_unreadable") from error
     finally:
         loader.dispose()
@@ -99,11 +99,11 @@ def parse(text: str, origin: str) -> Document:
 
 def parse_value(text: str, origin: str) -> Any:
     """The value that `text` is in YAML; empty text is null."""
-    loader = _Loader(text)
+    loader = _YamlLoader(text)
     try:
         return loader.get_single_data()
     except yaml.YAMLError as error:
-        why = _explained(error).why
+        why = _yaml_problem(error).why
         raise ConfigError(f"{origin}: no valid YAML value: {why}", kind="config_invalid") from error
     finally:
         loader.dispose()
@@ -111,7 +111,9 @@ def parse_value(text: str, origin: str) -> Any:
 
 def dump(tree: JsonObject) -> str:
     """`tree` as block YAML, keys in their order."""
-    return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=1000)
+    return yaml.dump(
+        tree, Dumper=_YamlDumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=1000
+    )
 
 
 def _index(node: yaml.Node, path: KeyPath, lines: dict[KeyPath, int], seen: set[int], origin: str) -> None:
@@ -137,16 +139,16 @@ def _index(node: yaml.Node, path: KeyPath, lines: dict[KeyPath, int], seen: set[
         _index(value, (*path, name), lines, seen, origin)
 
 
-class _Explained(NamedTuple):
+class _YamlProblem(NamedTuple):
     place: str
     """`:line`, from 1; empty: not known."""
     why: str
 
 
-def _explained(error: yaml.YAMLError) -> _Explained:
+def _yaml_problem(error: yaml.YAMLError) -> _YamlProblem:
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
-        return _Explained("", " ".join(str(error).split()))
-    mark, begun = error.problem_mark, error.context_mark
-    since = f" that begins in line {begun.line + 1}" if begun is not None and begun.line != mark.line else ""
+        return _YamlProblem("", " ".join(str(error).split()))
+    mark, start = error.problem_mark, error.context_mark
+    since = f" that begins in line {start.line + 1}" if start is not None and start.line != mark.line else ""
     context = f", {error.context}{since}" if error.context else ""
-    return _Explained(f":{mark.line + 1}", f"{error.problem} at column {mark.column + 1}{context}")
+    return _YamlProblem(f":{mark.line + 1}", f"{error.problem} at column {mark.column + 1}{context}")

@@ -1,4 +1,4 @@
-"""From merged sources to a config that can be used: directives, free variables, and every check that needs no plugin.
+"""From merged sources to a final config: directives, free variables, and every check that needs no plugin.
 
 Checks  top-level keys; the form of each instance; its implementation exists; each `{type, name}` names an instance of
         that type, wherever in a block it is; `agent_map` names agents. All problems are raised together.
@@ -11,46 +11,46 @@ from typing import Any
 from pydantic import ValidationError
 
 from paddock.config.aliases import AliasTable
-from paddock.config.checking import explain
 from paddock.config.directives import expand
-from paddock.config.environments import settle
+from paddock.config.environments import move_environment_keys
 from paddock.config.plugins import check_exists
-from paddock.config.problems import nearly, raise_all, suggestion
+from paddock.config.problems import is_typo, raise_all, suggestion
 from paddock.config.references import bad_references, references
-from paddock.config.rules import Report, apply_rules
+from paddock.config.rules import TranslationReport, apply_rules
 from paddock.config.settings import KINDS, Instance, Note, RunSettings
-from paddock.config.translation import Block
+from paddock.config.translation import TranslatedBlock
 from paddock.config.trees import KeyPath, dotted, merge
+from paddock.config.validation import explain
 from paddock.config.variables import gather_variables
 from paddock.errors import ConfigError
 from paddock.types import JsonObject
 
 
 @dataclass
-class Composed:
-    """What the sources came to."""
+class Composition:
+    """The merged sources, before they are checked."""
 
     tree: JsonObject = field(default_factory=dict)
     """In our names; unresolved."""
-    aside: JsonObject = field(default_factory=dict)
-    """Keys of recipes that only interpolations may read."""
+    recipe_keys: JsonObject = field(default_factory=dict)
+    """A recipe's keys beside `env.nemo_gym`, which only interpolations may read."""
     notes: list[Note] = field(default_factory=list)
     origins: dict[KeyPath, str] = field(default_factory=dict)
-    """Where each key was given; for a mapping, first."""
-    blocks: list[Block] = field(default_factory=list)
-    """Blocks that were written with their names."""
-    theirs: set[str] = field(default_factory=set)
-    """Top-level keys that a source of theirs gave."""
-    any_theirs: bool = False
+    """Where each key was given (`file:line`); of a mapping, where first."""
+    blocks: list[TranslatedBlock] = field(default_factory=list)
+    """Blocks that were written with NeMo-Gym's names."""
+    nemo_gym_keys: set[str] = field(default_factory=set)
+    """Top-level keys that a source with NeMo-Gym's names gave."""
+    has_nemo_gym_names: bool = False
 
     def origin(self, path: KeyPath) -> str:
         """Where the key, or the nearest one above it, was given."""
-        found = (self.origins[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.origins)
-        return next(found, "config")
+        origins = (self.origins[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.origins)
+        return next(origins, "config")
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinalConfig:
     """A checked config."""
 
     tree: JsonObject
@@ -60,51 +60,54 @@ class Finished:
     """Where a key was given."""
 
 
-def finish(composed: Composed, table: AliasTable, servers: Collection[str] | None = None) -> Finished:
-    """Carry out directives, gather variables, check; references only of `servers` and what they need, if given."""
-    owners = _owners(composed, table)
-    settle(composed.tree, composed.origins, table, owners)
+def finalize(composed: Composition, table: AliasTable, servers: Collection[str] | None = None) -> FinalConfig:
+    """Carry out directives, gather variables, check everything. `servers`: check only their references and those of
+    what they need; None: of all instances."""
+    owners = _agents_with_environment(composed, table)
+    move_environment_keys(composed.tree, composed.origins, table, owners)
     composed.tree = expand(composed.tree)
     problems = list(_apply_rules_again(composed, table))
-    settle(composed.tree, composed.origins, table, owners)
+    move_environment_keys(composed.tree, composed.origins, table, owners)
     _add_defaults(composed, table)
     instances, free = _split(composed)
-    problems += gather_variables(composed.tree, free & composed.theirs, composed.aside)
+    problems += gather_variables(composed.tree, free & composed.nemo_gym_keys, composed.recipe_keys)
     problems += _unknown_keys(composed, free)
     problems += _settings_problems(composed)
-    found: dict[str, Instance] = {}
+    valid: dict[str, Instance] = {}
     for name in instances:
         try:
-            found[name] = _instance(name, composed, table)
+            valid[name] = _instance(name, composed, table)
         except ConfigError as error:
             problems.append(error.message)
-    for instance in _used(found, composed.tree, servers):
+    for instance in _used_instances(valid, composed.tree, servers):
         block = composed.tree[instance.name][instance.kind][instance.implementation]
         where = (instance.name, instance.kind, instance.implementation)
         problems += (
-            f"{composed.origin(path)}: {text}" for path, text in bad_references(block, where, found, instances)
+            f"{composed.origin(path)}: {text}" for path, text in bad_references(block, where, valid, instances)
         )
-    problems += _bad_agent_map(composed.tree, found)
+    problems += _bad_agent_map(composed.tree, valid)
     raise_all(problems)
-    return Finished(composed.tree, found, composed.notes, composed.origin)
+    return FinalConfig(composed.tree, valid, composed.notes, composed.origin)
 
 
-def _used(found: dict[str, Instance], tree: JsonObject, servers: Collection[str] | None) -> Iterator[Instance]:
+def _used_instances(
+    instances: dict[str, Instance], tree: JsonObject, servers: Collection[str] | None
+) -> Iterator[Instance]:
     """`servers` and what they reference, directly or not, as far as it exists; None: all."""
-    pending = list(found if servers is None else servers)
+    pending = list(instances if servers is None else servers)
     seen: set[str] = set()
     while pending:
         name = pending.pop(0)
-        if name in seen or name not in found:
+        if name in seen or name not in instances:
             continue
         seen.add(name)
-        instance = found[name]
+        instance = instances[name]
         yield instance
         pending += (reference.name for reference in references(tree[name][instance.kind][instance.implementation], ()))
 
 
-def _blocks_of_theirs(composed: Composed) -> Iterator[tuple[Block, JsonObject]]:
-    """Each block that was written with their names, and the mapping that holds its fields."""
+def _nemo_gym_blocks(composed: Composition) -> Iterator[tuple[TranslatedBlock, JsonObject]]:
+    """Each block that was written with NeMo-Gym's names, and the mapping that holds its fields."""
     for block in dict.fromkeys(composed.blocks):
         below = composed.tree.get(block.instance)
         holder = below.get(block.kind) if isinstance(below, dict) else None
@@ -112,32 +115,32 @@ def _blocks_of_theirs(composed: Composed) -> Iterator[tuple[Block, JsonObject]]:
             yield block, holder
 
 
-def _apply_rules_again(composed: Composed, table: AliasTable) -> Iterator[str]:
-    """A directive may have brought keys of theirs into a block of theirs."""
-    for block, holder in _blocks_of_theirs(composed):
+def _apply_rules_again(composed: Composition, table: AliasTable) -> Iterator[str]:
+    """Translate the keys that a directive has brought into a block with NeMo-Gym's names."""
+    for block, holder in _nemo_gym_blocks(composed):
         path = (block.instance, block.kind, block.implementation)
-        report = Report(composed.origin(path), {})
+        report = TranslationReport(composed.origin(path), {})
         rules = table.rules(block.kind, block.written)
         holder[block.implementation] = apply_rules(holder[block.implementation], rules, path, report)
         composed.notes += (note for note in report.notes if note not in composed.notes)
         yield from report.problems
 
 
-def _add_defaults(composed: Composed, table: AliasTable) -> None:
-    """What an implementation of theirs does where nothing is said."""
-    for block, holder in _blocks_of_theirs(composed):
-        found = table.implementation(block.kind, block.written)
-        if found is not None:
-            holder[block.implementation] = merge(found.defaults, holder[block.implementation])
+def _add_defaults(composed: Composition, table: AliasTable) -> None:
+    """Fill in what a NeMo-Gym implementation does by default."""
+    for block, holder in _nemo_gym_blocks(composed):
+        implementation = table.implementation(block.kind, block.written)
+        if implementation is not None:
+            holder[block.implementation] = merge(implementation.defaults, holder[block.implementation])
 
 
-def _owners(composed: Composed, table: AliasTable) -> list[str]:
-    """Instances that have their environment inside in their names."""
+def _agents_with_environment(composed: Composition, table: AliasTable) -> list[str]:
+    """Instances whose NeMo-Gym implementation has its environment inside."""
     implementations = ((block, table.implementation(block.kind, block.written)) for block in composed.blocks)
-    return [block.instance for block, found in implementations if found is not None and found.environment is not None]
+    return [block.instance for block, known in implementations if known is not None and known.environment is not None]
 
 
-def _split(composed: Composed) -> tuple[list[str], set[str]]:
+def _split(composed: Composition) -> tuple[list[str], set[str]]:
     """Names of instances, and the other top-level keys that are no settings."""
     instances: list[str] = []
     free: set[str] = set()
@@ -153,20 +156,20 @@ def _split(composed: Composed) -> tuple[list[str], set[str]]:
 
 def _looks_like_instance(value: JsonObject) -> bool:
     """Has a server type, or one key that is nearly one."""
-    return any(key in KINDS for key in value) or (len(value) == 1 and nearly(next(iter(value)), KINDS))
+    return any(key in KINDS for key in value) or (len(value) == 1 and is_typo(next(iter(value)), KINDS))
 
 
-def _unknown_keys(composed: Composed, free: set[str]) -> Iterator[str]:
-    """Free keys that did not become variables."""
+def _unknown_keys(composed: Composition, free: set[str]) -> Iterator[str]:
+    """An error for each free key that did not become a variable."""
     for key in sorted(free & set(composed.tree)):
-        known = suggestion(key, RunSettings.model_fields)
+        hint = suggestion(key, RunSettings.model_fields)
         yield (
-            f"{composed.origin((key,))}: unknown top-level key `{key}`{known}; "
+            f"{composed.origin((key,))}: unknown top-level key `{key}`{hint}; "
             "an instance needs a server type below its name, a variable belongs under `vars`"
         )
 
 
-def _settings_problems(composed: Composed) -> list[str]:
+def _settings_problems(composed: Composition) -> list[str]:
     """What is wrong with the settings' own values."""
     own = {key: value for key, value in composed.tree.items() if key in RunSettings.model_fields}
     try:
@@ -176,7 +179,7 @@ def _settings_problems(composed: Composed) -> list[str]:
     return []
 
 
-def _instance(name: str, composed: Composed, table: AliasTable) -> Instance:
+def _instance(name: str, composed: Composition, table: AliasTable) -> Instance:
     """The instance `name`; ConfigError where it has not the form `name: type: implementation: fields`."""
     value = composed.tree[name]
     where = composed.origin((name,))
@@ -200,10 +203,10 @@ def _instance(name: str, composed: Composed, table: AliasTable) -> Instance:
         check_exists(implementation, kind, also=table.implementations.get(kind, ()))
     except ConfigError as error:
         raise ConfigError(f"{composed.origin(path)}: `{dotted(path)}`: {error.message}", kind=error.kind) from error
-    return Instance(name, next(known for known in KINDS if known == kind), implementation, where)
+    return Instance(name, next(name for name in KINDS if name == kind), implementation, where)
 
 
-def _only(value: JsonObject, path: KeyPath, what: str, composed: Composed) -> str:
+def _only(value: JsonObject, path: KeyPath, what: str, composed: Composition) -> str:
     """The one key of `value`."""
     if len(value) == 1:
         return next(iter(value))
@@ -216,8 +219,8 @@ def _only(value: JsonObject, path: KeyPath, what: str, composed: Composed) -> st
 
 
 def _bad_agent_map(tree: JsonObject, instances: dict[str, Instance]) -> Iterator[str]:
-    mapped: Any = tree.get("agent_map")
+    agent_map: Any = tree.get("agent_map")
     agents = [name for name, instance in instances.items() if instance.kind == "agents"]
-    for theirs, ours in mapped.items() if isinstance(mapped, dict) else ():
+    for nemo_gym_keys, ours in agent_map.items() if isinstance(agent_map, dict) else ():
         if isinstance(ours, str) and "${" not in ours and ours not in agents:
-            yield f"`agent_map.{theirs}`: no agent `{ours}`{suggestion(ours, agents, label='agents')}"
+            yield f"`agent_map.{nemo_gym_keys}`: no agent `{ours}`{suggestion(ours, agents, label='agents')}"

@@ -1,4 +1,4 @@
-"""Validating a block against a pydantic model, with errors that name the full key path and the nearest valid key.
+"""Validates a block against a pydantic model; errors name the full key path and the nearest valid key.
 
 Errors  ConfigError that lists every problem. A value is shown unless its key may hold a secret.
 """
@@ -20,7 +20,7 @@ _SECRET = re.compile(r"key|token|secret|password|header|auth|url", re.IGNORECASE
 
 
 def validate(model: type[ModelT], data: Mapping[str, Any], where: str) -> ModelT:
-    """`data` as a `model`; `where` is the key path that it came from."""
+    """`data` as an instance of `model`; `where`: its key path, for errors."""
     try:
         return model.model_validate(dict(data))
     except ValidationError as error:
@@ -45,8 +45,8 @@ def explain(
             hidden = item["type"] == "secret" or any(_SECRET.search(part) for part in own)
             shown = "" if hidden else f" (got {_short(item['input'])})"
             # Nobody can write a tuple.
-            said = item["msg"].replace("valid tuple", "valid list")
-            yield path, f"`{name}`: {said}{shown}"
+            message = item["msg"].replace("valid tuple", "valid list")
+            yield path, f"`{name}`: {message}{shown}"
 
 
 def _own_path(data: Any, location: tuple[int | str, ...]) -> KeyPath:
@@ -77,16 +77,16 @@ def valid_keys(model: type[BaseModel], location: tuple[int | str, ...]) -> list[
     models: list[type[BaseModel]] = [model]
     annotations: list[Any] = [model]
     for part in location:
-        found: list[Any] = []
+        below: list[Any] = []
         for annotation in annotations:
-            found += _below(annotation, part)
-        if found:
-            annotations = [inner for annotation in found for inner in _alternatives(annotation)]
+            below += _below(annotation, part)
+        if below:
+            annotations = [inner for annotation in below for inner in _alternatives(annotation)]
         else:
             # A union names the alternative that failed; it is no key.
-            annotations = [one for one in annotations if getattr(one, "__name__", None) == part] or annotations
-    models = [one for one in annotations if isinstance(one, type) and issubclass(one, BaseModel)]
-    return sorted({field.alias or name for one in models for name, field in one.model_fields.items()})
+            annotations = [known for known in annotations if getattr(known, "__name__", None) == part] or annotations
+    models = [known for known in annotations if isinstance(known, type) and issubclass(known, BaseModel)]
+    return sorted({field.alias or name for known in models for name, field in known.model_fields.items()})
 
 
 def _below(annotation: Any, part: int | str) -> list[Any]:
