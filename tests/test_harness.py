@@ -78,7 +78,7 @@ async def test_a_harness_is_a_class_with_run_and_every_call_of_its_is_recorded(
     secret = new_secret()
     async with over("http", ReplayServer(ReplayConfig(), name="model", peers={})) as peers:
         peer = peers["model"]
-        script = Script(turns=[[call_item("ls", "{}")], [message_item("one file")]])
+        script = ReplayScript(turns=[[call_item("ls", "{}")], [message_item("one file")]])
         await peer.call(SCRIPT, script, Call(), secret=secret)
         model = RolloutModel(peer, Call(), secret=secret, name="replay")
         left = await harness.run(Task(prompt="What is here?"), Folder(), model, limits, steps.append)

@@ -43,7 +43,7 @@ from paddock.server.rollout_model import RolloutModel, TunnelWish
 from paddock.server.step_rewards import StepJudging
 from paddock.server.upstream import PeerUpstream
 from paddock.types import JsonObject, Rollout, RolloutSettings, Row
-from paddock.types.step_rewards import combined
+from paddock.types.step_rewards import combine_rewards
 
 GRACE_S = 1.0
 """Seconds that a harness has to see for itself that its time is over."""
@@ -145,7 +145,7 @@ class SweAgent(AgentServer[SweAgentConfig]):
                     VERIFY, VerifyRequest(row=life.row, response=life.response), life.call
                 )
                 if state.judging is not None:
-                    life.verdict = combined(life.verdict, await state.judging.settled())
+                    life.verdict = combine_rewards(life.verdict, await state.judging.settled())
             life.shift(life.verdict.waited_s, "verify", "verify_wait")
             life.verdict = life.verdict.model_copy(update={"waited_s": 0.0})  # what is stored can be had again
 

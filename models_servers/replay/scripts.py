@@ -7,7 +7,7 @@ Errors  RequestError `no_script` without a script, `script_ended` past its end: 
 from collections import OrderedDict
 
 from paddock.errors import RequestError
-from paddock.http import Script
+from paddock.http import ReplayScript
 from paddock.server.dialects import with_ids
 from paddock.types import JsonObject
 
@@ -17,9 +17,9 @@ class Scripts:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._scripts: OrderedDict[str, tuple[Script, int]] = OrderedDict()
+        self._scripts: OrderedDict[str, tuple[ReplayScript, int]] = OrderedDict()
 
-    def put(self, secret: str, script: Script) -> None:
+    def put(self, secret: str, script: ReplayScript) -> None:
         """Replaces an earlier script; the next call plays its first turn."""
         self._scripts[secret] = (script, 0)
         self._scripts.move_to_end(secret)

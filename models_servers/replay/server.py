@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from paddock.errors import RequestError
-from paddock.http import SCRIPT, Call, Peer, Route, Script
+from paddock.http import SCRIPT, Call, Peer, ReplayScript, Route
 from paddock.models_servers.replay.config import ReplayConfig
 from paddock.models_servers.replay.recorded import Recorded
 from paddock.models_servers.replay.scripts import Scripts
@@ -49,7 +49,7 @@ class ReplayServer(RecordingServer[ReplayConfig]):
         await super().forget(secret)
         self._scripts.forget(secret)
 
-    async def _put_script(self, script: Script, call: Call) -> JsonObject:
+    async def _put_script(self, script: ReplayScript, call: Call) -> JsonObject:
         self._scripts.put(call.path["secret"], script)
         return {}
 

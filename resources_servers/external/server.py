@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 from paddock.errors import BugError
 from paddock.http import AGGREGATE, SEED, VERIFY, Call, HttpPeer, Peer, Route, VerifyRequest
-from paddock.http.access import left_token
+from paddock.http.access import stored_token
 from paddock.http.transport import make_client
 from paddock.server import ResourcesServer, ServerConfig
 from paddock.server.base import Handler
@@ -77,4 +77,4 @@ class ExternalServer(ResourcesServer[ExternalConfig, ForwardedTask]):
         if self._client is None:
             raise BugError(f"{self.name}: was not started", kind="not_started")
         url = self.config.base_url
-        return HttpPeer(self.name, self._client, url, token=told(self.config.token) or left_token(url))
+        return HttpPeer(self.name, self._client, url, token=told(self.config.token) or stored_token(url))

@@ -25,7 +25,7 @@ from paddock.sandbox.images.build import build_image
 from paddock.sandbox.settings import HOME_VARIABLE
 from paddock.tools import kind_of
 from paddock.types import JsonObject, Row
-from paddock.types.responses import Call, calls
+from paddock.types.responses import ToolCall, calls
 
 ROOT = Path(__file__).parents[2]
 HOME = Path(os.environ.get(HOME_VARIABLE) or f"/var/tmp/paddock-tests-{os.geteuid()}")
@@ -42,7 +42,7 @@ class Solved:
         self.patch = str(line["response"]["model_patch"])
 
     @property
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[ToolCall]:
         return [call for turn in self.turns for call in calls(turn["output"])]
 
     def problems(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from paddock.errors import ConfigError, InfraError, PaddockError, RequestError, 
 from paddock.server.connect import Connection
 from paddock.server.runtime import open_runtime
 from paddock.types import Row
-from paddock.types.responses import Call, call_item, message_item
+from paddock.types.responses import ToolCall, call_item, message_item
 
 CONFIG = """
 cue: {resources_servers: {'paddock.testing.servers:CueServer': {}}}
@@ -69,10 +69,10 @@ async def test_a_running_loop_gets_awaitables_and_is_not_blocked(connection: Con
     "answer",
     [
         "text",
-        Call("ls", "{}"),
+        ToolCall("ls", "{}"),
         call_item("ls", "{}"),
         message_item("text"),
-        ["text", Call("ls", "{}")],
+        ["text", ToolCall("ls", "{}")],
         [call_item("ls", "{}")],
         {"output": []},
         [],
@@ -87,9 +87,9 @@ def test_the_forms_of_an_answer_mean_the_same() -> None:
         expected = {"type": "function_call", "name": "ls", "arguments": '{"path": "a"}'}
         row = {**ROW, "expected_action": expected}
         oracle = pivot.pivot.oracle(row)
-        for answer in (Call("ls", '{"path": "a"}'), expected, [expected], {"output": [expected]}, oracle[0]):
+        for answer in (ToolCall("ls", '{"path": "a"}'), expected, [expected], {"output": [expected]}, oracle[0]):
             assert pivot.pivot.verify(row, answer).reward == 1.0
-        for answer in ("ls a", [], Call("ls", '{"path": "b"}')):
+        for answer in ("ls a", [], ToolCall("ls", '{"path": "b"}')):
             assert pivot.pivot.verify(row, answer).reward == 0.0
 
 
@@ -130,7 +130,7 @@ def test_a_scripted_model_plays_the_turns(tmp_path: Path) -> None:
     config.write_text(CONFIG)
     replay: dict[str, Any] = {"models_servers": {"replay": {}}}
     with paddock.connect(config, servers=["scripted"], **_with_model("scripted", replay)) as connection:
-        rollout = connection.scripted.run(ROW, turns=[["one", Call("ls", "{}")]])
+        rollout = connection.scripted.run(ROW, turns=[["one", ToolCall("ls", "{}")]])
         assert [item["type"] for item in rollout.response["output"]] == ["message", "function_call"]
         assert len(rollout.turns) == 1
 

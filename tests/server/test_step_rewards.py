@@ -16,7 +16,7 @@ from paddock.testing import over
 from paddock.testing.judges import ScriptedJudge, ScriptedJudgeConfig
 from paddock.types import JsonObject, Row, Stamp, Verdict
 from paddock.types.responses import call_item, message_item
-from paddock.types.step_rewards import StepRewards, combined
+from paddock.types.step_rewards import StepRewards, combine_rewards
 
 WITHOUT_CALL = (4, 9, 20)
 GOOD = (1, 2, 5, 9, 10, 13, 20)
@@ -112,7 +112,7 @@ async def test_twenty_steps_three_without_a_call_one_vote_failed_one_judge_hangi
     assert rewards.scores[FAILING - 1].votes == [None, -1, -1]
     assert judge.most_in_flight <= 4
     mean = (len(GOOD) - (18 - len(GOOD))) / 18
-    verdict = combined(Verdict(reward=1.0, reason="resolved"), rewards.model_copy(update={"coefficient": 0.5}))
+    verdict = combine_rewards(Verdict(reward=1.0, reason="resolved"), rewards.model_copy(update={"coefficient": 0.5}))
     assert abs(verdict.reward - (1 + 0.5 * mean)) < 1e-9
 
 
@@ -134,7 +134,7 @@ async def test_no_step_waits_for_a_score_and_the_end_waits_no_longer_than_it_may
             rewards = await asked.settled()
         assert judge.in_flight == 0
     assert {step.missing for step in rewards.scores} == {"late"}
-    assert combined(Verdict(reward=0.0, reason="tests_fail"), rewards).reward == 0.0
+    assert combine_rewards(Verdict(reward=0.0, reason="tests_fail"), rewards).reward == 0.0
 
 
 async def test_steps_that_are_asked_about_at_once_are_bounded_and_those_that_wait_are_missing_too() -> None:
@@ -242,7 +242,7 @@ async def test_a_rollout_of_which_no_step_was_judged_is_masked_and_one_without_s
     ):
         asked.ask(1, [message_item("[1] thinking aloud")])
         if skips:
-            assert (await asked.settled()).there == []
+            assert (await asked.settled()).present_scores == []
             return
         with pytest.raises(VerifierError, match=r"of 1 steps none was judged \(late\)") as failed:
             await asked.settled()

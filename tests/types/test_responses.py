@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from paddock.types import Usage
 from paddock.types.responses import (
-    Call,
+    ToolCall,
     call_item,
     calls,
     content_text,
@@ -49,7 +49,7 @@ def test_readers_never_raise(value: Any) -> None:
 def test_what_is_made_can_be_read() -> None:
     items = [message_item("hello"), call_item("bash", '{"command": "ls"}', "c1")]
     response = make_response(items, {"input": "x"}, model="m", usage=Usage(input_tokens=3, output_tokens=4))
-    assert calls(response) == [Call("bash", '{"command": "ls"}', "c1")]
+    assert calls(response) == [ToolCall("bash", '{"command": "ls"}', "c1")]
     assert messages(response) == ["hello"]
     assert is_complete(response)
     assert usage_of(response) == Usage(input_tokens=3, output_tokens=4)
@@ -57,7 +57,7 @@ def test_what_is_made_can_be_read() -> None:
 
 def test_a_custom_tool_call_is_a_call_with_its_text() -> None:
     item = {"type": "custom_tool_call", "call_id": "c", "name": "apply_patch", "input": "*** Begin Patch"}
-    assert calls([item]) == [Call("apply_patch", "*** Begin Patch", "c")]
+    assert calls([item]) == [ToolCall("apply_patch", "*** Begin Patch", "c")]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from paddock.http import rollout_from_wire, rollout_to_wire
 from paddock.types import Rollout, Row, Verdict
-from paddock.types.step_rewards import JudgedStep, OutcomeValues, StepRewards, as_stored, combined
+from paddock.types.step_rewards import JudgedStep, OutcomeValues, StepRewards, combine_as_stored, combine_rewards
 
 SWE_RL = OutcomeValues(failed=-1.0, passed=1.0)
 
@@ -25,7 +25,7 @@ def verdict(reward: float = 1.0) -> Verdict:
 
 
 def test_the_reward_is_the_outcome_and_the_mean_of_what_came() -> None:
-    found = combined(verdict(0.0), steps(1.0, None, -1 / 3, 1 / 3, coefficient=0.5))
+    found = combine_rewards(verdict(0.0), steps(1.0, None, -1 / 3, 1 / 3, coefficient=0.5))
     assert found.reward_components == {"outcome": -1.0, "steps": 0.5 * (1 / 3)}
     assert abs(found.reward - (-1 + 0.5 / 3)) < 1e-12
     known = {"close": 0.5, "outcome_reward": 0.0, "steps_scored": 3, "steps_missing": 1}
@@ -34,17 +34,17 @@ def test_the_reward_is_the_outcome_and_the_mean_of_what_came() -> None:
 
 
 def test_without_a_score_the_outcome_is_alone() -> None:
-    found = combined(verdict(), steps(None, None))
+    found = combine_rewards(verdict(), steps(None, None))
     assert (found.reward, found.reward_components) == (1.0, {"outcome": 1.0})
     assert found.metrics["steps_missing"] == 2
     assert "mean_step_score" not in found.metrics
     skipped = [JudgedStep(step_id="step_1", turn=1, score=None, missing="skipped")]
-    assert combined(verdict(), StepRewards(scores=skipped)).metrics["steps_missing"] == 0
+    assert combine_rewards(verdict(), StepRewards(scores=skipped)).metrics["steps_missing"] == 0
 
 
 def test_an_environments_share_of_a_pass_lies_between_the_values() -> None:
-    assert combined(verdict(0.25), steps()).reward == -0.5
-    assert combined(verdict(0.25), steps(values=OutcomeValues())).reward == 0.25
+    assert combine_rewards(verdict(0.25), steps()).reward == -0.5
+    assert combine_rewards(verdict(0.25), steps(values=OutcomeValues())).reward == 0.25
 
 
 FINITE = st.floats(-100, 100)
@@ -55,16 +55,16 @@ def test_a_stored_rollout_has_all_that_its_reward_is_made_of(
     reward: float, scores: list[float | None], coefficient: float, failed: float, passed: float
 ) -> None:
     values = OutcomeValues(failed=failed, passed=passed)
-    found = combined(verdict(reward), steps(*scores, coefficient=coefficient, values=values))
+    found = combine_rewards(verdict(reward), steps(*scores, coefficient=coefficient, values=values))
     row = Row(responses_create_params={"input": "a"}, task={"answer": "b"})
     rollout = Rollout(row=row, outcome="completed", verdict=found)
     stored = rollout_from_wire(rollout_to_wire(rollout))
     assert stored == rollout
-    assert as_stored(verdict(reward), stored.verdict) == found
-    again = as_stored(verdict(reward + 1), stored.verdict)
+    assert combine_as_stored(verdict(reward), stored.verdict) == found
+    again = combine_as_stored(verdict(reward + 1), stored.verdict)
     assert math.isclose(again.reward - found.reward, passed - failed, rel_tol=1e-9, abs_tol=1e-9)
 
 
 def test_a_verdict_that_was_combined_with_nothing_stays_what_it_is() -> None:
-    assert as_stored(verdict(), verdict(0.0)) == verdict()
-    assert as_stored(verdict(), None) == verdict()
+    assert combine_as_stored(verdict(), verdict(0.0)) == verdict()
+    assert combine_as_stored(verdict(), None) == verdict()

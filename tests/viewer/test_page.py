@@ -9,7 +9,7 @@ import pytest
 
 from paddock.cli import main
 from paddock.viewer import Block, Fold, page
-from paddock.viewer.blocks import Diff, Fact, Facts, Heading, Text
+from paddock.viewer.blocks import Diff, Heading, LabelledValue, LabelledValues, TextBlock
 from paddock.viewer.page import POLICY
 from paddock.viewer.page import html as to_html
 
@@ -88,7 +88,7 @@ def test_a_page_has_an_end_and_says_what_it_left_out() -> None:
 
     def part(number: int) -> list[Block]:
         made.append(number)
-        return [Text("x" * 1000)]
+        return [TextBlock("x" * 1000)]
 
     parts = [partial(part, number) for number in range(10)]
     text = b"".join(page("many", parts, max_bytes=3500)).decode()
@@ -100,7 +100,13 @@ def test_a_page_has_an_end_and_says_what_it_left_out() -> None:
 
 def test_every_block_escapes_what_it_is_given() -> None:
     bad = "<b>&\x07"
-    blocks: list[Block] = [Heading(bad), Text(bad), Diff(f"+{bad}"), Facts([Fact(bad, bad)]), Fold(bad, [])]
+    blocks: list[Block] = [
+        Heading(bad),
+        TextBlock(bad),
+        Diff(f"+{bad}"),
+        LabelledValues([LabelledValue(bad, bad)]),
+        Fold(bad, []),
+    ]
     text = to_html(blocks)
     assert "<b>" not in text
     assert text.count("&lt;b&gt;&amp;␇") == 6

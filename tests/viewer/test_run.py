@@ -6,7 +6,7 @@ import pytest
 
 from paddock.cli import main
 from paddock.collect import read_summary
-from paddock.viewer import entries
+from paddock.viewer import read_entries
 
 
 def test_a_list_has_every_rollout_with_its_harness_and_reason(
@@ -25,7 +25,7 @@ def test_a_list_has_every_rollout_with_its_harness_and_reason(
 
 
 def test_a_failure_comes_once_by_its_last_attempt(seen_run: Path) -> None:
-    failed = [entry for entry in entries(seen_run) if entry.failed is not None]
+    failed = [entry for entry in read_entries(seen_run) if entry.failed is not None]
     assert sorted(entry.place for entry in failed) == ["3-0", "3-1"]
     assert all(entry.result.reward is None for entry in failed)
 

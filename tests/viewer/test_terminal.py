@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from paddock.viewer import TERMINAL_CUTS, Entry, chosen, entry_blocks, rendered, the_one, two_blocks
-from paddock.viewer.blocks import Beside, Text, cut, visible
+from paddock.viewer import TERMINAL_LIMITS, Entry, entry_blocks, render, select_one, select_rollouts, side_by_side
+from paddock.viewer.blocks import TextBlock, TwoColumns, cut, visible
 
 
 def shown(run: Path, wanted: str) -> str:
-    return "\n".join(line.text for line in rendered(entry_blocks(the_one(run, wanted), TERMINAL_CUTS), 160))
+    return "\n".join(line.text for line in render(entry_blocks(select_one(run, wanted), TERMINAL_LIMITS), 160))
 
 
 def test_a_rollout_is_shown_turn_by_turn_with_its_patch_tests_and_ending(seen_run: Path) -> None:
@@ -68,7 +68,7 @@ def test_malformed_calls_and_a_limit_are_told(seen_run: Path) -> None:
 
 
 def test_failing_tests_come_first_and_are_marked(seen_run: Path) -> None:
-    lines = list(rendered(entry_blocks(the_one(seen_run, "1-0"), TERMINAL_CUTS), 160))
+    lines = list(render(entry_blocks(select_one(seen_run, "1-0"), TERMINAL_LIMITS), 160))
     (wrong,) = [index for index, line in enumerate(lines) if line.text.startswith("  FAILED")]
     assert lines[wrong].tone == "bad"
     assert lines[wrong + 1].text.startswith("  PASSED")
@@ -87,10 +87,10 @@ def test_nothing_recorded_can_move_a_cursor_or_turn_the_writing(seen_run: Path, 
 def test_two_rollouts_stand_side_by_side_turn_by_turn(seen_run: Path) -> None:
     lines = [
         line.text
-        for line in rendered(two_blocks(the_one(seen_run, "0-0"), the_one(seen_run, "0-1"), TERMINAL_CUTS), 120)
+        for line in render(side_by_side(select_one(seen_run, "0-0"), select_one(seen_run, "0-1"), TERMINAL_LIMITS), 120)
     ]
     text = "\n".join(lines)
-    assert "== turn 1: the same said, other results" in text
+    assert "== turn 1: the same calls, other results" in text
     assert "== turn 3: only on the left" in text
     assert "patches: the same" in text
     assert "tests: the same" in text
@@ -100,16 +100,16 @@ def test_two_rollouts_stand_side_by_side_turn_by_turn(seen_run: Path) -> None:
 
 
 def test_what_is_folded_keeps_its_margin_and_loses_nothing() -> None:
-    blocks = [Beside([Text("x" * 100, margin="  | ")], [Text("y" * 30, "faint")])]
-    lines = [line.text for line in rendered(blocks, 63)]
+    blocks = [TwoColumns([TextBlock("x" * 100, margin="  | ")], [TextBlock("y" * 30, "faint")])]
+    lines = [line.text for line in render(blocks, 63)]
     left, right = [line[:30] for line in lines], [line[33:] for line in lines]
     assert left == ["  | " + "x" * 26] * 3 + [("  | " + "x" * 22).ljust(30)]
     assert right == ["y" * 30, "", "", ""]
 
 
 def test_two_rollouts_that_differ_show_both_patches_and_the_tests_that_differ(seen_run: Path) -> None:
-    pair = [the_one(seen_run, wanted) for wanted in ("0-0", "2-0")]
-    text = "\n".join(line.text for line in rendered(two_blocks(pair[0], pair[1], TERMINAL_CUTS), 160))
+    pair = [select_one(seen_run, wanted) for wanted in ("0-0", "2-0")]
+    text = "\n".join(line.text for line in render(side_by_side(pair[0], pair[1], TERMINAL_LIMITS), 160))
     assert "== turn 1: different" in text
     assert "patches: different" in text
     assert "| no patch" in text
@@ -117,14 +117,14 @@ def test_two_rollouts_that_differ_show_both_patches_and_the_tests_that_differ(se
 
 
 def test_a_rollout_beside_itself_is_the_same_throughout(seen_run: Path) -> None:
-    entry = the_one(seen_run, "0-0")
-    text = "\n".join(line.text for line in rendered(two_blocks(entry, entry, TERMINAL_CUTS), 160))
+    entry = select_one(seen_run, "0-0")
+    text = "\n".join(line.text for line in render(side_by_side(entry, entry, TERMINAL_LIMITS), 160))
     assert [line for line in text.split("\n") if line.startswith("== turn")] == [
         f"== turn {n}: same" for n in (1, 2, 3)
     ]
 
 
 def test_a_failed_rollout_can_stand_beside_one_with_a_verdict(seen_run: Path) -> None:
-    pair: list[Entry] = [*chosen(seen_run, "3-0"), *chosen(seen_run, "0-0")]
-    text = "\n".join(line.text for line in rendered(two_blocks(pair[0], pair[1], TERMINAL_CUTS), 160))
+    pair: list[Entry] = [*select_rollouts(seen_run, "3-0"), *select_rollouts(seen_run, "0-0")]
+    text = "\n".join(line.text for line in render(side_by_side(pair[0], pair[1], TERMINAL_LIMITS), 160))
     assert "the grader's <machine> died" in text

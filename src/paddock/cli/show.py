@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from paddock.viewer import Block, Entry, Line, Part
+    from paddock.viewer import Block, Entry, Part, TextLine
 
 EXAMPLES = """examples:
   paddock show runs/mine                            every rollout, a line each
@@ -52,42 +52,42 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _terminal(args: argparse.Namespace) -> int:
-    from paddock.viewer import TERMINAL_CUTS, Line, entry_blocks, lines, rendered, the_one, two_blocks
+    from paddock.viewer import TERMINAL_LIMITS, TextLine, entry_blocks, list_lines, render, select_one, side_by_side
 
     run = Path(args.run)
     width = shutil.get_terminal_size((PLAIN_WIDTH, 50)).columns if sys.stdout.isatty() else PLAIN_WIDTH
     if args.diff:
-        left, right = (the_one(run, wanted) for wanted in args.diff)
-        _print(rendered(two_blocks(left, right, TERMINAL_CUTS), width))
+        left, right = (select_one(run, wanted) for wanted in args.diff)
+        _print(render(side_by_side(left, right, TERMINAL_LIMITS), width))
         return 0
-    found = _found(args)
-    if args.row and len(listed := list(found)) == 1:
-        _print(rendered(entry_blocks(listed[0], TERMINAL_CUTS), width))
+    selected = _selected(args)
+    if args.row and len(listed := list(selected)) == 1:
+        _print(render(entry_blocks(listed[0], TERMINAL_LIMITS), width))
         return 0
-    _print(Line(*line) for line in lines(listed if args.row else found))
+    _print(TextLine(*line) for line in list_lines(listed if args.row else selected))
     return 0
 
 
-def _found(args: argparse.Namespace) -> "Iterator[Entry]":
-    """The rollouts that are asked for."""
-    from paddock.viewer import chosen, entries, failed_only
+def _selected(args: argparse.Namespace) -> "Iterator[Entry]":
+    """The rollouts that the command names."""
+    from paddock.viewer import read_entries, select_rollouts, without_reward
 
     run = Path(args.run)
-    found = iter(chosen(run, args.row) if args.row else entries(run))
-    return failed_only(found) if args.failed else found
+    selected = iter(select_rollouts(run, args.row) if args.row else read_entries(run))
+    return without_reward(selected) if args.failed else selected
 
 
 def _page(args: argparse.Namespace) -> int:
     from paddock.errors import ConfigError
-    from paddock.viewer import PAGE_CUTS, page, the_one, two_blocks
+    from paddock.viewer import PAGE_LIMITS, page, select_one, side_by_side
 
     run = Path(args.run)
     parts: Iterable[Part]
     if args.diff:
-        left, right = (the_one(run, wanted) for wanted in args.diff)
-        parts = [lambda: two_blocks(left, right, PAGE_CUTS)]
+        left, right = (select_one(run, wanted) for wanted in args.diff)
+        parts = [lambda: side_by_side(left, right, PAGE_LIMITS)]
     else:
-        parts = (partial(_folded, entry, opened=args.row is not None) for entry in _found(args))
+        parts = (partial(_rollout_fold, entry, opened=args.row is not None) for entry in _selected(args))
     pieces = page(args.run, parts)
     # Not before the first rollout was found: a mistake leaves no file, and spoils none.
     first = next(pieces), next(pieces)
@@ -101,14 +101,14 @@ def _page(args: argparse.Namespace) -> int:
     return 0
 
 
-def _folded(entry: "Entry", *, opened: bool) -> "list[Block]":
-    from paddock.viewer import PAGE_CUTS, Fold, entry_blocks, title, tone_of
+def _rollout_fold(entry: "Entry", *, opened: bool) -> "list[Block]":
+    from paddock.viewer import PAGE_LIMITS, Fold, entry_blocks, title, tone_of
 
-    return [Fold(title(entry), entry_blocks(entry, PAGE_CUTS)[1:], open=opened, tone=tone_of(entry))]
+    return [Fold(title(entry), entry_blocks(entry, PAGE_LIMITS)[1:], open=opened, tone=tone_of(entry))]
 
 
-def _print(lines: "Iterable[Line]") -> None:
-    """Coloured on a terminal, else as it is."""
+def _print(lines: "Iterable[TextLine]") -> None:
+    """Print lines, coloured on a terminal."""
     if not sys.stdout.isatty():
         for line in lines:
             sys.stdout.write(line.text + "\n")

@@ -14,7 +14,7 @@ from paddock.collect.routing import Agent, acting, environment
 from paddock.config import Config
 from paddock.config.yaml_text import dump, parse
 from paddock.errors import BugError, boundary
-from paddock.http import SCRIPT, Call, Peer, Script
+from paddock.http import SCRIPT, Call, Peer, ReplayScript
 from paddock.types import JsonObject, Row
 
 REPLAY: JsonObject = {"models_servers": {"replay": {}}}
@@ -57,5 +57,5 @@ class OraclePrompter:
     async def prepare(self, agent: Agent, row: Row, secret: str) -> None:
         with boundary(BugError, f"{agent.name}: oracle", stage="seed"):
             turns = await self._agents[agent.name].oracle(self._environments[agent.environment], row)
-        script = Script(turns=[list(turn) for turn in turns])
+        script = ReplayScript(turns=[list(turn) for turn in turns])
         await self.peers[agent.config.model_server.name].call(SCRIPT, script, Call(), secret=secret)

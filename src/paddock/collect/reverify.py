@@ -27,7 +27,7 @@ from paddock.http import VERIFY, Call, Peer, VerifyRequest, rollout_from_wire, r
 from paddock.server import ResourcesServer
 from paddock.server.runtime import open_runtime
 from paddock.types import JsonObject, Rollout, Row, Verdict
-from paddock.types.step_rewards import STEP_REWARDS, as_stored
+from paddock.types.step_rewards import STEP_REWARDS, combine_as_stored
 
 REVERIFIED = "reverified.jsonl"
 
@@ -154,7 +154,7 @@ async def _score(
             verdict = await environments.peers[agent.environment].call(VERIFY, request, Call().within(timeout_s))
         else:
             verdict = await _by_record(server, rollout.row, rollout.response, rollout.verdict)
-        return as_stored(verdict.model_copy(update={"waited_s": 0.0}), rollout.verdict)
+        return combine_as_stored(verdict.model_copy(update={"waited_s": 0.0}), rollout.verdict)
     except PaddockError as error:
         return error
     except ValidationError as error:

@@ -17,7 +17,18 @@ import orjson
 from paddock.conformance.behaviours import NotApplicable, expect
 from paddock.conformance.target import ServerTarget
 from paddock.errors import ConfigError
-from paddock.http import FORGET, PLAIN_RESPONSES, RESPONSES, SCRIPT, TURNS, Call, EventStream, Peer, Script, new_secret
+from paddock.http import (
+    FORGET,
+    PLAIN_RESPONSES,
+    RESPONSES,
+    SCRIPT,
+    TURNS,
+    Call,
+    EventStream,
+    Peer,
+    ReplayScript,
+    new_secret,
+)
 from paddock.server import Server
 from paddock.server.app import build_app
 from paddock.testing.transports import Transport, over

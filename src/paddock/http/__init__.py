@@ -1,4 +1,4 @@
-"""The wire: which routes a server has, and the one client that calls them: directly, over ASGI, or over HTTP.
+"""The wire: the routes of servers, and the client that calls them: directly, over ASGI, or over HTTP.
 
 `Route` fixes a route's path and both directions' codecs; `Peer` is a handle on one server. A `DirectPeer` passes the
 records themselves; an `HttpPeer` sends JSON, replays what may be replayed, and raises the owner's own error.
@@ -18,11 +18,11 @@ from paddock.http.routes import (
     PLAIN_RESPONSES,
     RESPONSES,
     RUN,
-    SAID,
     SCORE_STEP,
     SCRIPT,
     SEED,
     SETTINGS,
+    TRANSCRIPT,
     TURNS,
     VERIFY,
     WITHDRAW,
@@ -30,8 +30,8 @@ from paddock.http.routes import (
     AggregateRequest,
     EventStream,
     ModelReply,
+    ReplayScript,
     Route,
-    Script,
     VerifyRequest,
     new_secret,
     read_row,
@@ -51,11 +51,11 @@ __all__ = [
     "PLAIN_RESPONSES",
     "RESPONSES",
     "RUN",
-    "SAID",
     "SCORE_STEP",
     "SCRIPT",
     "SEED",
     "SETTINGS",
+    "TRANSCRIPT",
     "TURNS",
     "VERIFY",
     "WITHDRAW",
@@ -68,9 +68,9 @@ __all__ = [
     "HttpPeer",
     "ModelReply",
     "Peer",
+    "ReplayScript",
     "RetryPolicy",
     "Route",
-    "Script",
     "StepRequest",
     "StepScore",
     "VerifyRequest",

@@ -1,12 +1,12 @@
-"""The token that a server asks its callers for: where a client finds that of a URL, and where a server leaves one.
+"""The token that a server asks its callers for: where a server stores it, and where clients find it by the URL.
 
-Order   what was given, the variable PADDOCK_TOKEN, then the file that a server of the same user left at its start.
+Order   the caller's own token, the variable PADDOCK_TOKEN, then the file that a server of the same user stored.
 File    `<address>-<port>` in `paddock/run/<name of the machine>` below `$XDG_CACHE_HOME` or `~/.cache`: one line, the
         header that goes with a request, as `curl -H @FILE` reads it. Mode 0600, in a folder of mode 0700.
 Law     a file's token is sent to that address of loopback alone, and to no name: `localhost` has two addresses, and at
-        the other one somebody else may listen. It is good for one start of the server; what a killed one has left,
-        half written or whole, is removed by the next server that starts, once nobody listens there.
-Errors  ConfigError: a token that can't be read, left or sent.
+        the other one another user may listen. It is valid for one start of the server; the file of a killed server is
+        removed by the next server that starts, once nobody listens there.
+Errors  ConfigError: a token that can't be read, stored or sent.
 """
 
 import errno
@@ -24,10 +24,10 @@ from paddock.temporary import is_private
 TOKEN_VARIABLE = "PADDOCK_TOKEN"
 SCHEME = "Bearer "
 CONNECT_TIMEOUT_S = 1.0
-"""To loopback, which answers at once."""
+"""Seconds; loopback answers at once."""
 _LINE = f"Authorization: {SCHEME}"
 _DRAFT = "."
-"""Before the name of a file that is being written."""
+"""Prefix of the name of a file that is being written."""
 
 
 class _Address(NamedTuple):
@@ -40,7 +40,7 @@ class _Address(NamedTuple):
 
 
 def bearer(token: str | None) -> dict[str, str]:
-    """The headers that bring a token; None: there is none."""
+    """The headers with a token; None: without one."""
     return {"authorization": SCHEME + token} if token else {}
 
 
@@ -50,39 +50,39 @@ def headers_for(url: str, token: str | None = None) -> dict[str, str]:
 
 
 def token_for(url: str, given: str | None = None) -> str | None:
-    """The token for our server at `url`; None: none is known. `given` comes before all others."""
-    return given or find_token() or left_token(url)
+    """The token for our server at `url`; None: none is known. `given`: used before all others."""
+    return given or find_token() or stored_token(url)
 
 
 def find_token(token_file: str | Path | None = None) -> str | None:
     """The token of a file, else of the environment; None: there is none."""
     if token_file is None:
-        return _checked(os.environ.get(TOKEN_VARIABLE, ""), f"variable {TOKEN_VARIABLE}") or None
+        return _check_token(os.environ.get(TOKEN_VARIABLE, ""), f"variable {TOKEN_VARIABLE}") or None
     try:
         text = Path(token_file).expanduser().read_text()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is no text"
         raise ConfigError(f"token file {token_file}: {reason}", kind="token_invalid") from error
-    token = _checked(text.strip(), f"token file {token_file}")
+    token = _check_token(text.strip(), f"token file {token_file}")
     if not token:
         raise ConfigError(f"token file {token_file}: is empty", kind="token_invalid")
     return token
 
 
-def left_token(url: str) -> str | None:
-    """The token that a server of this user has left for `url`; None: none has."""
+def stored_token(url: str) -> str | None:
+    """The token that a server of this user has stored for `url`; None: there is none."""
     address = _address(url)
     if address is None:
         return None
     try:
         line = address.file.read_text("ascii").strip()
-    except (OSError, RuntimeError, UnicodeDecodeError):  # none was left, or none that is ours to read
+    except (OSError, RuntimeError, UnicodeDecodeError):  # there is none, or none that this user may read
         return None
     return line.removeprefix(_LINE) if line.startswith(_LINE) else None
 
 
-def leave_token(url: str, token: str) -> Path:
-    """Leave the token of a server that listens at `url`, in place of an earlier one's; the file."""
+def store_token(url: str, token: str) -> Path:
+    """Store the token of a server that listens at `url`, in place of an earlier one's; returns the file."""
     address = _address(url)
     assert address is not None  # it listens at an address of loopback
     try:
@@ -99,29 +99,29 @@ def leave_token(url: str, token: str) -> Path:
         return draft.replace(address.file)
     except (OSError, RuntimeError) as error:
         raise ConfigError(
-            f"the token that callers of {url} bring can't be left for them: {error}; give one with --token-file or "
+            f"the token that callers of {url} bring can't be stored for them: {error}; give one with --token-file or "
             f"{TOKEN_VARIABLE}, or ask for none with `serve.loopback_token: false`",
             kind="token_unusable",
         ) from error
 
 
-def withdraw_token(url: str, token: str) -> None:
-    """Remove what `leave_token` has left, unless it is another server's by now."""
+def remove_token(url: str, token: str) -> None:
+    """Remove the file of `store_token`, unless another server has replaced it."""
     address = _address(url)
-    if address is not None and left_token(url) == token:
+    if address is not None and stored_token(url) == token:
         with suppress(OSError):
             address.file.unlink()
 
 
 def _folder() -> Path:
-    """RuntimeError where the user has no home."""
+    """The folder of token files; RuntimeError where the user has no home."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     # Homes are shared by machines, whose loopbacks are their own.
     return Path(cache) / "paddock" / "run" / quote(socket.gethostname() or "unnamed", safe="")
 
 
 def _address(url: str) -> _Address | None:
-    """None: it is none of loopback."""
+    """The address of a loopback URL; None: it is another."""
     try:
         place = urlsplit(url)
         host = ip_address(place.hostname or "")
@@ -134,7 +134,7 @@ def _address(url: str) -> _Address | None:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what killed servers have left: a server listens from before it leaves a token until after that is gone."""
+    """Remove the files of killed servers: a living one listens for longer than its file is there."""
     for path in folder.iterdir():
         host, _, port = path.name.removeprefix(_DRAFT).rpartition("-")
         if port.isdigit() and _is_free(host, int(port)):
@@ -142,14 +142,14 @@ def _sweep(folder: Path) -> None:
 
 
 def _is_free(host: str, port: int) -> bool:
-    """Nobody listens there; what can't be found out is not said to be so."""
+    """Whether nobody listens there; False where that can't be found out."""
     with suppress(OSError), socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as caller:
         caller.settimeout(CONNECT_TIMEOUT_S)
         return caller.connect_ex((host, port)) == errno.ECONNREFUSED
     return False
 
 
-def _checked(token: str, where: str) -> str:
+def _check_token(token: str, where: str) -> str:
     if not token.isascii() or any(not 0x21 <= ord(char) <= 0x7E for char in token):
         raise ConfigError(f"{where}: a token is visible ASCII without spaces", kind="token_invalid")
     return token

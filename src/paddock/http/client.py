@@ -26,7 +26,7 @@ Handler = Callable[[Any, Call], Awaitable[Any]]
 
 
 class RetryPolicy(NamedTuple):
-    """How often a replayable call is tried, and how long between: `first_wait_s`, then twice as long each time."""
+    """How often a replayable call is tried, and the seconds between: `first_wait_s`, then twice as long each time."""
 
     attempts: int = 3
     first_wait_s: float = 0.2
@@ -48,10 +48,10 @@ class Peer(Protocol):
 
 
 class DirectPeer:
-    """A server in this process: its handler gets the very record, and its reply is passed on as it is."""
+    """A server in this process: records are passed to its handler, and back, without encoding."""
 
     def __init__(self, name: str, handlers: Callable[[], Mapping[Any, Handler]]) -> None:
-        """`handlers`: asked once, at the first call."""
+        """`handlers`: called once, at the first call."""
         self.name = name
         self._make_handlers = handlers
         self._handlers: Mapping[Any, Handler] | None = None
@@ -110,7 +110,7 @@ class HttpPeer:
     async def relay(
         self, path: str, body: bytes, headers: Mapping[str, str], call: Call
     ) -> AsyncIterator[httpx.Response]:
-        """An answer as its bytes come, whatever its status, for a proxy: nothing is decoded, retried or replayed."""
+        """Send a request and stream the response, whatever its status, for a proxy: nothing is decoded or retried."""
         own = {**headers, **self._headers, **call.to_headers()}
         request = self._client.build_request("POST", self.base_url + path, content=body, headers=own, timeout=None)
         reply = await self._client.send(request, stream=True)

@@ -1,4 +1,4 @@
-"""What goes with a call besides its body: request id, deadline, the rollout's secret. Never part of a record.
+"""The context of a call: request id, deadline, the rollout's secret. Never part of a record.
 
 Over HTTP the three are headers (`X-Request-Id`, `X-Paddock-Timeout-S`, `X-Paddock-Rollout`); directly they are this
 object. The deadline is kept on the monotonic clock and sent as the seconds that remain.
@@ -17,7 +17,7 @@ TIMEOUT = "x-paddock-timeout-s"
 ROLLOUT = "x-paddock-rollout"
 API_KEY = "x-api-key"
 SECRET_PREFIX = "ro_"
-"""Of a rollout's secret."""
+"""How a rollout's secret begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Call:
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     def within(self, timeout_s: float) -> "Call":
-        """This call, due no later than `timeout_s` from now."""
+        """This call, with a deadline at most `timeout_s` seconds from now."""
         due = time.monotonic() + timeout_s
         deadline = due if self.deadline is None else min(due, self.deadline)
         return Call(self.request_id, deadline, self.rollout_secret, self.path, self.bearer)

@@ -23,15 +23,17 @@ from paddock.types import (
     Record,
     Rollout,
     RolloutSettings,
+    TurnSummaries,
     Row,
     Session,
+    TurnSummaryQuery,
     TurnRecord,
     TurnSummaries,
     TurnSummaryQuery,
     Verdict,
 )
 from paddock.types.formats import DIGEST_KEY, FORMAT_KEY
-from paddock.types.shapes import misshapen_response
+from paddock.types.shapes import response_problem
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
@@ -59,19 +61,21 @@ class Route(Generic[Request, Reply]):
     long: bool = False
     """May take minutes: the callee stops working when its caller has gone."""
     request_type: type[BaseModel] | None = None
-    """What the OpenAPI page says of the body, where the house doesn't know the route."""
+    """The type of the body on the OpenAPI page; None: the server's kind gives it."""
     reply_type: type[BaseModel] | None = None
-    """Likewise of the reply."""
+    """The type of the reply there."""
 
 
 class VerifyRequest(Record):
+    """A response to judge, and its row."""
+
     row: Row
     response: JsonObject
 
 
 class AggregateRequest(Record):
     verify_responses: list[JsonObject]
-    """Verify replies or rollout lines, without bodies if the caller likes; read: stamps, `reward`, numbers."""
+    """Verify replies or rollout lines; only their stamps, `reward` and numbers are read, so bodies may be left out."""
 
 
 class AggregateMetrics(Record):
@@ -80,7 +84,7 @@ class AggregateMetrics(Record):
     key_metrics: dict[str, float]
 
 
-class Script(Record):
+class ReplayScript(Record):
     """What a replay server answers in one rollout: one list of output items per turn."""
 
     turns: list[list[JsonObject]]
@@ -98,9 +102,9 @@ ModelReply = JsonObject | EventStream
 
 def read_row(wire: JsonObject) -> Row:
     """A row of one wire object; RowError names the key at fault."""
-    taken = [key for key in ROW_RESERVED if key in wire]
-    if taken:
-        raise RowError(f"key `{taken[0]}` belongs to rollouts, not to rows: remove it", kind="reserved_key")
+    reserved = [key for key in ROW_RESERVED if key in wire]
+    if reserved:
+        raise RowError(f"key `{reserved[0]}` belongs to rollouts, not to rows: remove it", kind="reserved_key")
     if "responses_create_params" not in wire:
         raise RowError("responses_create_params: missing; needs a Responses API request", kind="row_invalid")
     try:
@@ -139,11 +143,11 @@ def _verify_from_wire(wire: JsonObject) -> VerifyRequest:
 
 
 def require_response(response: JsonObject, place: str) -> None:
-    """RequestError, with the field's name, for a response that is none to be judged: of another shape, or its engine's
+    """RequestError, with the field's name, for a response that can't be judged: it has another shape, or is an engine's
     failure."""
-    found = misshapen_response(response, place)
-    if found is not None:
-        raise RequestError(str(found), kind="verify_request_invalid")
+    problem = response_problem(response, place)
+    if problem is not None:
+        raise RequestError(str(problem), kind="verify_request_invalid")
     if response.get("error") is not None or response.get("status") == "failed":
         raise RequestError(
             f"{place}.error: its engine failed ({str(response.get('error'))[:200]}); only an answer can be judged",
@@ -163,7 +167,7 @@ def _verdict_to_wire(request: VerifyRequest, verdict: Verdict) -> JsonObject:
 
 
 def _components(verdict: Verdict) -> JsonObject:
-    """NeMo-Gym's field, flat as there."""
+    """NeMo-Gym's field, flat as there; left out where it is empty."""
     return {"reward_components": verdict.reward_components} if verdict.reward_components else {}
 
 
@@ -171,13 +175,13 @@ def _verdict_from_wire(request: VerifyRequest, wire: JsonObject) -> Verdict:
     if wire.get("_ng_failure_class"):
         detail = wire.get("_ng_failure_judge_error") or wire["_ng_failure_class"]
         raise VerifierError(f"verifier: {detail}", kind=str(wire["_ng_failure_class"]))
-    given = wire.get("verdict")
-    asked = request.row.to_wire()
-    extras = {key: value for key, value in wire.items() if key not in asked and key not in ROW_RESERVED}
-    # A peer of another make states a reward, perhaps its parts, and nothing else.
+    verdict = wire.get("verdict")
+    row = request.row.to_wire()
+    extras = {key: value for key, value in wire.items() if key not in row and key not in ROW_RESERVED}
+    # A server that is not ours states a reward, perhaps its parts, and nothing else.
     record = (
-        dict(given)
-        if isinstance(given, dict)
+        dict(verdict)
+        if isinstance(verdict, dict)
         else {
             "reward": wire.get("reward"),
             "reward_components": wire.get("reward_components") or {},
@@ -200,7 +204,7 @@ def rollout_to_wire(rollout: Rollout) -> JsonObject:
 
 
 def rollout_from_wire(wire: JsonObject) -> Rollout:
-    """The rollout of one line; BugError when it is none."""
+    """The rollout of one line; BugError when the line holds none."""
     own = wire.get("rollout")
     if not isinstance(own, dict):
         raise BugError("not a rollout: key `rollout` is missing", kind="rollout_invalid")
@@ -232,7 +236,7 @@ def _request(model: type[RecordT]) -> Callable[[JsonObject], RecordT]:
     return read
 
 
-def _same(wire: JsonObject) -> JsonObject:
+def _unchanged(wire: JsonObject) -> JsonObject:
     return wire
 
 
@@ -246,26 +250,26 @@ def _reader(model: type[RecordT]) -> Callable[[Any, JsonObject], RecordT]:
 
 def _seed_reply(_row: Row, wire: JsonObject) -> Session:
     # NeMo-Gym's servers answer `{}` or fields of their own: those are what the agent may see.
-    known = {key: value for key, value in wire.items() if key in Session.model_fields}
+    fields = {key: value for key, value in wire.items() if key in Session.model_fields}
     visible = {key: value for key, value in wire.items() if key not in Session.model_fields}
-    return _reply(Session, {**known, "visible": {**visible, **known.get("visible", {})}}, BugError)
+    return _reply(Session, {**fields, "visible": {**visible, **fields.get("visible", {})}}, BugError)
 
 
 def _model_reply_to_wire(_request: JsonObject, reply: ModelReply) -> JsonObject:
     if isinstance(reply, EventStream):
-        raise RequestError("a stream was asked for where only a whole answer can be given", kind="stream_refused")
+        raise RequestError("a stream was requested where only a whole answer can be given", kind="stream_refused")
     return reply
 
 
 def _model_route(path: str, summary: str) -> Route[JsonObject, ModelReply]:
-    # Sampling again would be a second answer to one question: never replayed here. The model server itself retries its
+    # Never replayed: sampling again would give one request a second answer. The model server itself retries its
     # engine, as long as nothing of an answer has been recorded.
     return Route(
         "POST",
         path,
         summary,
-        _same,
-        _same,
+        _unchanged,
+        _unchanged,
         _model_reply_to_wire,
         lambda _r, wire: wire,
         replayable=False,
@@ -288,7 +292,7 @@ VERIFY: Route[VerifyRequest, Verdict] = Route(
 WITHDRAW: Route[Row, JsonObject] = Route(
     "POST",
     "/withdraw",
-    "A member of a group comes no more: those that wait for it need not",
+    "A member of a group has ended without a response: others need not wait for it",
     Row.to_wire,
     read_row,
     lambda _r, reply: reply,
@@ -336,15 +340,15 @@ TURNS: Route[JsonObject, TurnRecord] = Route(
     "GET",
     "/r/{secret}/turns",
     "Freeze a rollout's turns and return them",
-    _same,
-    _same,
+    _unchanged,
+    _unchanged,
     lambda _r, record: _dump(record),
     _reader(TurnRecord),
 )
 SAID: Route[TurnSummaryQuery, TurnSummaries] = Route(
     "POST",
     "/r/{secret}/said",
-    "What a rollout's turns said so far",
+    "A rollout's turns so far, without their tokens",
     _dump,
     _request(TurnSummaryQuery),
     lambda _r, said: _dump(said),
@@ -353,7 +357,13 @@ SAID: Route[TurnSummaryQuery, TurnSummaries] = Route(
     reply_type=TurnSummaries,
 )
 FORGET: Route[JsonObject, JsonObject] = Route(
-    "DELETE", "/r/{secret}", "Forget a rollout's turns", _same, _same, lambda _r, reply: reply, lambda _r, wire: wire
+    "DELETE",
+    "/r/{secret}",
+    "Forget a rollout's turns",
+    _unchanged,
+    _unchanged,
+    lambda _r, reply: reply,
+    lambda _r, wire: wire,
 )
 SETTINGS: Route[RolloutSettings, JsonObject] = Route(
     "PUT",
@@ -364,12 +374,12 @@ SETTINGS: Route[RolloutSettings, JsonObject] = Route(
     lambda _r, reply: reply,
     lambda _r, wire: wire,
 )
-SCRIPT: Route[Script, JsonObject] = Route(
+SCRIPT: Route[ReplayScript, JsonObject] = Route(
     "PUT",
     "/r/{secret}/script",
-    "Say what a replay server answers in one rollout",
+    "Set what a replay server answers in one rollout",
     _dump,
-    _request(Script),
+    _request(ReplayScript),
     lambda _r, reply: reply,
     lambda _r, wire: wire,
 )

@@ -1,8 +1,8 @@
-"""What `/score_step` is asked and answers: the votes of a judge on one step of a rollout.
+"""The request and reply of `/score_step`: the votes of a judge on one step of a rollout.
 
-Shapes  a step is a list of Responses API items: what the model gave, then the results of its calls.
-Law     a vote is 1 (the step helps), -1 (it does not) or None (missing); the score is the mean of those that are there,
-        None where none is: a missing vote is no number.
+Shapes  a step is a list of Responses API items: the model's output, then the results of its calls.
+Law     a vote is 1 (the step helps), -1 (it does not) or None (missing); the score is the mean of the votes that are
+        there, None where none is.
 """
 
 from math import fsum
@@ -18,18 +18,18 @@ class StepRequest(Record):
     """One step to judge."""
 
     step_id: str
-    """The caller's own name for it; comes back."""
+    """The caller's own name for the step; the reply has it too."""
     problem: str
     """What the rollout is asked to do."""
     history: list[list[JsonObject]] = []
-    """The steps before, oldest first; the server shows as many of the last as it is set to."""
+    """The steps before, oldest first; the judge sees the last of them, as many as the server is set to."""
     step: list[JsonObject]
     seed: int = Field(default=0, ge=0)
-    """Another seed, other votes. Vote k, from 0, has the seed `seed * 1000 + k`."""
+    """Seed of the votes: vote k, from 0, is sampled with `seed * 1000 + k`."""
 
 
 class StepScore(Record):
-    """What the judge thinks of it."""
+    """The judge's votes on a step, and their mean."""
 
     step_id: str
     score: Finite | None
@@ -52,5 +52,5 @@ class StepScore(Record):
 
 
 def _mean(votes: list[Literal[-1, 1] | None]) -> float | None:
-    there = [vote for vote in votes if vote is not None]
-    return fsum(there) / len(there) if there else None
+    present = [vote for vote in votes if vote is not None]
+    return fsum(present) / len(present) if present else None

@@ -3,7 +3,7 @@
 Why     httpx's own connection pool scans all connections for every request: at 256 at once a request costs tens of
         times the CPU it costs alone; over aiohttp's it is the same at any concurrency.
         Where every call counts, aiohttp's own interface is used: httpx's costs as much again as the rest of a request.
-Limits  no time limits of its own: callers put one clock around the whole exchange, which also ends a dripping body.
+Limits  no time limits of its own: callers limit the whole exchange, which also ends a slow body.
 Errors  every failure of a connection is an httpx.HTTPError; of a session, an aiohttp.ClientError.
 """
 
@@ -16,7 +16,7 @@ from httpx_aiohttp import AiohttpTransport
 KEEPALIVE_S = 30.0
 """Seconds that an idle connection is kept."""
 SERVER_KEEPALIVE_S = 75
-"""Seconds that our servers keep theirs: longer, so that they are never the first to close."""
+"""Seconds that our servers keep an idle connection: longer than clients, so that they never close first."""
 
 _REFUSED = re.compile(r"^Cannot connect to host (\S+) ssl:.+? \[(.*)\]$", re.DOTALL)
 
@@ -37,7 +37,7 @@ class _Transport(AiohttpTransport):
 
 
 def failure_text(error: Exception) -> str:
-    """What failed. Of a connection without what aiohttp says of TLS, which it says of plain HTTP, too."""
+    """What failed. Leaves out aiohttp's words on TLS, which it adds for plain HTTP too."""
     return _REFUSED.sub(r"can't connect to \1: \2", str(error))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paddock.errors import ConfigError
-from paddock.http.access import leave_token, withdraw_token
+from paddock.http.access import remove_token, store_token
 from paddock.server.sockets import Bound
 
 TOKEN_BYTES = 32
@@ -52,11 +52,11 @@ def left_for_clients(token: str, bound: Mapping[str, Bound], *, required: bool) 
         files: dict[str, Path] = {}
         for name, at in bound.items():
             try:
-                files[name] = leave_token(at.url, token)
+                files[name] = store_token(at.url, token)
             except ConfigError as error:
                 if required:
                     raise
                 _log.warning("%s: %s", name, error)
                 break
-            stack.callback(withdraw_token, at.url, token)
+            stack.callback(remove_token, at.url, token)
         yield files

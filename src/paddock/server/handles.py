@@ -18,8 +18,8 @@ from paddock.http import (
     VERIFY,
     Call,
     Peer,
+    ReplayScript,
     Route,
-    Script,
     VerifyRequest,
     new_secret,
     read_row,
@@ -27,8 +27,7 @@ from paddock.http import (
 )
 from paddock.server.base import AgentServer, ResourcesServer, Server
 from paddock.types import JsonObject, Row
-from paddock.types.responses import Call as ToolCall
-from paddock.types.responses import call_item, make_response, message_item
+from paddock.types.responses import ToolCall, call_item, make_response, message_item
 
 Answer = Callable[[Coroutine[Any, Any, Any]], Any]
 """Gives a coroutine's result, or an awaitable of it."""
@@ -156,10 +155,10 @@ class AgentHandle(Handle):
         call = Call()
         if turns is not None:
             call = Call(rollout_secret=new_secret())
-            await self._script(Script(turns=[as_items(turn) for turn in turns]), call.rollout_secret or "")
+            await self._script(ReplayScript(turns=[as_items(turn) for turn in turns]), call.rollout_secret or "")
         return await self._peer.call(RUN, row, call)
 
-    async def _script(self, script: Script, secret: str) -> None:
+    async def _script(self, script: ReplayScript, secret: str) -> None:
         if not isinstance(self._local, AgentServer):
             raise RequestError(f"{self.name} runs elsewhere: its model can't be scripted", kind="not_local")
         model = self._local.config.model_server.name

@@ -25,8 +25,8 @@ from paddock.http import (
     VERIFY,
     AggregateMetrics,
     AggregateRequest,
+    ReplayScript,
     Route,
-    Script,
 )
 from paddock.server.base import ResourcesServer, Server
 from paddock.types import Failure, JsonObject, Rollout, RolloutSettings, Session, TurnRecord, Verdict
@@ -174,7 +174,7 @@ def _request(route: Route[Any, Any], server: Server[Any]) -> JsonObject:
         return MESSAGES_PARAMS
     records: dict[Route[Any, Any], type[BaseModel]] = {
         AGGREGATE: AggregateRequest,
-        SCRIPT: Script,
+        SCRIPT: ReplayScript,
         SETTINGS: RolloutSettings,
     }
     known = records.get(route, route.request_type)

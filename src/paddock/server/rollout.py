@@ -14,7 +14,7 @@ from paddock.errors import BugError, InfraError, PaddockError
 from paddock.http import FORGET, TURNS, Call, Peer, new_secret
 from paddock.types import JsonObject, Rollout, Row, Timing, TurnRecord, Usage, Verdict
 from paddock.types.responses import usage_of
-from paddock.types.shapes import misshapen_response
+from paddock.types.shapes import response_problem
 
 Stage = Literal["seed", "sandbox", "model", "tools", "verify_wait", "verify"]
 ACTED: tuple[Stage, ...] = ("sandbox", "model", "tools")
@@ -150,7 +150,7 @@ def require_answer(response: JsonObject) -> JsonObject:
     """The response, unless its engine says that it failed, or it is none: that is the machine's, not the policy's."""
     if response.get("status") == "failed" or response.get("error"):
         raise InfraError(f"model answered with an error: {str(response.get('error'))[:300]}", kind="model_failed")
-    found = misshapen_response(response)
+    found = response_problem(response)
     if found is not None:
         raise InfraError(f"model answered with no response: {found}", kind="model_unreadable")
     return response

@@ -150,7 +150,7 @@ class StepJudging:
             scores=[entry.judged() for entry in self._entries],
         )
         why = {step.missing for step in found.scores} - {None, "skipped"}
-        if self._settings.unscored == "mask" and why and not found.there:
+        if self._settings.unscored == "mask" and why and not found.present_scores:
             kinds = ", ".join(sorted(map(str, why)))
             raise VerifierError(
                 f"{self._judge.name}: of {len(found.scores)} steps none was judged ({kinds})",

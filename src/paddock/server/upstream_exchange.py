@@ -14,7 +14,7 @@ from typing import NamedTuple
 import httpx
 import orjson
 
-from paddock.http.access import left_token
+from paddock.http.access import stored_token
 from paddock.http.context import API_KEY
 from paddock.server.upstream_failures import UpstreamError, host_of, not_found, status_error
 
@@ -38,7 +38,7 @@ async def post_whole(
 def headers_to(url: httpx.URL, headers: Mapping[str, str]) -> Mapping[str, str]:
     """`headers`, and the token where the endpoint is a server of ours on loopback: beside the endpoint's key, for what
     was left there may be an earlier server's."""
-    token = left_token(str(url))
+    token = stored_token(str(url))
     return headers if token is None else {API_KEY: token, **headers}
 
 

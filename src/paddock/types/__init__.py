@@ -1,6 +1,6 @@
-"""The records that cross a process, and the shapes they are made of. The lowest room: imports nothing of ours.
+"""The records that cross a process, and the shapes they are made of. Imports no other package of ours.
 
-Source  the OpenAI Responses API for all that is said to or by a model; the row and verify bodies of NeMo-Gym.
+Source  the OpenAI Responses API for all that a model gets or gives; the row and verify bodies of NeMo-Gym.
 Shapes  `Row` (what to do), `Turn` (one model call in tokens), `Verdict` (judgement), `Failure`, `Rollout` (all of it).
 Errors  a value that breaks a record's law raises pydantic's ValidationError; `paddock.errors` gives it an owner.
 """
@@ -21,10 +21,12 @@ from paddock.types.records import (
     Record,
     Rollout,
     RolloutSettings,
+    TurnSummaries,
     Row,
     Session,
     Stamp,
     Timing,
+    TurnSummaryQuery,
     Turn,
     TurnRecord,
     TurnSummaries,
@@ -50,10 +52,12 @@ __all__ = [
     "Record",
     "Rollout",
     "RolloutSettings",
+    "TurnSummaries",
     "Row",
     "Session",
     "Stamp",
     "Timing",
+    "TurnSummaryQuery",
     "Turn",
     "TurnRecord",
     "TurnSummaries",

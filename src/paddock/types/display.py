@@ -1,4 +1,4 @@
-"""How records show themselves: one line as text, a small table in a notebook.
+"""Display of records: one line as text, a small table in a notebook.
 
 Law     whatever comes from a row, a model or a server is escaped, and cut at `CUT_CHARS` with a mark.
         Nothing here computes: a reward is shown as it is recorded, a failure never as a reward.
@@ -30,7 +30,7 @@ def verdict_line(verdict: "Verdict") -> str:
 
 
 def sum_of(verdict: "Verdict") -> str:
-    """What a reward is made of."""
+    """The components of a reward, as text."""
     return ", ".join(f"{name} {part:g}" for name, part in verdict.reward_components.items())
 
 
@@ -84,7 +84,7 @@ def session_html(session: "Session") -> str:
 
 
 def item_line(item: "JsonObject") -> str:
-    """An output item as a reader wants it: a call as written, a message's text."""
+    """An output item as text: a call as written, a message's text."""
     kind = item_type(item)
     if kind in ("function_call", "custom_tool_call"):
         return f"{item.get('name')}({item.get('arguments', item.get('input', ''))})"

@@ -2,7 +2,8 @@
 
 Text    a patch whose bytes are UTF-8 is that text, line ends untouched; another is `base64:` and standard base64 (JSON
         codecs refuse lone surrogates). No git patch starts with that word.
-Read    text of others is read too: lone surrogates are the bytes that Python's `surrogateescape` made them from.
+Read    text of other programs is read too: lone surrogates are the bytes that Python's `surrogateescape` made them
+        from.
 Errors  `patch_from_text` raises ValueError when base64 does not decode.
 """
 
@@ -21,7 +22,7 @@ def patch_to_text(patch: bytes) -> str:
 
 
 def patch_from_text(text: str) -> bytes:
-    """The patch of such a text."""
+    """The patch of a text that `patch_to_text` or another program wrote."""
     if text.startswith(PREFIX):
         return base64.b64decode(text.removeprefix(PREFIX).strip(), validate=True)
     try:

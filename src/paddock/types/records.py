@@ -23,7 +23,7 @@ Engine = Literal["exact", "spliced", "text"]
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-"""JSON knows no other numbers."""
+"""A finite number: JSON has no others."""
 
 OUTCOMES: tuple[Outcome, ...] = ("completed", "truncated", "infra", "row", "verifier", "leak", "cancelled")
 REWARDED: frozenset[Outcome] = frozenset({"completed", "truncated"})
@@ -56,12 +56,12 @@ class Stamp(Record):
     attempt: int | None = Field(default=None, alias="_ng_attempt_index")
     """How many earlier attempts at this member failed."""
     doubts: int | None = Field(default=None, alias="_paddock_doubts")
-    """How many of them failed in doubt (`Failure.doubtful`); None: none. From 1 on, an agent has another such end count
-    as the policy's: what is there is graded."""
+    """How many of them failed in doubt (`Failure.doubtful`); None: none. From 1 on, an agent takes another such failure
+    for the policy's, and has the work done so far graded."""
     epoch: int | None = Field(default=None, alias="_paddock_epoch")
     """Which pass over its dataset a trainer is in, from 0; None: nobody counts."""
     cohort: str | None = Field(default=None, alias="_paddock_cohort")
-    """Tells a group from others of the same row and epoch, where one is begun anew; None: there are no others."""
+    """Tells a group from others of the same row and epoch, where one is run again; None: there are no others."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
@@ -138,15 +138,15 @@ class Session(Record):
 
 
 COMPONENTS_TOLERANCE = 1e-9
-"""By which reward components may miss the reward, relative to the largest of them."""
+"""How far the sum of reward components may be from the reward, relative to the largest of them."""
 
 
 class Verdict(Record):
-    """A judgement of what the policy did. Never made for a failure of ours."""
+    """A judgement of what the policy did. A failure of the environment has none."""
 
     reward: float = Field(allow_inf_nan=False)
     reward_components: dict[str, Finite] = {}
-    """What the reward is the sum of, by name; empty: it is one thing."""
+    """The parts that sum to the reward, by name; empty: it has no parts."""
     reason: str
     """Why, as a short stable key (`match`, `target_differs`, ...): one of a closed set per verifier."""
     comparator: str | None = None
@@ -195,8 +195,8 @@ class Failure(Record):
     """Where in the rollout: `seed`, `model`, `verify`, ...; None: outside any stage."""
     retryable: bool = False
     doubtful: bool = False
-    """What the policy ran may have caused it, or the machine; nothing that is known tells. Such an end is tried again
-    once; the second of one rollout counts as the policy's."""
+    """The policy's commands may have caused it, or the machine: it can't be told which. Such a failure is tried again
+    once; the second one of a rollout counts as the policy's."""
 
 
 class Usage(Record):
@@ -212,10 +212,10 @@ class Usage(Record):
 
 
 class WeightSpan(Record):
-    """Sampled ids that one version of the weights gave."""
+    """The range of a turn's sampled ids that one version of the weights sampled."""
 
     version: str | None
-    """As the engine names it; None: it did not say."""
+    """The version as the engine names it; None: it gave none."""
     start: int = Field(ge=0)
     """Index of the first among the turn's `sampled_ids`."""
     end: int
@@ -238,7 +238,7 @@ class Turn(Record):
     log_probs: list[Finite] | None
     """One per sampled id, of the sampling distribution."""
     weight_version: str | None
-    """Of the policy when it sampled, as the engine names it; of several, the last."""
+    """Version of the weights that sampled, as the engine names it; of several, the last."""
     finish_reason: FinishReason | None
     request_hash: str
     """SHA-256 (hex) of the canonical request."""
@@ -252,8 +252,8 @@ class Turn(Record):
     overridden: list[str] = []
     """Names of those that the server's config or the row set over the client's."""
     splice_broken: bool = False
-    """The engine was told to go on from a turn's ids, and gave a prompt that does not begin with them: this turn starts
-    a branch, and neither it nor what continues it is trained on."""
+    """True: the engine was to continue a turn's ids, and gave a prompt that does not begin with them. This turn starts
+    a branch; neither it nor a turn that continues it is trained on."""
 
     @model_validator(mode="after")
     def _one_log_prob_per_id(self) -> Self:
@@ -290,12 +290,12 @@ class RolloutSettings(Record):
     sampling: JsonObject = {}
     """Sampling parameters of the row, under the names of the Chat API: over the client's, under the server's."""
     max_turns: int | None = Field(default=None, ge=1)
-    """Model calls that the rollout may make; one more is refused as an overflow, which every client understands. None:
-    any number."""
+    """Model calls that the rollout may make; one more is refused as an overflow of the context, which every client
+    understands. None: any number."""
     max_tokens: int | None = Field(default=None, ge=1)
-    """Sampled tokens, as the engine counts them, from which on calls are refused likewise. None: any number."""
+    """Sampled tokens, as the engine counts them, from which on calls are refused in the same way. None: any number."""
     ends_at: float | None = None
-    """Second since 1970 (UTC) from which on calls are refused likewise; None: never."""
+    """Second since 1970 (UTC) from which on calls are refused in the same way; None: never."""
 
 
 class TurnSummary(Record):
@@ -307,7 +307,7 @@ class TurnSummary(Record):
     output: list[JsonObject]
     """Responses API output items."""
     sampled_tokens: int | None
-    """As the engine counted them; None: it did not."""
+    """Number of sampled tokens, as the engine counted them; None: it did not."""
 
 
 class TurnSummaryQuery(Record):
@@ -335,13 +335,13 @@ class Timing(Record):
 
     seed_s: float = 0.0
     sandbox_s: float = 0.0
-    """Waiting for a sandbox, making it, taking what was changed in it."""
+    """Waiting for a sandbox, making it, reading the changes made in it."""
     model_s: float = 0.0
     tools_s: float = 0.0
     verify_wait_s: float = 0.0
     """Waiting for the verifier's turn (`Verdict.waited_s`)."""
     verify_s: float = 0.0
-    """Without that wait."""
+    """Verifying, without that wait."""
     total_s: float = 0.0
 
 
@@ -391,7 +391,7 @@ class Fix(Record):
     workdir: str
     """Absolute, as the agent sees it."""
     files: dict[str, str] = {}
-    """Texts before, of files that the patch touches, by path below `workdir`; those that are missing are unknown. With
-    them each edit can be told by a text that stands once in its file."""
+    """Texts of the files that the patch touches, before it, by path below `workdir`; a missing file is unknown. With
+    them each edit can be named by a text that occurs once in its file."""
     test_command: str = "true"
     """A shell line that the agent may run: in its sandbox, without what is hidden."""

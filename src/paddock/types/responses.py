@@ -1,9 +1,9 @@
-"""Reading and making Responses API objects as plain JSON: lenient in, standard out.
+"""Responses API objects as plain JSON: lenient readers, and makers of standard objects.
 
 Source  OpenAI Responses API, "The Response object" and "Input items".
 Shapes  an item is a JSON object with `type`; a message without `type` but with `role` is a message.
-Errors  readers never raise on any JSON: what is not of the expected shape is as if it were not there. Whatever is paid
-        for has passed `paddock.types.shapes` before, which takes no field of another type for an empty one.
+Errors  readers never raise on any JSON: a value of another shape is ignored. A response that is judged has passed
+        `paddock.types.shapes` before, which refuses fields of another type.
 """
 
 import random
@@ -18,7 +18,7 @@ TURN_ID = "paddock_turn_id"
 Status = Literal["completed", "incomplete", "failed", "in_progress"]
 
 
-class Call(NamedTuple):
+class ToolCall(NamedTuple):
     """One tool call as the model wrote it: `arguments` is the raw string, decodable or not."""
 
     name: str
@@ -45,7 +45,7 @@ def item_type(item: JsonObject) -> str:
     return kind if isinstance(kind, str) else ("message" if "role" in item else "")
 
 
-def calls(response: Any) -> list[Call]:
+def calls(response: Any) -> list[ToolCall]:
     """Function calls and custom tool calls in order. A custom call's arguments are its `input` text.
 
     A call without a string name is kept with the name `""`: it was a call, and it can match nothing.
@@ -53,14 +53,14 @@ def calls(response: Any) -> list[Call]:
     return list(_calls(response))
 
 
-def _calls(response: Any) -> Iterator[Call]:
+def _calls(response: Any) -> Iterator[ToolCall]:
     for item in output_items(response):
         kind = item_type(item)
         if kind not in ("function_call", "custom_tool_call"):
             continue
         name, call_id = item.get("name"), item.get("call_id")
         raw = item.get("arguments" if kind == "function_call" else "input")
-        yield Call(
+        yield ToolCall(
             name if isinstance(name, str) else "",
             raw if isinstance(raw, str) else "",
             call_id if isinstance(call_id, str) else None,
@@ -105,7 +105,7 @@ def is_cut(response: Any) -> bool:
 
 
 def turn_id_of(response: Any) -> str | None:
-    """The recorded turn that a response is; None: whoever answered did not say."""
+    """The id of the recorded turn that a response is; None: the response has none."""
     named = response.get(TURN_ID) if isinstance(response, dict) else None
     return named if isinstance(named, str) and named else None
 

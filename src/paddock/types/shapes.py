@@ -1,9 +1,10 @@
-"""Whether a response is of its dialect's shape, before it is read leniently: where it is not, which field is wrong.
+"""Checks that a response has the shape of the Responses API, before it is read leniently: names the wrong field.
 
 Source  OpenAI Responses API, "The Response object": items with a `type` (a message may go without), names and arguments
         as texts, content as a text or a list of parts.
-Law     a field of another type is misshapen, not empty; only what is left out or null may be. What a model may say is
-        never misshapen: an unknown name, arguments that are no JSON, no text at all, items of kinds that we don't know.
+Law     a field of another type is a problem, and is not taken for an empty one; a missing or null field may be empty.
+        What a model may write is no problem: an unknown name, arguments that are no JSON, no text, unknown kinds of
+        items.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -16,7 +17,7 @@ MODEL_PATCH = "model_patch"
 Field = Literal["output", "item", "content", "name", "arguments"]
 
 
-class Misshapen(NamedTuple):
+class ShapeProblem(NamedTuple):
     """One field that is wrong."""
 
     place: str
@@ -30,59 +31,59 @@ class Misshapen(NamedTuple):
         return f"{self.place}: needs {self.needs}, got {self.got}"
 
 
-def misshapen_response(response: JsonObject, place: str = "response") -> Misshapen | None:
-    """Of a response that is to be judged; None: it is well formed."""
+def response_problem(response: JsonObject, place: str = "response") -> ShapeProblem | None:
+    """What is wrong with a response that is to be judged; None: nothing. `place`: its name in messages."""
     output = response.get("output")
     if "output" not in response and MODEL_PATCH in response:
         return None
     if not isinstance(output, list):
-        return _misshapen(f"{place}.output", "output", "a list of items", output)
+        return _problem(f"{place}.output", "output", "a list of items", output)
     for nth, item in enumerate(output):
-        if (found := misshapen_item(item, f"{place}.output.{nth}")) is not None:
-            return found
+        if (problem := item_problem(item, f"{place}.output.{nth}")) is not None:
+            return problem
     return None
 
 
-def misshapen_item(item: Any, place: str) -> Misshapen | None:
-    """Of an output item that is whole."""
+def item_problem(item: Any, place: str) -> ShapeProblem | None:
+    """What is wrong with a complete output item; None: nothing."""
     kind = item_type(item) if isinstance(item, dict) else ""
     if not kind:
-        return _misshapen(place, "item", "an object with a `type`", item)
+        return _problem(place, "item", "an object with a `type`", item)
     if not isinstance(item.get("type", ""), str):
-        return _misshapen(f"{place}.type", "item", "a text", item["type"])
+        return _problem(f"{place}.type", "item", "a text", item["type"])
     if kind in ("function_call", "custom_tool_call"):
         text = "arguments" if kind == "function_call" else "input"
-        named = misshapen_name(item.get("name"), f"{place}.name")
-        return named or misshapen_arguments(item.get(text), f"{place}.{text}")
+        wrong_name = name_problem(item.get("name"), f"{place}.name")
+        return wrong_name or arguments_problem(item.get(text), f"{place}.{text}")
     if kind == "message":
         if item.get("content") is None:
-            return _misshapen(f"{place}.content", "content", "a text or a list of parts", None)
-        return misshapen_text(item["content"], f"{place}.content")
+            return _problem(f"{place}.content", "content", "a text or a list of parts", None)
+        return content_problem(item["content"], f"{place}.content")
     if kind == "reasoning":
-        summary = misshapen_text(item.get("summary"), f"{place}.summary")
-        return summary or misshapen_text(item.get("content"), f"{place}.content")
+        summary = content_problem(item.get("summary"), f"{place}.summary")
+        return summary or content_problem(item.get("content"), f"{place}.content")
     return None
 
 
-def misshapen_name(name: Any, place: str) -> Misshapen | None:
-    return None if isinstance(name, str) else _misshapen(place, "name", "a text", name)
+def name_problem(name: Any, place: str) -> ShapeProblem | None:
+    return None if isinstance(name, str) else _problem(place, "name", "a text", name)
 
 
-def misshapen_arguments(arguments: Any, place: str) -> Misshapen | None:
-    # An object is not written out as text: what the model wrote, which is what is judged, can't be had from it.
-    return None if isinstance(arguments, str | None) else _misshapen(place, "arguments", "the model's text", arguments)
+def arguments_problem(arguments: Any, place: str) -> ShapeProblem | None:
+    # An object is no substitute: the text that the model wrote is judged, and can't be recovered from an object.
+    return None if isinstance(arguments, str | None) else _problem(place, "arguments", "the model's text", arguments)
 
 
-def misshapen_text(value: Any, place: str) -> Misshapen | None:
+def content_problem(value: Any, place: str) -> ShapeProblem | None:
     parts = value if isinstance(value, list) else []
     if isinstance(value, str | list | None) and all(map(_is_part, parts)):
         return None
-    return _misshapen(place, "content", "a text or a list of parts", value)
+    return _problem(place, "content", "a text or a list of parts", value)
 
 
 def _is_part(part: Any) -> bool:
     return isinstance(part, str) or (isinstance(part, dict) and isinstance(part.get("text"), str | None))
 
 
-def _misshapen(place: str, field: Field, needs: str, got: Any) -> Misshapen:
-    return Misshapen(place, field, needs, type(got).__name__)
+def _problem(place: str, field: Field, needs: str, got: Any) -> ShapeProblem:
+    return ShapeProblem(place, field, needs, type(got).__name__)

@@ -1,36 +1,36 @@
-"""Seeing a run: its rollouts in a list, one of them turn by turn, two side by side; as text or as one HTML file.
+"""A viewer of runs: rollouts in a list, one of them turn by turn, two side by side; as text or as one HTML file.
 
 Law     nothing is judged or computed again, and nothing in the run's folder is written.
 """
 
-from paddock.viewer.blocks import PAGE_CUTS, TERMINAL_CUTS, Block, Cuts, Fold
-from paddock.viewer.choosing import chosen, failed_only, the_one
-from paddock.viewer.listing import lines
+from paddock.viewer.blocks import PAGE_LIMITS, TERMINAL_LIMITS, Block, Fold, LengthLimits
+from paddock.viewer.entries import Entry, read_entries
 from paddock.viewer.page import Part, page
 from paddock.viewer.rollout import entry_blocks, title, tone_of
-from paddock.viewer.stored import Entry, entries
-from paddock.viewer.terminal import STYLES, Line, rendered
-from paddock.viewer.two import two_blocks
+from paddock.viewer.run_list import list_lines
+from paddock.viewer.selection import select_one, select_rollouts, without_reward
+from paddock.viewer.side_by_side import side_by_side
+from paddock.viewer.terminal import STYLES, TextLine, render
 
 __all__ = [
-    "PAGE_CUTS",
+    "PAGE_LIMITS",
     "STYLES",
-    "TERMINAL_CUTS",
+    "TERMINAL_LIMITS",
     "Block",
-    "Cuts",
     "Entry",
     "Fold",
-    "Line",
+    "LengthLimits",
     "Part",
-    "chosen",
-    "entries",
+    "TextLine",
     "entry_blocks",
-    "failed_only",
-    "lines",
+    "list_lines",
     "page",
-    "rendered",
-    "the_one",
+    "read_entries",
+    "render",
+    "select_one",
+    "select_rollouts",
+    "side_by_side",
     "title",
     "tone_of",
-    "two_blocks",
+    "without_reward",
 ]

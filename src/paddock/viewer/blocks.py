@@ -1,4 +1,4 @@
-"""What is shown, whatever shows it: a list of blocks that `terminal` and `page` render.
+"""Blocks: what is shown, in a form that both `terminal` and `page` render.
 
 Law     blocks hold text as it was recorded; each renderer makes it harmless (`visible`) and escapes it.
 Tones   `good`, `bad` and `faint` judge; `strong` and `call` only set apart.
@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Union
 
 Tone = Literal["plain", "strong", "good", "bad", "faint", "call"]
 Margin = Literal["", "  ", "  | "]
-"""What stands before each line of a call's arguments, and of a result."""
+"""Text before each line of a call's arguments, or of a result."""
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -18,8 +18,8 @@ class Heading(NamedTuple):
     tone: Tone = "strong"
 
 
-class Text(NamedTuple):
-    """Lines, kept as they are."""
+class TextBlock(NamedTuple):
+    """Lines, shown as they are."""
 
     text: str
     tone: Tone = "plain"
@@ -37,14 +37,16 @@ class Cell(NamedTuple):
     tone: Tone = "plain"
 
 
-class Fact(NamedTuple):
+class LabelledValue(NamedTuple):
+    """A line of a table with two columns."""
+
     label: str
     text: str
     tone: Tone = "plain"
 
 
-class Facts(NamedTuple):
-    facts: list[Fact]
+class LabelledValues(NamedTuple):
+    facts: list[LabelledValue]
 
 
 class Grid(NamedTuple):
@@ -61,30 +63,30 @@ class Fold(NamedTuple):
     tone: Tone = "plain"
 
 
-class Beside(NamedTuple):
+class TwoColumns(NamedTuple):
     """Two columns."""
 
     left: "list[Block]"
     right: "list[Block]"
 
 
-Block = Union[Heading, Text, Diff, Facts, Grid, Fold, Beside]  # noqa: UP007 - a string inside refers to it
+Block = Union[Heading, TextBlock, Diff, LabelledValues, Grid, Fold, TwoColumns]  # noqa: UP007 - a string inside refers to it
 
 
-class Cuts(NamedTuple):
-    """The most that is shown, in characters."""
+class LengthLimits(NamedTuple):
+    """The most that is shown, in characters; longer texts are cut."""
 
     result: int
-    """Of one result of a tool."""
+    """One result of a tool."""
     text: int
-    """Of any other text: a message, an argument, the task."""
+    """Any other text: a message, an argument, the task."""
     patch: int
     turns: int
-    """Of all turns of a rollout together; then the rest are counted only."""
+    """All turns of a rollout together; the turns after that are only counted."""
 
 
-TERMINAL_CUTS = Cuts(result=1500, text=6000, patch=60_000, turns=2_000_000)
-PAGE_CUTS = Cuts(result=8000, text=20_000, patch=200_000, turns=4_000_000)
+TERMINAL_LIMITS = LengthLimits(result=1500, text=6000, patch=60_000, turns=2_000_000)
+PAGE_LIMITS = LengthLimits(result=8000, text=20_000, patch=200_000, turns=4_000_000)
 
 
 def visible(text: str) -> str:
@@ -103,8 +105,8 @@ def cut(text: str, limit: int) -> str:
     )
 
 
-def _sign(found: re.Match[str]) -> str:
-    code = ord(found.group())
+def _sign(match: re.Match[str]) -> str:
+    code = ord(match.group())
     if code < 0x20:
         return chr(0x2400 + code)
     return "\u2421" if code == 0x7F else f"\\u{code:04x}"

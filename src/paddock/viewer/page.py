@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from html import escape
 from itertools import chain
 
-from paddock.viewer.blocks import Beside, Block, Cell, Diff, Facts, Fold, Grid, Heading, Text, visible
+from paddock.viewer.blocks import Block, Cell, Diff, Fold, Grid, Heading, LabelledValues, TextBlock, TwoColumns, visible
 from paddock.viewer.terminal import diff_tone
 
 MAX_BYTES = 32 << 20
@@ -29,11 +29,11 @@ th, td { text-align: left; vertical-align: top; padding: .1rem .8rem .1rem 0; ov
 
 
 Part = Callable[[], list[Block]]
-"""Makes its blocks when there is room for them."""
+"""A function that makes blocks, called only if the page has room for them."""
 
 
 def page(title: str, parts: Iterable[Part], *, max_bytes: int = MAX_BYTES) -> Iterator[bytes]:
-    """The file, piece by piece: a part each, until the next one would not fit."""
+    """The bytes of the page, part by part, until the next part would exceed `max_bytes`."""
     yield _start(title).encode()
     spent, left = 0, 0
     for part in parts:
@@ -66,7 +66,7 @@ def _start(title: str) -> str:
 def _html(block: Block) -> Iterator[str]:
     if isinstance(block, Heading):
         yield f'<h3 class="{block.tone}">{_safe(block.text)}</h3>\n'
-    elif isinstance(block, Text):
+    elif isinstance(block, TextBlock):
         inside = " inside" if block.margin else ""
         yield f'<pre class="{block.tone}{inside}">{_safe(block.text)}</pre>\n'
     elif isinstance(block, Diff):
@@ -77,14 +77,14 @@ def _html(block: Block) -> Iterator[str]:
         yield f'<details{is_open}><summary class="{block.tone}">{_safe(block.title)}</summary>\n'
         yield html(block.blocks)
         yield "</details>\n"
-    elif isinstance(block, Beside):
+    elif isinstance(block, TwoColumns):
         yield f'<div class="beside"><div>{html(block.left)}</div><div>{html(block.right)}</div></div>\n'
     else:
         yield _table(block)
 
 
-def _table(block: Facts | Grid) -> str:
-    if isinstance(block, Facts):
+def _table(block: LabelledValues | Grid) -> str:
+    if isinstance(block, LabelledValues):
         rows = [f"<tr><th>{_safe(fact.label)}</th>{_cell(Cell(fact.text, fact.tone))}</tr>" for fact in block.facts]
     else:
         rows = ["<tr>" + "".join(f"<th>{_safe(name)}</th>" for name in block.header) + "</tr>"]

@@ -1,8 +1,8 @@
-"""From the items of a response to the turns that they were: what the model said and called, and what came back.
+"""The turns of a rollout, made from the items of its response: messages, tool calls and their results.
 
-Turn    begins where the model speaks after a result, or where a recorded turn begins; each call stands before its
-        result, whatever the order of the items. A response without items is read from the recorded turns.
-Errors  none: what is not of the expected shape is shown as JSON.
+Turn    begins at the model's first item after a result, or where a recorded turn begins; each call comes before its
+        result, whatever the order of the items. Where a response has no items, the recorded turns are used.
+Errors  none: an item of another shape is shown as JSON.
 """
 
 import json
@@ -17,43 +17,45 @@ _RESULTS = ("function_call_output", "custom_tool_call_output")
 _CALLS = ("function_call", "custom_tool_call")
 
 
-class Said(NamedTuple):
-    """One thing of a turn."""
+class TurnItem(NamedTuple):
+    """A message, a tool call or a result, as text."""
 
     kind: Kind
     title: str
-    """A tool's name; else empty."""
+    """The tool's name of a call, the role of another's message, the type of another item; else empty."""
     text: str
 
 
-class SeenTurn(NamedTuple):
+class TurnView(NamedTuple):
+    """A turn as it is shown."""
+
     number: int
     """From 1."""
-    said: list[Said]
+    items: list[TurnItem]
 
     @property
-    def calls(self) -> list[Said]:
-        return [one for one in self.said if one.kind == "call"]
+    def calls(self) -> list[TurnItem]:
+        return [item for item in self.items if item.kind == "call"]
 
     @property
-    def without_results(self) -> list[Said]:
-        return [one for one in self.said if one.kind != "result"]
+    def without_results(self) -> list[TurnItem]:
+        return [item for item in self.items if item.kind != "result"]
 
 
-def seen_turns(rollout: Rollout) -> list[SeenTurn]:
+def turn_views(rollout: Rollout) -> list[TurnView]:
     """The turns of a rollout, in order."""
     starts = {_id(turn.output[0]) for turn in rollout.turns if turn.output} - {None}
     items = output_items(rollout.response)
-    groups = list(_grouped(items, starts)) if items else [turn.output for turn in rollout.turns]
-    return [SeenTurn(number, said_by(group)) for number, group in enumerate(groups, 1)]
+    groups = list(_group_by_turn(items, starts)) if items else [turn.output for turn in rollout.turns]
+    return [TurnView(number, turn_items(group)) for number, group in enumerate(groups, 1)]
 
 
-def said_by(items: Sequence[JsonObject]) -> list[Said]:
-    """Items as a reader wants them: each call before its result; messages of others than the model under their role."""
-    return list(_said(items))
+def turn_items(items: Sequence[JsonObject]) -> list[TurnItem]:
+    """Items to show: each call before its result; messages of others than the model under their role."""
+    return list(_turn_items(items))
 
 
-def _grouped(items: Sequence[JsonObject], starts: set[Any]) -> Iterator[list[JsonObject]]:
+def _group_by_turn(items: Sequence[JsonObject], starts: set[Any]) -> Iterator[list[JsonObject]]:
     group: list[JsonObject] = []
     for item in items:
         after_result = bool(group) and item_type(group[-1]) in _RESULTS and item_type(item) not in _RESULTS
@@ -65,12 +67,12 @@ def _grouped(items: Sequence[JsonObject], starts: set[Any]) -> Iterator[list[Jso
         yield group
 
 
-def _said(items: Sequence[JsonObject]) -> Iterator[Said]:
+def _turn_items(items: Sequence[JsonObject]) -> Iterator[TurnItem]:
     results = [item for item in items if item_type(item) in _RESULTS]
     for item in items:
         kind = item_type(item)
         if kind in _CALLS:
-            yield Said("call", _text(item.get("name")), _arguments(item))
+            yield TurnItem("call", _text(item.get("name")), _arguments(item))
             own = next((one for one in results if one.get("call_id") == item.get("call_id")), None)
             if own is not None:
                 results.remove(own)
@@ -78,34 +80,34 @@ def _said(items: Sequence[JsonObject]) -> Iterator[Said]:
         elif kind in _RESULTS:
             continue
         elif kind == "reasoning":
-            yield Said("reasoning", "", _reasoning(item))
+            yield TurnItem("reasoning", "", _reasoning(item))
         elif kind == "message":
             role = _text(item.get("role"))
-            yield Said("text", "" if role == "assistant" else role, content_text(item.get("content")))
+            yield TurnItem("text", "" if role == "assistant" else role, content_text(item.get("content")))
         else:
-            yield Said("other", kind, _json(item))
+            yield TurnItem("other", kind, _json(item))
     yield from map(_result, results)
 
 
-def _result(item: JsonObject) -> Said:
+def _result(item: JsonObject) -> TurnItem:
     output = item.get("output")
-    return Said("result", "", content_text(output) or ("" if output in ("", [], None) else _json(output)))
+    return TurnItem("result", "", content_text(output) or ("" if output in ("", [], None) else _json(output)))
 
 
 def _arguments(item: JsonObject) -> str:
-    """Arguments as a reader wants them: a line each, long texts as they are."""
+    """Arguments to show: a line each, texts of several lines as they are."""
     raw = item.get("arguments", item.get("input", ""))
     if not isinstance(raw, str):
         return _json(raw)
     if item_type(item) == "custom_tool_call":
         return raw
     try:
-        found = json.loads(raw)
+        value = json.loads(raw)
     except ValueError:
         return raw
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         return raw
-    return "\n".join(f"{name}:{_argument(value)}" for name, value in found.items())
+    return "\n".join(f"{name}:{_argument(value)}" for name, value in value.items())
 
 
 def _argument(value: Any) -> str:
@@ -114,17 +116,17 @@ def _argument(value: Any) -> str:
 
 
 def _reasoning(item: JsonObject) -> str:
-    parts = [content_text([part]) for key in ("summary", "content") for part in _listed(item.get(key))]
+    parts = [content_text([part]) for key in ("summary", "content") for part in _as_list(item.get(key))]
     return "\n".join(part for part in parts if part)
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value] if isinstance(value, str) else []
 
 
 def _id(item: JsonObject) -> str | None:
-    found = item.get("id")
-    return found if isinstance(found, str) else None
+    value = item.get("id")
+    return value if isinstance(value, str) else None
 
 
 def _text(value: Any) -> str:

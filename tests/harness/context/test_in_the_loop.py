@@ -12,7 +12,7 @@ import pytest
 from paddock.harness import Exit, RunLimits, Task, Workspace
 from paddock.harness.context import ContextSettings
 from paddock.harness.native import NativeHarness, NativeSettings, Toolbox
-from paddock.http import SCRIPT, TURNS, Call, Peer, Script, new_secret
+from paddock.http import SCRIPT, TURNS, Call, Peer, ReplayScript, new_secret
 from paddock.models_servers.openai import OpenAIServer
 from paddock.models_servers.openai.config import OpenAIConfig
 from paddock.models_servers.replay import ReplayServer
@@ -77,7 +77,7 @@ async def replay(tmp_path: Path) -> AsyncIterator[tuple[Peer, str]]:
     secret = new_secret()
     async with over("direct", ReplayServer(config, name="model", peers={})) as peers:
         turns = [[call_item("look", look(number))] for number in range(STEPS)]
-        await peers["model"].call(SCRIPT, Script(turns=turns), Call(), secret=secret)
+        await peers["model"].call(SCRIPT, ReplayScript(turns=turns), Call(), secret=secret)
         yield peers["model"], secret
 
 

@@ -91,7 +91,7 @@ class Ran:
 async def model(turns: Sequence[Sequence[JsonObject]], delay_s: float = 0.0) -> AsyncIterator[tuple[Any, str]]:
     secret = new_secret()
     async with over("direct", ReplayServer(ReplayConfig(delay_s=delay_s), name="model", peers={})) as peers:
-        await peers["model"].call(SCRIPT, Script(turns=[list(turn) for turn in turns]), Call(), secret=secret)
+        await peers["model"].call(SCRIPT, ReplayScript(turns=[list(turn) for turn in turns]), Call(), secret=secret)
         yield peers["model"], secret
 
 

@@ -9,7 +9,7 @@ import pytest
 from paddock.harness import Exit, RunLimits, Step, Task, Workspace
 from paddock.harness.native import NativeSettings, load_profile
 from paddock.harnesses.codeact import CodeActHarness
-from paddock.http import SCRIPT, Call, Script, new_secret
+from paddock.http import SCRIPT, Call, ReplayScript, new_secret
 from paddock.models_servers.replay import ReplayServer
 from paddock.models_servers.replay.config import ReplayConfig
 from paddock.server.rollout_model import RolloutModel
@@ -50,7 +50,7 @@ async def play(
     peer: Any, turns: Sequence[Sequence[JsonObject]], names: dict[str, str] | None = None, **settings: Any
 ) -> Ran:
     secret = new_secret()
-    await peer.call(SCRIPT, Script(turns=[list(turn) for turn in turns]), Call(), secret=secret)
+    await peer.call(SCRIPT, ReplayScript(turns=[list(turn) for turn in turns]), Call(), secret=secret)
     model = Watched(peer, Call(), secret=secret, name="model")
     steps: list[Step] = []
     workspace: Workspace = None  # type: ignore[assignment]  # no call here gets as far as a workspace

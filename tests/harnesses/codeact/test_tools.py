@@ -8,7 +8,7 @@ import pytest
 from paddock.harness import RunLimits, SandboxWorkspace, Step, Task
 from paddock.harness.native import NativeSettings
 from paddock.harnesses.codeact import CodeActHarness
-from paddock.http import SCRIPT, Call, Script, new_secret
+from paddock.http import SCRIPT, Call, ReplayScript, new_secret
 from paddock.models_servers.replay import ReplayServer
 from paddock.models_servers.replay.config import ReplayConfig
 from paddock.sandbox import Provider, SandboxGone
@@ -99,7 +99,7 @@ async def test_a_whole_run_of_the_oracle_makes_the_fix(peer: Any, open_workspace
     fix = Fix(patch=patch, workdir=HERE, files={"src/b.py": "x = 1\n"}, test_command="grep -c = src/b.py")
     harness = CodeActHarness(NativeSettings(profile=profile))
     space, secret, steps = await open_workspace(), new_secret(), list[Step]()
-    await peer.call(SCRIPT, Script(turns=harness.oracle(fix)), Call(), secret=secret)
+    await peer.call(SCRIPT, ReplayScript(turns=harness.oracle(fix)), Call(), secret=secret)
     model = RolloutModel(peer, Call(), secret=secret, name="model")
     left = await harness.run(Task(prompt="Go."), space, model, RunLimits(), steps.append)
     assert (left.ended, left.malformed) == ("finished", {})

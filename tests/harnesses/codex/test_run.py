@@ -9,7 +9,7 @@ import pytest
 from paddock.harness import Exit, RunLimits, SandboxWorkspace, Step, Task
 from paddock.harness.native import NativeSettings
 from paddock.harnesses.codex import CodexHarness
-from paddock.http import SCRIPT, Call, Script, new_secret
+from paddock.http import SCRIPT, Call, ReplayScript, new_secret
 from paddock.models_servers.replay import ReplayServer
 from paddock.models_servers.replay.config import ReplayConfig
 from paddock.server.rollout_model import RolloutModel
@@ -32,7 +32,7 @@ async def run(
     steps: list[Step] = []
     secret = new_secret()
     async with over("direct", ReplayServer(ReplayConfig(), name="model", peers={})) as peers:
-        await peers["model"].call(SCRIPT, Script(turns=[list(turn) for turn in turns]), Call(), secret=secret)
+        await peers["model"].call(SCRIPT, ReplayScript(turns=[list(turn) for turn in turns]), Call(), secret=secret)
         model = RolloutModel(peers["model"], Call(), secret=secret, name="model")
         harness = CodexHarness(NativeSettings(profile=profile))
         left = await harness.run(Task(prompt="Go.", **task), workspace, model, RunLimits(), steps.append)

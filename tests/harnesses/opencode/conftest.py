@@ -12,7 +12,7 @@ import pytest
 from paddock.harness import Exit, RunLimits, SandboxWorkspace, Step, Task, Workspace
 from paddock.harness.native import NativeSettings
 from paddock.harnesses.opencode import OpenCodeHarness
-from paddock.http import SCRIPT, Call, Script, new_secret
+from paddock.http import SCRIPT, Call, ReplayScript, new_secret
 from paddock.models_servers.replay import ReplayServer
 from paddock.models_servers.replay.config import ReplayConfig
 from paddock.sandbox import Provider, SandboxError, SandboxLimits, SandboxSettings, SandboxSpec, open_provider
@@ -110,7 +110,7 @@ def play() -> Play:
         secret = new_secret()
         harness = OpenCodeHarness(NativeSettings(profile=profile))
         async with over("direct", ReplayServer(ReplayConfig(), name="model", peers={})) as peers:
-            await peers["model"].call(SCRIPT, Script(turns=[list(turn) for turn in turns]), Call(), secret=secret)
+            await peers["model"].call(SCRIPT, ReplayScript(turns=[list(turn) for turn in turns]), Call(), secret=secret)
             model = RolloutModel(peers["model"], Call(), secret=secret, name="model")
             left = await harness.run(Task(prompt="Go.", **task), workspace, model, limits or RunLimits(), steps.append)
         return Ran(left, steps)

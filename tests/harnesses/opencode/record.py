@@ -20,7 +20,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from paddock.http import SCRIPT, Call, ModelReply, Script, new_secret
+from paddock.http import SCRIPT, Call, ModelReply, ReplayScript, new_secret
 from paddock.models_servers.replay import ReplayServer
 from paddock.models_servers.replay.config import ReplayConfig
 from paddock.server.access import Access
@@ -85,7 +85,7 @@ async def run(binary: str, place: Path, repo: Path, items: list[JsonObject], mod
         listening({"model": server}, {"model": bound}, access=Access(), stop_timeout_s=2.0),
     ):
         turns = [[item] for item in items]
-        await peers["model"].call(SCRIPT, Script(turns=[*turns, [message_item("Done.")]]), Call(), secret=secret)
+        await peers["model"].call(SCRIPT, ReplayScript(turns=[*turns, [message_item("Done.")]]), Call(), secret=secret)
         config = place / "config.json"
         config.write_text(json.dumps(settings(f"{bound.url}/r/{secret}/v1", model)))
         env = {f"OPENCODE_DISABLE_{name}": "1" for name in VARIABLES}

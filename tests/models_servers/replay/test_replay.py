@@ -13,7 +13,7 @@ from tests.support.models import ModelClient, asking
 from tests.support.streams import read_chat_stream, read_responses_stream
 
 from paddock.errors import ConfigError, from_wire
-from paddock.http import FORGET, SCRIPT, TURNS, Call, Peer, Script, rollout_to_wire
+from paddock.http import FORGET, SCRIPT, TURNS, Call, Peer, ReplayScript, rollout_to_wire
 from paddock.models_servers.replay import ReplayServer
 from paddock.models_servers.replay.config import ReplayConfig
 from paddock.testing import TRANSPORTS, Transport, over
@@ -38,7 +38,7 @@ def replay(tmp_path: Path) -> Opened:
 
 
 async def put(server: ReplayServer, secret: str, *turns: list[JsonObject]) -> None:
-    await server.handlers()[SCRIPT](Script(turns=list(turns)), Call(path={"secret": secret}))
+    await server.handlers()[SCRIPT](ReplayScript(turns=list(turns)), Call(path={"secret": secret}))
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -120,7 +120,7 @@ async def test_its_own_routes_answer_over_every_transport(transport: Transport, 
     config = ReplayConfig.model_validate({"mode": "oracle", "turn_store": {"folder": str(tmp_path)}})
     async with over(transport, ReplayServer(config, name="m", peers={})) as peers:
         peer: Peer = peers["m"]
-        assert await peer.call(SCRIPT, Script(turns=[ITEMS]), Call(), secret="ro_1") == {}
+        assert await peer.call(SCRIPT, ReplayScript(turns=[ITEMS]), Call(), secret="ro_1") == {}
         assert await peer.call(TURNS, {}, Call(), secret="ro_1") == TurnRecord(engine="text", turns=[])
         assert await peer.call(FORGET, {}, Call(), secret="ro_1") == {}
 

@@ -12,7 +12,7 @@ from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.training.core.step_credit import Credit, sample_credits
 from paddock.training.core.testing import batch, group, rollout, turn
 from paddock.types import Verdict
-from paddock.types.step_rewards import JudgedStep, OutcomeValues, StepRewards, combined
+from paddock.types.step_rewards import JudgedStep, OutcomeValues, StepRewards, combine_rewards
 
 STEPWISE = GroupSettings(step_credit=True, sample_mode="dynamic_history")
 PLAIN = GrpoSettings(normalize_rewards=False, use_leave_one_out_baseline=False)
@@ -25,7 +25,7 @@ def stepped(nth: int, reward: float, scores: Sequence[float | None], extra: Sequ
         JudgedStep(step_id=f"step_{n}", turn=n, turn_id=f"t{n}", score=score) for n, score in enumerate(scores, 1)
     ]
     steps = StepRewards(outcome_values=OutcomeValues(failed=-1.0, passed=1.0), scores=judged)
-    verdict = combined(Verdict(reward=reward, reason="match"), steps)
+    verdict = combine_rewards(Verdict(reward=reward, reason="match"), steps)
     turns = [*(turn(name) for name in extra), *(turn(step.turn_id or "") for step in judged)]
     return member_of(rollout(nth=nth, turns=turns, verdict=verdict), STEPWISE, FlawRules())
 
@@ -87,7 +87,7 @@ def test_a_batch_has_them_and_samples_share_where_no_step_is_rewarded() -> None:
 
 
 def test_it_is_off_and_needs_a_sample_per_step() -> None:
-    ended = rollout(verdict=combined(Verdict(reward=1.0, reason="match"), StepRewards()))
+    ended = rollout(verdict=combine_rewards(Verdict(reward=1.0, reason="match"), StepRewards()))
     assert member_of(ended, GroupSettings(sample_mode="dynamic_history"), FlawRules()).steps == ()
     assert member_of(rollout(), STEPWISE, FlawRules()).steps == ()
     with pytest.raises(ValueError, match="dynamic_history"):

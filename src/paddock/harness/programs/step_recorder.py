@@ -140,7 +140,7 @@ class StepRecorder:
             else:
                 self._read(item, call)
 
-    def _read(self, item: JsonObject, call: Call) -> None:
+    def _read(self, item: JsonObject, call: ToolCall) -> None:
         """A call of a tool that there is."""
         schema = None if item_type(item) == _CUSTOM else self._offered.get(call.name) or None
         action = normalise(call.name, call.arguments, schema=schema)

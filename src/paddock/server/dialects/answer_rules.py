@@ -16,11 +16,11 @@ from paddock.types import FinishReason, JsonObject
 from paddock.types.responses import content_text, item_type
 from paddock.types.shapes import (
     Field,
-    Misshapen,
-    misshapen_arguments,
-    misshapen_item,
-    misshapen_name,
-    misshapen_text,
+    ShapeProblem,
+    arguments_problem,
+    content_problem,
+    item_problem,
+    name_problem,
 )
 
 _TEXTS = ("content", "reasoning", "reasoning_content")
@@ -46,7 +46,7 @@ def require_message(message: JsonObject, begun: Set[Any] = frozenset()) -> None:
     """`message`: of a choice, or a stream's delta. `begun`: indices of the calls that a delta may go on with."""
     require_no_error(message)
     for key in _TEXTS:
-        _require(misshapen_text(message.get(key), f"message.{key}"))
+        _require(content_problem(message.get(key), f"message.{key}"))
     if message.get("text") is not None:
         raise UnreadableError("message.text: a chat message has its text in `content`", kind="upstream_bad_content")
     if not isinstance(message.get("refusal"), str | None):
@@ -69,7 +69,7 @@ def require_item(item: Any, nth: int) -> None:
     """An item of a Responses object's `output`, once it is whole."""
     if isinstance(item, dict) and item_type(item) in ("message", *CALLS):
         require_no_error(item)
-    _require(misshapen_item(item, f"output.{nth}"))
+    _require(item_problem(item, f"output.{nth}"))
 
 
 def require_ending(
@@ -115,11 +115,11 @@ def _require_call(call: Any, place: str, begun: Set[Any]) -> None:
             raise _of_another_type(f"{place}.{key}", call[key], wanted.__name__, "upstream_bad_tool_call")
     function = call["function"]
     if call.get("index") not in begun:
-        _require(misshapen_name(function.get("name"), f"{place}.function.name"))
-    _require(misshapen_arguments(function.get("arguments"), f"{place}.function.arguments"))
+        _require(name_problem(function.get("name"), f"{place}.function.name"))
+    _require(arguments_problem(function.get("arguments"), f"{place}.function.arguments"))
 
 
-def _require(found: Misshapen | None) -> None:
+def _require(found: ShapeProblem | None) -> None:
     if found is not None:
         raise UnreadableError(str(found), kind=_KINDS[found.field])
 

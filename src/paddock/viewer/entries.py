@@ -1,10 +1,10 @@
-"""Reading a run's rollouts for a reader's eyes: nothing is written.
+"""The rollouts of a run as the viewer lists them; nothing is written.
 
-Source  a run's folder, or a file of rollouts. Lines that the folder's index knows are not parsed. Members that ended
+Source  a run's folder, or a file of rollouts. Lines that the folder's index has are not parsed. Members that ended
         without a verdict are read from `failures.jsonl`: each by its last attempt.
 Order   of rows, and of members in a row.
-Torn    a last line without its newline had not ended: it is not there.
-Errors  ConfigError: no such folder or file, no rollouts in it, or a line that is none, with its number.
+Torn    a last line without its newline is left out.
+Errors  ConfigError: no such folder or file, no rollouts in it, or a line that holds none, with its number.
 """
 
 from collections.abc import Iterator
@@ -29,8 +29,8 @@ class Entry(NamedTuple):
     file: Path
     failed: FailedAttempt | None = None
     """Its last attempt, where it has no verdict."""
-    who: AgentIdentity | None = None
-    """Its agent, as the run's folder says; None: nobody says."""
+    agent: AgentIdentity | None = None
+    """Its agent, as the run's folder has it; None: unknown."""
 
     @property
     def place(self) -> str:
@@ -43,29 +43,29 @@ class Entry(NamedTuple):
 
     @property
     def harness(self) -> str:
-        """As its summary says; of an agent that mixes harnesses, the one that was drawn."""
-        return self.result.variant or (self.who.harness if self.who else "")
+        """The harness in its summary; of an agent that mixes harnesses, the one that was drawn."""
+        return self.result.variant or (self.agent.harness if self.agent else "")
 
     @property
-    def paid(self) -> bool:
+    def rewarded(self) -> bool:
         return (self.result.reward or 0.0) > 0
 
 
-def entries(run: Path) -> list[Entry]:
+def read_entries(run: Path) -> list[Entry]:
     """All rollouts, by row and member."""
     file = find_rollouts(run)
     identity = read_identity(run) if run.is_dir() and (run / RUN).exists() else None
     agents = identity.agents if identity else {}
-    found = [Entry(result, file, who=agents.get(result.agent)) for result in _results(file, identity)]
-    judged = {entry.result.key for entry in found}
+    listed = [Entry(result, file, agent=agents.get(result.agent)) for result in _results(file, identity)]
+    judged = {entry.result.key for entry in listed}
     attempts = read_failures(run / FAILURES) if run.is_dir() else ()
     last = {failed.key: failed for failed in attempts if failed.key not in judged}
-    found += [Entry(failed.result(), file, failed, agents.get(failed.agent)) for failed in last.values()]
-    return sorted(found, key=lambda entry: entry.result.key)
+    listed += [Entry(failed.result(), file, failed, agents.get(failed.agent)) for failed in last.values()]
+    return sorted(listed, key=lambda entry: entry.result.key)
 
 
 def load(entry: Entry) -> Rollout | None:
-    """The whole rollout; None: it has no verdict, and so was not stored."""
+    """Read the whole rollout; None: it has no verdict, and so was not stored."""
     start, end = entry.result.start, entry.result.end
     if start is None or end is None:
         return None
@@ -81,23 +81,23 @@ def load(entry: Entry) -> Rollout | None:
 
 
 def _results(file: Path, identity: RunIdentity | None) -> Iterator[RolloutResult]:
-    known = read_index(file.with_name(INDEX)) if file.name == ROLLOUTS else iter(())
+    index = read_index(file.with_name(INDEX)) if file.name == ROLLOUTS else iter(())
     for line in stored_lines(file, older=identity is None or identity.older):
         if line.data.isspace():
             continue
-        result = next(known, None)
+        result = next(index, None)
         if line.fault is None and result is not None and is_of(result, line):
             yield result
             continue
-        known = iter(())
+        index = iter(())
         try:
-            yield _parsed(line)
+            yield _parse_result(line)
         except Fault as fault:
             raise fault.error(file, line.place.number) from fault
 
 
-def _parsed(line: StoredLine) -> RolloutResult:
-    """Of a row that is not stamped: its row is its line, counted from 0."""
+def _parse_result(line: StoredLine) -> RolloutResult:
+    """The result of a line. Where its row is not stamped, the line's number from 0 is taken for the row's index."""
     rollout, n_turns = read_record(_without_turns, line)
     key = stamped_key(rollout) or MemberKey(line.place.number - 1, 0)
     return with_place(result_of(rollout, key), line).model_copy(update={"turns": n_turns})

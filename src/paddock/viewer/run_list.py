@@ -1,20 +1,20 @@
-"""A run's rollouts, a line each, and their count."""
+"""The list of a run's rollouts: a line each, and their counts."""
 
 from collections.abc import Iterable, Iterator
 
 from paddock.viewer.blocks import Tone, visible
+from paddock.viewer.entries import Entry
 from paddock.viewer.rollout import tone_of
-from paddock.viewer.stored import Entry
 
 COLUMNS = (
     *(("row", 9), ("reward", 7), ("outcome", 10), ("turns", 6), ("harness", 16), ("agent", 16)),
     *(("instance", 40), ("reason", 0)),
 )
-"""Names and widths; 0: as long as it is."""
+"""Names and widths in characters; 0: any width."""
 
 
-class Counts:
-    """What a list came to."""
+class RunCounts:
+    """Counts of the rollouts in a list."""
 
     def __init__(self) -> None:
         self.passed = 0
@@ -25,7 +25,7 @@ class Counts:
     def add(self, entry: Entry) -> None:
         if entry.result.reward is None:
             self.without += 1
-        elif entry.paid:
+        elif entry.rewarded:
             self.passed += 1
         elif entry.result.reward < 0:
             self.penalised += 1
@@ -43,7 +43,7 @@ def header() -> str:
     return _row(name for name, _ in COLUMNS)
 
 
-def line(entry: Entry) -> str:
+def list_line(entry: Entry) -> str:
     result = entry.result
     reward = "-" if result.reward is None else f"{result.reward:g}"
     why = result.reason or (f"{entry.failed.kind}: {entry.failed.message}" if entry.failed else "-")
@@ -52,13 +52,13 @@ def line(entry: Entry) -> str:
     return _row(" ".join(visible(cell).split()) for cell in cells)
 
 
-def lines(found: Iterable[Entry]) -> Iterator[tuple[str, Tone]]:
-    """Header, a line per rollout, how many there were."""
-    counts = Counts()
+def list_lines(entries: Iterable[Entry]) -> Iterator[tuple[str, Tone]]:
+    """The header, a line per rollout, and the counts."""
+    counts = RunCounts()
     yield header(), "strong"
-    for entry in found:
+    for entry in entries:
         counts.add(entry)
-        yield line(entry), tone_of(entry)
+        yield list_line(entry), tone_of(entry)
     yield str(counts), "strong"
 
 
