@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import pytest
 
 from paddock.harness import ExecOutput, Exit, Harness, Model, RunLimits, ShellSession, Step, Task, Workspace
-from paddock.http import SCRIPT, TURNS, Call, Script, new_secret
+from paddock.http import SCRIPT, TURNS, Call, ReplayScript, new_secret
 from paddock.models_servers.replay import ReplayServer
 from paddock.models_servers.replay.config import ReplayConfig
 from paddock.server.rollout_model import RolloutModel

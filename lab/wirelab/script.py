@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import orjson
 
 from paddock.errors import RequestError
-from paddock.http import SAID, Call, DirectPeer, EventStream, Peer
+from paddock.http import TRANSCRIPT, Call, DirectPeer, EventStream, Peer
 from paddock.lab.wirelab.scenarios import ScriptedTurn
 from paddock.sandbox.tunnel import Answer, ModelRequest
 from paddock.server import dialects
@@ -52,7 +52,7 @@ class WireScript:
     @property
     def peer(self) -> Peer:
         """The run's model server, which is asked for the transcript."""
-        return DirectPeer(MODEL, lambda: {SAID: self._transcript})
+        return DirectPeer(MODEL, lambda: {TRANSCRIPT: self._transcript})
 
     async def _transcript(self, since: TurnSummaryQuery, _call: Call) -> TurnSummaries:
         return TurnSummaries(turns=self.summaries[since.known :])

@@ -23,10 +23,8 @@ from paddock.types import (
     Record,
     Rollout,
     RolloutSettings,
-    TurnSummaries,
     Row,
     Session,
-    TurnSummaryQuery,
     TurnRecord,
     TurnSummaries,
     TurnSummaryQuery,
@@ -345,13 +343,13 @@ TURNS: Route[JsonObject, TurnRecord] = Route(
     lambda _r, record: _dump(record),
     _reader(TurnRecord),
 )
-SAID: Route[TurnSummaryQuery, TurnSummaries] = Route(
+TRANSCRIPT: Route[TurnSummaryQuery, TurnSummaries] = Route(
     "POST",
     "/r/{secret}/said",
     "A rollout's turns so far, without their tokens",
     _dump,
     _request(TurnSummaryQuery),
-    lambda _r, said: _dump(said),
+    lambda _r, transcript: _dump(transcript),
     _reader(TurnSummaries),
     request_type=TurnSummaryQuery,
     reply_type=TurnSummaries,

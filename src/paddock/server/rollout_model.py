@@ -16,7 +16,7 @@ import orjson
 
 from paddock.errors import BugError, InfraError, RequestError
 from paddock.harness import ContextExceeded, ModelEndpoint, RequestFilter, SideRequest
-from paddock.http import RESPONSES, SAID, SETTINGS, Call, Peer
+from paddock.http import RESPONSES, SETTINGS, TRANSCRIPT, Call, Peer
 from paddock.sandbox.tunnel import Tunnel, Turned
 from paddock.server.rollout import require_answer
 from paddock.types import JsonObject, RolloutSettings, TurnSummary, TurnSummaryQuery
@@ -118,7 +118,7 @@ class RolloutModel:
 
     async def said(self, known: int = 0) -> Sequence[TurnSummary]:
         since = TurnSummaryQuery(known=known)
-        told = await self._peer.call(SAID, since, Call(deadline=self._call.deadline), secret=self._secret)
+        told = await self._peer.call(TRANSCRIPT, since, Call(deadline=self._call.deadline), secret=self._secret)
         return told.turns
 
     @property

@@ -12,7 +12,7 @@ import pytest
 from paddock.errors import ConfigError
 from paddock.harness import Exit, RunLimits, Step, Task, Workspace, make_harness
 from paddock.harness.native import NativeHarness, NativeSettings, Toolbox, ToolResult
-from paddock.http import SCRIPT, TURNS, Call, Script, new_secret
+from paddock.http import SCRIPT, TURNS, Call, ReplayScript, new_secret
 from paddock.models_servers.replay import ReplayServer
 from paddock.models_servers.replay.config import ReplayConfig
 from paddock.sandbox import SandboxGone

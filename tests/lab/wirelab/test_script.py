@@ -9,7 +9,7 @@ import orjson
 import pytest
 from tests.support.streams import read_responses_stream
 
-from paddock.http import SAID, Call
+from paddock.http import TRANSCRIPT, Call
 from paddock.lab.wirelab.scenarios import ScriptedTurn
 from paddock.lab.wirelab.script import MAX_CLOSINGS, WireScript
 from paddock.sandbox.tunnel import ModelRequest
@@ -44,7 +44,7 @@ async def ask(script: WireScript, path: str, *, stream: bool = False) -> HttpAns
 
 
 async def said(script: WireScript) -> Sequence[Any]:
-    return (await script.peer.call(SAID, TurnSummaryQuery(known=0), Call(), secret="s")).turns
+    return (await script.peer.call(TRANSCRIPT, TurnSummaryQuery(known=0), Call(), secret="s")).turns
 
 
 @pytest.mark.parametrize("path", PATHS)

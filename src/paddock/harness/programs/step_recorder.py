@@ -20,7 +20,7 @@ import orjson
 from paddock.harness.contract import MalformedCall, Model, OnStep, SideRequest, Step
 from paddock.tools import Finish, Malformed, Shell, normalise
 from paddock.types import JsonObject, TurnSummary
-from paddock.types.responses import Call, calls, content_text, item_type, messages
+from paddock.types.responses import ToolCall, calls, content_text, item_type, messages
 
 CUT = "length"
 """Finish reason of an answer that met its limit."""
