@@ -26,7 +26,6 @@ from paddock.http import (
     Call,
     EventStream,
     Peer,
-    ReplayScript,
     new_secret,
 )
 from paddock.server import Server
@@ -73,7 +72,7 @@ class ModelFixture(NamedTuple):
         secret = new_secret()
         if self.is_scripted:
             turns = [[message_item(ANSWER_TEXT)] for _ in range(SCRIPTED_TURNS)]
-            await self.peer.call(SCRIPT, Script(turns=turns), Call(), secret=secret)
+            await self.peer.call(SCRIPT, ReplayScript(turns=turns), Call(), secret=secret)
         return secret
 
     async def ask(self, secret: str, body: JsonObject | None = None, call: Call | None = None) -> JsonObject:

@@ -8,7 +8,7 @@ from paddock.conformance.behaviours import Behaviour, expect
 from paddock.conformance.model_fixture import ModelFixture, model_fixture, question
 from paddock.conformance.target import ServerTarget
 from paddock.errors import RequestError
-from paddock.http import SETTINGS, TRANSCRIPT, Call
+from paddock.http import SETTINGS, Call
 from paddock.types import JsonObject, RolloutSettings, TurnSummary, TurnSummaryQuery
 
 OVERFLOW = "context_length_exceeded"
@@ -85,7 +85,7 @@ async def turns_can_be_read_meanwhile(target: ServerTarget) -> None:
 
 
 async def _transcript(fixture: ModelFixture, secret: str, known: int = 0) -> Sequence[TurnSummary]:
-    return (await fixture.peer.call(SAID, TurnSummaryQuery(known=known), Call(), secret=secret)).turns
+    return (await fixture.peer.call(TRANSCRIPT, TurnSummaryQuery(known=known), Call(), secret=secret)).turns
 
 
 def _next(reply: JsonObject) -> JsonObject:

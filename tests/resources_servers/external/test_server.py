@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from paddock.config import validate
-from paddock.config.finding import PACKAGE
+from paddock.config.files import PACKAGE
 from paddock.conformance import ServerTarget, run_one, suite_for
 from paddock.conformance.scripted import EnvironmentConfig, ScriptedEnvironment
 from paddock.conformance.target import read_rows

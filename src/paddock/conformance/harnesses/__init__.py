@@ -9,7 +9,7 @@ Errors   ConfigError: an unknown harness, or settings that it does not have.
 """
 
 from paddock.config import Config
-from paddock.config.reading import parse
+from paddock.config.yaml_text import parse
 from paddock.conformance.harnesses import exits, known_fix, reports, requests, tool_calls
 from paddock.conformance.harnesses.fixture import FILES, HarnessTarget
 from paddock.errors import ConfigError
