@@ -8,7 +8,7 @@ from paddock.conformance.behaviours import Behaviour, expect
 from paddock.conformance.model_fixture import ModelFixture, model_fixture, question
 from paddock.conformance.target import ServerTarget
 from paddock.errors import RequestError
-from paddock.http import SETTINGS, Call
+from paddock.http import SETTINGS, TRANSCRIPT, Call
 from paddock.types import JsonObject, RolloutSettings, TurnSummary, TurnSummaryQuery
 
 OVERFLOW = "context_length_exceeded"
