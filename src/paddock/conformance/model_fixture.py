@@ -26,6 +26,7 @@ from paddock.http import (
     Call,
     EventStream,
     Peer,
+    ReplayScript,
     new_secret,
 )
 from paddock.server import Server
