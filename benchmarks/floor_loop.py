@@ -14,7 +14,7 @@ import orjson
 import uvloop
 
 from benchmarks.floor_server import judge
-from benchmarks.raw_http import Connection
+from benchmarks.raw_http import RawConnection
 from paddock.types import JsonObject
 
 
@@ -24,7 +24,7 @@ async def collect(rows: Iterator[bytes], url: str, comparator: str, out: Path, c
 
         async def worker() -> None:
             nonlocal done
-            async with Connection(url) as connection:
+            async with RawConnection(url) as connection:
                 for raw in rows:
                     line = orjson.loads(raw)
                     body = orjson.dumps({"model": "m", **line["responses_create_params"]})

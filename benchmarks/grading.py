@@ -52,17 +52,18 @@ async def _run() -> dict[str, Any]:
     provider = await open_provider(settings)
     try:
         grader = Grader(provider, OPTIONS, resolve_image, measure_of(settings.home))
-        there = [one for one in instances if provider.store.has(resolve_image(one))]
+        available = [one for one in instances if provider.store.has(resolve_image(one))]
         pairs = {
-            (one.instance_id, name): await _pairs(grader, provider, one, name) for one in there for name in PATCHES
+            (one.instance_id, name): await _pairs(grader, provider, one, name) for one in available for name in PATCHES
         }
         await grader.close()
     finally:
         await provider.close()
-    whole = {
-        name: _compared([pair for key, each in pairs.items() if key[1] == name for pair in each]) for name in PATCHES
+    of_patch = {
+        name: [pair for (_, patch), costs in pairs.items() if patch == name for pair in costs] for name in PATCHES
     }
-    return {**whole, "cases": [{"row": row, "patch": name, **_compared(each)} for (row, name), each in pairs.items()]}
+    cases = [{"row": row, "patch": name, **_summary(costs)} for (row, name), costs in pairs.items()]
+    return {**{name: _summary(costs) for name, costs in of_patch.items()}, "cases": cases}
 
 
 async def _pairs(grader: Grader, provider: LocalProvider, instance: SweInstance, name: str) -> list[tuple[Cost, Cost]]:
@@ -117,7 +118,7 @@ def _cpu_s(cgroups: Cgroups | None) -> float:
     return used
 
 
-def _compared(pairs: list[tuple[Cost, Cost]]) -> dict[str, float]:
+def _summary(pairs: list[tuple[Cost, Cost]]) -> dict[str, float]:
     return {
         "s": median(ours.seconds for ours, _ in pairs),
         "floor_s": median(floor.seconds for _, floor in pairs),

@@ -18,7 +18,7 @@ import orjson
 import uvloop
 
 from benchmarks.processes import running
-from benchmarks.raw_http import Connection
+from benchmarks.raw_http import RawConnection
 from paddock.conformance.harnesses.tools import ShownTools
 from paddock.harness import ExecOutput, RunLimits, ShellOutput, ShellSession, Task, make_harness
 from paddock.http import Call, HttpPeer
@@ -44,7 +44,7 @@ PROMPT = "Please fix the bug. " * 100
 Rollout = Callable[[httpx.AsyncClient, str, int], Awaitable[int]]
 
 
-class Instant(WorkspaceWithoutPrograms):
+class InstantWorkspace(WorkspaceWithoutPrograms):
     """A workspace whose commands end at once."""
 
     workdir = "/testbed"
@@ -71,22 +71,22 @@ class Instant(WorkspaceWithoutPrograms):
 
 class InstantShell:
     async def run(self, line: str, *, timeout_s: float | None = None, wait_s: float | None = None) -> ShellOutput:
-        return ShellOutput(0, WRITTEN, Instant.workdir)
+        return ShellOutput(0, WRITTEN, InstantWorkspace.workdir)
 
     async def poll(self, *, wait_s: float = 0.0) -> ShellOutput:
-        return ShellOutput(0, b"", Instant.workdir)
+        return ShellOutput(0, b"", InstantWorkspace.workdir)
 
     async def type(self, data: bytes, *, wait_s: float = 0.0) -> ShellOutput:
-        return ShellOutput(0, b"", Instant.workdir)
+        return ShellOutput(0, b"", InstantWorkspace.workdir)
 
     async def interrupt(self) -> ShellOutput:
-        return ShellOutput(0, b"", Instant.workdir)
+        return ShellOutput(0, b"", InstantWorkspace.workdir)
 
     async def close(self) -> None:
         return
 
 
-class Round(NamedTuple):
+class HarnessRound(NamedTuple):
     cpu_ms: float
     """Of this process, per turn."""
     wall_s: float
@@ -104,19 +104,19 @@ def run() -> dict[str, Any]:
 def _alone(name: str) -> list[dict[str, Any]]:
     """One rollout after the other, at each length."""
     with _endpoint(name, delay_s=0.0) as url:
-        _measured(_ours(name), url, TURNS[0])
-        _measured(_bare(name), url, TURNS[0])
-        return [_compared(name, url, turns, at_once=1) for turns in TURNS]
+        _measure(_ours(name), url, TURNS[0])
+        _measure(_bare(name), url, TURNS[0])
+        return [_compare(name, url, turns, at_once=1) for turns in TURNS]
 
 
 def _at_once(name: str) -> dict[str, Any]:
     with _endpoint(name, delay_s=DELAY_S) as url:
-        return {"rollouts": AT_ONCE, "delay_ms": DELAY_S * 1e3, **_compared(name, url, AT_ONCE_TURNS, at_once=AT_ONCE)}
+        return {"rollouts": AT_ONCE, "delay_ms": DELAY_S * 1e3, **_compare(name, url, AT_ONCE_TURNS, at_once=AT_ONCE)}
 
 
-def _compared(name: str, url: str, turns: int, *, at_once: int) -> dict[str, Any]:
+def _compare(name: str, url: str, turns: int, *, at_once: int) -> dict[str, Any]:
     pairs = [
-        (_measured(_ours(name), url, turns, at_once=at_once), _measured(_bare(name), url, turns, at_once=at_once))
+        (_measure(_ours(name), url, turns, at_once=at_once), _measure(_bare(name), url, turns, at_once=at_once))
         for _ in range(ROUNDS if at_once == 1 else 1)
     ]
     return {
@@ -147,10 +147,10 @@ def _ours(name: str) -> Rollout:
         model = RolloutModel(HttpPeer("model", client, url), Call(), secret="s", name="scripted")
         task = Task(prompt=PROMPT, system=PROMPT)
         harness = make_harness(name, SETTINGS.get(name))
-        left = await harness.run(task, Instant(), model, RunLimits(max_turns=turns), lambda _step: None)
-        if left.malformed or left.ended != "turn_limit":
-            raise RuntimeError(f"{name} ended as {left}")
-        return left.turns
+        exit_ = await harness.run(task, InstantWorkspace(), model, RunLimits(max_turns=turns), lambda _step: None)
+        if exit_.malformed or exit_.ended != "turn_limit":
+            raise RuntimeError(f"{name} ended as {exit_}")
+        return exit_.turns
 
     return rollout
 
@@ -160,7 +160,7 @@ def _bare(name: str) -> Rollout:
 
     async def rollout(_client: httpx.AsyncClient, url: str, turns: int) -> int:
         history: list[JsonObject] = [{"role": "system", "content": PROMPT}, {"role": "user", "content": PROMPT}]
-        async with Connection(url) as connection:
+        async with RawConnection(url) as connection:
             for _ in range(turns):
                 body = orjson.dumps({"model": "scripted", "input": history, "tools": tools})
                 output = orjson.loads(await connection.post(f"{url}/r/s/v1/responses", body))["output"]
@@ -181,8 +181,8 @@ def _tools(name: str) -> list[JsonObject]:
     return tools
 
 
-def _measured(rollout: Rollout, url: str, turns: int, *, at_once: int = 1) -> Round:
-    async def all_of_them() -> None:
+def _measure(rollout: Rollout, url: str, turns: int, *, at_once: int = 1) -> HarnessRound:
+    async def run_all() -> None:
         async with make_client(max_connections=at_once) as client:
             done = await asyncio.gather(*(rollout(client, url, turns) for _ in range(at_once)))
             if set(done) != {turns}:
@@ -190,5 +190,5 @@ def _measured(rollout: Rollout, url: str, turns: int, *, at_once: int = 1) -> Ro
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         started, cpu = time.perf_counter(), time.process_time()
-        runner.run(all_of_them())
-        return Round((time.process_time() - cpu) * 1e3 / (turns * at_once), time.perf_counter() - started)
+        runner.run(run_all())
+        return HarnessRound((time.process_time() - cpu) * 1e3 / (turns * at_once), time.perf_counter() - started)

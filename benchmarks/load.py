@@ -12,11 +12,11 @@ from statistics import quantiles
 
 import psutil
 
-from benchmarks.raw_http import Connection, message
+from benchmarks.raw_http import RawConnection, message
 
 
 @dataclass(frozen=True)
-class Round:
+class LoadRound:
     """One measured round."""
 
     requests_per_s: float
@@ -28,7 +28,7 @@ class Round:
 
 async def measure(
     url: str, bodies: Sequence[bytes], *, connections: int, seconds: float, processes: Iterable[int]
-) -> Round:
+) -> LoadRound:
     """Loads `url` for about `seconds`; each connection cycles through `bodies`, from a place of its own."""
     messages = [message(url, body) for body in bodies]
     served = [psutil.Process(pid) for pid in processes]
@@ -40,11 +40,11 @@ async def measure(
     elapsed = time.perf_counter() - started
     cpu = _cpu_s(served) - cpu
     cuts = quantiles(latencies, n=100) if len(latencies) > 1 else [latencies[0]] * 99
-    return Round(len(latencies) / elapsed, cuts[49] * 1e3, cuts[98] * 1e3, cpu * 1e3 / len(latencies))
+    return LoadRound(len(latencies) / elapsed, cuts[49] * 1e3, cuts[98] * 1e3, cpu * 1e3 / len(latencies))
 
 
 async def _client(url: str, messages: Sequence[bytes], index: int, until: float, latencies: list[float]) -> None:
-    async with Connection(url) as connection:
+    async with RawConnection(url) as connection:
         while True:
             started = time.perf_counter()
             await connection.exchange(messages[index % len(messages)])

@@ -43,7 +43,7 @@ LINES = ("cat calc.py", "sed -i 's/a - b/a + b/' calc.py", "python3 test_calc.py
 LIMITS = RunLimits(max_turns=30, time_s=120.0, tool_s=30.0)
 
 
-class Episode(NamedTuple):
+class ProgramRun(NamedTuple):
     first_request_s: float
     wall_s: float
     program_cpu_s: float
@@ -53,10 +53,10 @@ class Episode(NamedTuple):
 
 
 def run() -> dict[str, Any]:
-    return {"rounds": ROUNDS, "programs": [_measured(name) for name in BARE]}
+    return {"rounds": ROUNDS, "programs": [_measure(name) for name in BARE]}
 
 
-def _measured(name: str) -> dict[str, Any]:
+def _measure(name: str) -> dict[str, Any]:
     try:
         ProgramStore().find(program_of(name))
     except ConfigError as missing:
@@ -77,17 +77,17 @@ def _measured(name: str) -> dict[str, Any]:
     }
 
 
-def _median(done: list[Episode], figure: str) -> float:
+def _median(done: list[ProgramRun], figure: str) -> float:
     return statistics.median(float(getattr(one, figure)) for one in done)
 
 
-async def _episodes(target: HarnessTarget) -> list[Episode]:
+async def _episodes(target: HarnessTarget) -> list[ProgramRun]:
     async with harness_fixture(target) as fixture:
         await _episode(fixture)  # files are read for the first time, modules loaded
         return [await _episode(fixture) for _ in range(ROUNDS)]
 
 
-async def _episode(fixture: HarnessFixture) -> Episode:
+async def _episode(fixture: HarnessFixture) -> ProgramRun:
     lab = harness_class(fixture.target.spec).lab
     turns: list[list[JsonObject]] = [[call_item(lab.tool, orjson.dumps(lab.line(line)).decode())] for line in LINES]
     sandbox = await fixture.sandbox()
@@ -105,7 +105,7 @@ async def _episode(fixture: HarnessFixture) -> Episode:
     run.expect_exit("finished")
     stats = await fixture.provider.stats(sandbox.id)
     outside = not fixture.target.programs
-    episode = Episode(
+    episode = ProgramRun(
         first_request_s=arrived[0] - started,
         wall_s=wall_s,
         program_cpu_s=stats.cpu_s + (_children_s() - before if outside else 0),

@@ -21,7 +21,7 @@ def message(url: str, body: bytes) -> bytes:
     return head.encode() + body
 
 
-class Connection:
+class RawConnection:
     """One connection; a request at a time."""
 
     def __init__(self, url: str) -> None:

@@ -106,12 +106,12 @@ def _floor(folder: Path, rows: Path, url: str, concurrency: int) -> dict[str, fl
     return {**figures, "command_s": ended.seconds}
 
 
-class _Ended(NamedTuple):
+class _CommandCost(NamedTuple):
     seconds: float
     output: str
 
 
-def _command(*command: str) -> _Ended:
+def _command(*command: str) -> _CommandCost:
     started = time.perf_counter()
     ended = subprocess.run([sys.executable, "-m", *command], check=True, stdout=subprocess.PIPE, text=True)
-    return _Ended(time.perf_counter() - started, ended.stdout)
+    return _CommandCost(time.perf_counter() - started, ended.stdout)

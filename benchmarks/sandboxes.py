@@ -40,7 +40,7 @@ BARE = {
 }
 
 
-class Bench(NamedTuple):
+class SandboxBench(NamedTuple):
     settings: SandboxSettings
     image: str
     layer: Path
@@ -57,13 +57,13 @@ def run() -> dict[str, Any]:
                 figures[runtime.name] = missing
                 continue
             settings = SandboxSettings(home=home, runtime=runtime.name)
-            bench = Bench(settings, image, store.get(image).layers[0], store.payload_id)
+            bench = SandboxBench(settings, image, store.get(image).layers[0], store.payload_id)
             for name, part in asyncio.run(_measure(bench)).items():
                 figures[f"{runtime.name} {name}"] = part
     return figures
 
 
-async def _measure(bench: Bench) -> dict[str, Any]:
+async def _measure(bench: SandboxBench) -> dict[str, Any]:
     provider = await open_provider(bench.settings)
     try:
         figures: dict[str, Any] = {"one": await _one(bench, provider), "line": await _lines(bench, provider)}
@@ -74,7 +74,7 @@ async def _measure(bench: Bench) -> dict[str, Any]:
         await provider.close()
 
 
-async def _one(bench: Bench, provider: Provider) -> dict[str, float]:
+async def _one(bench: SandboxBench, provider: Provider) -> dict[str, float]:
     """Create, one command, destroy."""
 
     async def ours() -> None:
@@ -88,10 +88,10 @@ async def _one(bench: Bench, provider: Provider) -> dict[str, float]:
 
     await ours()
     pairs = [(await _seconds(ours), await _seconds(floor)) for _ in range(ONE_ROUNDS)]
-    return _compared(pairs)
+    return _compare(pairs)
 
 
-async def _lines(bench: Bench, provider: Provider) -> dict[str, float]:
+async def _lines(bench: SandboxBench, provider: Provider) -> dict[str, float]:
     """A builtin and a program in a live session."""
     sandbox = await _create(bench, provider)
     shell = await provider.open_shell(sandbox, ShellRequest())
@@ -117,7 +117,7 @@ async def _lines(bench: Bench, provider: Provider) -> dict[str, float]:
     return figures
 
 
-async def _many(bench: Bench, provider: Provider, count: int) -> dict[str, float]:
+async def _many(bench: SandboxBench, provider: Provider, count: int) -> dict[str, float]:
     """So many up, a command in each, and down."""
     memory = [0.0, 0.0]
 
@@ -130,7 +130,7 @@ async def _many(bench: Bench, provider: Provider, count: int) -> dict[str, float
     async def floor() -> None:
         gate = asyncio.Semaphore(bench.settings.starts_at_once)
 
-        async def start() -> _Bare:
+        async def start() -> _BareSandbox:
             async with gate:
                 bare = await _bare(bench, READY)
                 await bare.ready()
@@ -143,10 +143,10 @@ async def _many(bench: Bench, provider: Provider, count: int) -> dict[str, float
     idle = await _pss_mib()
     pairs = [(await _seconds(ours), await _seconds(floor)) for _ in range(SCALE_ROUNDS)]
     each = {"mib_each": (memory[0] - idle) / count, "floor_mib_each": (memory[1] - idle) / count}
-    return {**_compared(pairs), **each}
+    return {**_compare(pairs), **each}
 
 
-class _Bare:
+class _BareSandbox:
     """The runtime's own command over an overlay."""
 
     def __init__(self, folder: Path, process: asyncio.subprocess.Process) -> None:
@@ -170,7 +170,7 @@ class _Bare:
         await asyncio.to_thread(remove_tree, self._folder)
 
 
-async def _bare(bench: Bench, script: str) -> _Bare:
+async def _bare(bench: SandboxBench, script: str) -> _BareSandbox:
     folder = Path(tempfile.mkdtemp(prefix="bare-", dir=bench.settings.home))
     for path in (folder, *(folder / name for name in "uwm")):
         path.mkdir(exist_ok=True)
@@ -182,10 +182,10 @@ async def _bare(bench: Bench, script: str) -> _Bare:
         rights = {"user": bench.user, "group": bench.user, "extra_groups": []}
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, cwd=folder, **rights)
-    return _Bare(folder, process)
+    return _BareSandbox(folder, process)
 
 
-async def _create(bench: Bench, provider: Provider) -> str:
+async def _create(bench: SandboxBench, provider: Provider) -> str:
     handle = await provider.create(SandboxSpec(image=bench.image), request_id=uuid.uuid4().hex)
     return handle.sandbox_id
 
@@ -202,7 +202,7 @@ async def _seconds(act: Callable[[], Awaitable[None]]) -> float:
     return time.perf_counter() - started
 
 
-def _compared(pairs: list[tuple[float, float]]) -> dict[str, float]:
+def _compare(pairs: list[tuple[float, float]]) -> dict[str, float]:
     return {
         "ms": median(ours for ours, _ in pairs) * 1e3,
         "floor_ms": median(floor for _, floor in pairs) * 1e3,

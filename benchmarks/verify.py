@@ -14,7 +14,7 @@ import orjson
 
 from benchmarks.bodies import verify_request
 from benchmarks.floor_server import judge
-from benchmarks.load import Round, measure
+from benchmarks.load import LoadRound, measure
 from benchmarks.processes import family, running
 from paddock.ports import free_port
 
@@ -60,7 +60,7 @@ def _case(
 ) -> dict[str, Any]:
     bodies = [orjson.dumps(verify_request(SIZES[size], seed)) for seed in range(BODIES[size])]
 
-    def once(where: tuple[int, list[int]]) -> Round:
+    def once(where: tuple[int, list[int]]) -> LoadRound:
         url = f"http://127.0.0.1:{where[0]}/verify"
         load = measure(url, bodies, connections=connections, seconds=ROUND_S[size], processes=where[1])
         return asyncio.run(load)

@@ -36,7 +36,7 @@ WARM_ROWS = 20
 SECRET = "ro_walk"
 
 
-class Walk:
+class CallTrace:
     """Code that was entered while it counts, in all threads."""
 
     def __init__(self) -> None:
@@ -54,9 +54,9 @@ class Walk:
             threading.setprofile(None)
 
     def figures(self) -> dict[str, Any]:
-        found = [code for code in self._codes if _is_counted(code)]
-        files = sorted({_name(code) for code in found})
-        return {"files": len(files), "functions": len(found), "names": " ".join(files)}
+        counted = [code for code in self._codes if _is_counted(code)]
+        files = sorted({_name(code) for code in counted})
+        return {"files": len(files), "functions": len(counted), "names": " ".join(files)}
 
     def _entered(self, frame: FrameType, event: str, _: Any) -> None:
         if self.counts and event == "call":
@@ -69,7 +69,7 @@ def run() -> dict[str, Any]:
 
 
 async def _chat(folder: Path) -> dict[str, Any]:
-    walk = Walk()
+    walk = CallTrace()
     server = scripted_server(folder, lambda prompt: "Yes.")
     at = bind(server.name, Address(LOOPBACK, 0))
     with walk.profiled():
@@ -82,14 +82,14 @@ async def _chat(folder: Path) -> dict[str, Any]:
             for turn in range(4):
                 history.append({"role": "user", "content": f"And {turn}?"})
                 walk.counts = turn == 3
-                reply = await _asked(client, at.url, history)
+                reply = await _ask(client, at.url, history)
                 walk.counts = False
                 history.append(reply["choices"][0]["message"])
     at.sock.close()
     return walk.figures()
 
 
-async def _asked(client: httpx.AsyncClient, url: str, history: list[JsonObject]) -> JsonObject:
+async def _ask(client: httpx.AsyncClient, url: str, history: list[JsonObject]) -> JsonObject:
     body = {"model": "m", "messages": history}
     reply = await client.post(f"{url}/r/{SECRET}/v1/chat/completions", json=body)
     found: JsonObject = reply.raise_for_status().json()
@@ -97,7 +97,7 @@ async def _asked(client: httpx.AsyncClient, url: str, history: list[JsonObject])
 
 
 def _row(out: Path) -> dict[str, Any]:
-    walk = Walk()
+    walk = CallTrace()
     rows = 0
 
     def begins(attempt: Callable[..., Any]) -> Callable[..., Any]:

@@ -47,9 +47,9 @@ def run(words: list[str]) -> dict[str, Any]:
 async def _campaign(settings: SandboxSettings, chosen: list[Cheat], times: int, at_once: int, records: Path) -> None:
     provider = await open_provider(settings)
     turns = asyncio.Semaphore(at_once)
-    known = _read(records)
-    graded = Counter(one["cheat"] for one in known if one["pay"] is not None)
-    failed = Counter(one["cheat"] for one in known if one["pay"] is None)
+    records_before = _read(records)
+    graded = Counter(one["cheat"] for one in records_before if one["pay"] is not None)
+    failed = Counter(one["cheat"] for one in records_before if one["pay"] is None)
     with tempfile.TemporaryDirectory() as name:
         stands: dict[str, Stand] = {}
         try:
@@ -60,7 +60,7 @@ async def _campaign(settings: SandboxSettings, chosen: list[Cheat], times: int, 
                 async with turns:
                     if graded[cheat.name] >= times or failed[cheat.name] >= times:
                         return
-                    record = await _graded(stands[cheat.project.name], cheat)
+                    record = await _grade(stands[cheat.project.name], cheat)
                     (failed if record["pay"] is None else graded)[cheat.name] += 1
                     with records.open("ab") as file:
                         file.write(orjson.dumps(record) + b"\n")
@@ -75,7 +75,7 @@ async def _campaign(settings: SandboxSettings, chosen: list[Cheat], times: int, 
             await provider.close()
 
 
-async def _graded(its: Stand, cheat: Cheat) -> dict[str, Any]:
+async def _grade(its: Stand, cheat: Cheat) -> dict[str, Any]:
     began = time.monotonic()
     found: dict[str, Any] = {"cheat": cheat.name, "sign": cheat.sign.name, "pay": None}
     try:
@@ -91,18 +91,18 @@ def _read(records: Path) -> list[dict[str, Any]]:
 
 
 def _figures(records: list[dict[str, Any]], chosen: list[Cheat]) -> dict[str, Any]:
-    told = {cheat.name: [one for one in records if one["cheat"] == cheat.name] for cheat in chosen}
-    table = [{"cheat": cheat.name, **_told(told[cheat.name])} for cheat in chosen]
+    by_cheat = {cheat.name: [one for one in records if one["cheat"] == cheat.name] for cheat in chosen}
+    table = [{"cheat": cheat.name, **_summary(by_cheat[cheat.name])} for cheat in chosen]
     signs = dict.fromkeys(cheat.sign.name for cheat in chosen)
-    of_sign = {sign: [one for name in told for one in told[name] if one["sign"] == sign] for sign in signs}
-    paid = [cheat for cheat in chosen if not cheat.tells and _is_paid(cheat, told[cheat.name])]
+    of_sign = {sign: [one for name in by_cheat for one in by_cheat[name] if one["sign"] == sign] for sign in signs}
+    paid = [cheat for cheat in chosen if not cheat.tells and _is_paid(cheat, by_cheat[cheat.name])]
     return {
         "n": len(chosen),
         "gradings": sum(one["n"] for one in table),
         "failed": sum(one["failed"] for one in table),
         "wrong": len(paid),
         "cheats": sorted(table, key=lambda one: -(one["pay"] or 0.0)),
-        "signs": [{"sign": sign, **_told(of_sign[sign])} for sign in signs],
+        "signs": [{"sign": sign, **_summary(of_sign[sign])} for sign in signs],
     }
 
 
@@ -113,7 +113,7 @@ def _is_paid(cheat: Cheat, records: list[dict[str, Any]]) -> bool:
     return len(pays) > 1 and mean(pays) > 2 * stdev(pays) / len(pays) ** 0.5
 
 
-def _told(records: list[dict[str, Any]]) -> dict[str, Any]:
+def _summary(records: list[dict[str, Any]]) -> dict[str, Any]:
     pays = [one["pay"] for one in records if one["pay"] is not None]
     verdicts = Counter(one["verdict"] for one in records)
     return {

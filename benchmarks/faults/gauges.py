@@ -59,8 +59,8 @@ class Gauges(threading.Thread):
                 self.peaks[name] = max(self.peaks.get(name, 0.0), value)
 
 
-class Before:
-    """What was there before a provider was opened; `left` is what is there after it was closed."""
+class Baseline:
+    """What was there before a provider was opened; `leftovers` is what is there after it was closed."""
 
     def __init__(self, home: Path, mark: str) -> None:
         self._home = home
@@ -69,13 +69,13 @@ class Before:
         self._mounts = _mounts()
         self._fds = _descriptors(os.getpid())
 
-    def left(self) -> list[str]:
+    def leftovers(self) -> list[str]:
         end = time.monotonic() + END_S
-        while (found := list(self._there())) and time.monotonic() < end:
+        while (found := list(self._leftovers())) and time.monotonic() < end:
             time.sleep(0.2)
         return found
 
-    def _there(self) -> Iterator[str]:
+    def _leftovers(self) -> Iterator[str]:
         for pid in set(_below(os.getpid())) - self._spared:
             yield f"process {pid}: {_words(pid)[:200]}"
         for pid in psutil.pids():

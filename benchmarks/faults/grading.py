@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from benchmarks.faults import machine as machines
-from benchmarks.faults.machine import Machine
-from benchmarks.faults.planting import KINDS, Fault, Moment
+from benchmarks.faults.machine import SmallMachine
+from benchmarks.faults.machine_faults import KINDS, MachineFault, StrikeTime
 from benchmarks.faults.stages import Stages
 from paddock.errors import PaddockError
 from paddock.http import read_row
@@ -33,19 +33,19 @@ from paddock.sandbox.watchdog import WatchdogSettings
 
 ROWS = Path("resources_servers/swe/data/example.jsonl")
 OPTIONS = {"tests_timeout_s": 20.0, "limits": {"memory_mib": 1024, "pids": 512, "disk_mib": 256}}
-AGAIN = 3
+MAX_REPEATS = 3
 """Gradings, at most, until the machine that is well again gives a verdict: others may keep it so busy that time limits
 pass."""
 FAILURES = ("infra", "verifier")
 WATCHDOG = WatchdogSettings(disk_period_s=0.3)
 """Looks at a sandbox's disk often enough for a run of a second."""
 AT_END_SHARE = 0.4
-"""Of faults that count their time from a run's end."""
+"""Share of faults that count their time from a run's end."""
 DELAYS_S = ((0.0, 1.0, 3.0), (0.0, 0.0, 0.5))
 """A delay is at most one of the first from a run's begin, of the second from its end; a run takes a second or two."""
 NOTES = b"diff --git a/NOTES b/NOTES\nnew file mode 100644\n--- /dev/null\n+++ b/NOTES\n@@ -0,0 +1 @@\n+nothing\n"
-KILLING = b"__import__('os').kill(__import__('os').getpid(), 9)"
-FORGING = """
+KILLING_CODE = b"__import__('os').kill(__import__('os').getpid(), 9)"
+FORGING_CODE = """
 from _pytest.reports import TestReport
 made = TestReport.from_item_and_call.__func__
 def bent(cls, item, call):
@@ -57,21 +57,21 @@ TestReport.from_item_and_call = classmethod(bent)
 """
 
 
-class Patch(NamedTuple):
+class GradedPatch(NamedTuple):
     reward: float
     runs: int
-    """Of a grading without a fault: one of them is struck in, or what is before them."""
+    """Runs of tests in a grading without a fault: the fault strikes in one of them, or before."""
     share: int
-    """Of the cases, beside the others'."""
+    """Its share of the cases, beside the others' shares."""
 
 
 PATCHES = {
-    "gold": Patch(1.0, 1, 4),
-    "equivalent": Patch(1.0, 4, 4),
-    "noop": Patch(0.0, 4, 4),
-    "wrong": Patch(0.0, 4, 4),
-    "killing": Patch(0.0, 9, 2),
-    "forger": Patch(0.0, 6, 2),
+    "gold": GradedPatch(1.0, 1, 4),
+    "equivalent": GradedPatch(1.0, 4, 4),
+    "noop": GradedPatch(0.0, 4, 4),
+    "wrong": GradedPatch(0.0, 4, 4),
+    "killing": GradedPatch(0.0, 9, 2),
+    "forger": GradedPatch(0.0, 6, 2),
 }
 """The fix; the same and a file of notes; the file alone; a fix that raises; one that kills the tests; the fix, with all
 tests of the files that it is for reported as passed."""
@@ -87,7 +87,7 @@ def run(words: list[str]) -> dict[str, Any]:
     settings = SandboxSettings(runtime=args.runtime, watchdog=WATCHDOG)
     instances = [read(read_row(orjson.loads(line))) for line in ROWS.read_bytes().splitlines()]
     random.seed(args.seed)
-    with machines.opened(settings.home) as machine:
+    with machines.small_machine(settings.home) as machine:
         cases = asyncio.run(_campaign(settings, machine, instances, args.cases, random.Random(args.seed)))
     struck = [one for one in cases if one["struck"]]
     return {
@@ -102,45 +102,50 @@ def run(words: list[str]) -> dict[str, Any]:
 
 
 async def _campaign(
-    settings: SandboxSettings, machine: Machine, instances: list[SweInstance], n: int, chance: random.Random
+    settings: SandboxSettings, machine: SmallMachine, instances: list[SweInstance], n: int, chance: random.Random
 ) -> list[dict[str, Any]]:
     provider = await open_provider(settings)
-    found = []
+    cases = []
     try:
-        there = [one for one in instances if provider.store.has(resolve_image(one))]
-        if not there:
+        available = [one for one in instances if provider.store.has(resolve_image(one))]
+        if not available:
             raise SystemExit(f"no image of {ROWS} is here: paddock images build --rows {ROWS}")
         stages = Stages(provider)
         for _ in range(n):
             grader = Grader(stages, GradingOptions.model_validate(OPTIONS), resolve_image, measure_of(settings.home))
-            found.append(await _case(grader, stages, machine, provider.store, chance.choice(there), chance))
-            print(orjson.dumps(found[-1]).decode(), flush=True)
+            cases.append(await _case(grader, stages, machine, provider.store, chance.choice(available), chance))
+            print(orjson.dumps(cases[-1]).decode(), flush=True)
     finally:
         await provider.close()
-    return found
+    return cases
 
 
 async def _case(
-    grader: Grader, stages: Stages, machine: Machine, store: ImageStore, instance: SweInstance, chance: random.Random
+    grader: Grader,
+    stages: Stages,
+    machine: SmallMachine,
+    store: ImageStore,
+    instance: SweInstance,
+    chance: random.Random,
 ) -> dict[str, Any]:
     name = chance.choices(list(PATCHES), [one.share for one in PATCHES.values()])[0]
     kind = chance.choices(list(KINDS), list(KINDS.values()))[0]
     at_end = chance.random() < AT_END_SHARE
     delay_s = chance.uniform(0.0, chance.choice(DELAYS_S[at_end]))
-    moment = Moment(chance.randrange(PATCHES[name].runs + 1), at_end, delay_s)
+    strike_time = StrikeTime(chance.randrange(PATCHES[name].runs + 1), at_end, delay_s)
     layer = chance.choice(store.get(resolve_image(instance)).record.layers)
     patch, began = patch_of(instance, name), time.monotonic()
     stages.begin(instance, patch)
-    fault = Fault(kind, moment, machine, layer, stages)
+    fault = MachineFault(kind, strike_time, machine, layer, stages)
     fault.start()
     try:
-        meanwhile, told = await _graded(grader, instance, patch)
+        meanwhile, told = await _grade(grader, instance, patch)
     finally:
         await asyncio.to_thread(fault.close)
     runs, right, failures_after = stages.runs, PATCHES[name].reward, []
-    for _ in range(AGAIN):
+    for _ in range(MAX_REPEATS):
         stages.begin(instance, patch)
-        after, told_after = await _graded(grader, instance, patch)
+        after, told_after = await _grade(grader, instance, patch)
         if after not in FAILURES:
             break
         failures_after.append(told_after)
@@ -148,7 +153,7 @@ async def _case(
         "row": instance.instance_id,
         "patch": name,
         "fault": kind,
-        "run": moment.run,
+        "run": strike_time.run,
         "at_end": at_end,
         "delay_s": round(delay_s, 2),
         "struck": fault.struck,
@@ -164,7 +169,7 @@ async def _case(
     }
 
 
-async def _graded(grader: Grader, instance: SweInstance, patch: bytes) -> tuple[float | str, str]:
+async def _grade(grader: Grader, instance: SweInstance, patch: bytes) -> tuple[float | str, str]:
     """The reward, or the outcome of a failure; and its reason or kind."""
     try:
         reason = (await grader.grade(instance, patch)).reason
@@ -185,10 +190,10 @@ def patch_of(instance: SweInstance, name: str) -> bytes:
     if name == "wrong":
         lines[first] = start + b"raise RuntimeError"
     elif name == "killing":
-        lines[first] = start + KILLING
+        lines[first] = start + KILLING_CODE
     elif name == "forger":
         files = {test.split("::")[0] for test in instance.fail_to_pass}
-        lines[first] = start + f"exec({FORGING.replace('{files}', repr(files))!r}, {{}}); ".encode() + code
+        lines[first] = start + f"exec({FORGING_CODE.replace('{files}', repr(files))!r}, {{}}); ".encode() + code
     else:
         return {"gold": gold, "equivalent": gold + NOTES, "noop": NOTES}[name]
     return b"\n".join(lines)

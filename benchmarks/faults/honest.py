@@ -72,9 +72,9 @@ async def _campaign(args: argparse.Namespace, out: Path) -> list[Figures]:
     journal = _Journal(out / "cases.jsonl")
     turns = asyncio.Semaphore(args.concurrency)
 
-    async def tried(case: Case, patch: HonestPatch) -> Figures:
+    async def try_patch(case: Case, patch: HonestPatch) -> Figures:
         async with turns:
-            return await _tried(provider, grader, case, patch, out)
+            return await _try_patch(provider, grader, case, patch, out)
 
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -84,7 +84,7 @@ async def _campaign(args: argparse.Namespace, out: Path) -> list[Figures]:
             for number in range(args.first, args.first + args.count):
                 patch = await asyncio.to_thread(draw, subjects, args.seed, number)
                 case = cases[patch.subject]
-                waiting.append(asyncio.create_task(journal.keep(patch, partial(tried, case, patch))))
+                waiting.append(asyncio.create_task(journal.keep(patch, partial(try_patch, case, patch))))
             return await asyncio.gather(*waiting)
     finally:
         await grader.close()
@@ -102,7 +102,7 @@ async def _cases(provider: LocalProvider, args: argparse.Namespace, folder: Path
     return {case.subject.name: case for case in found}
 
 
-async def _tried(provider: LocalProvider, grader: Grader, case: Case, patch: HonestPatch, out: Path) -> Figures:
+async def _try_patch(provider: LocalProvider, grader: Grader, case: Case, patch: HonestPatch, out: Path) -> Figures:
     began = time.monotonic()
     failed, dropped = False, []
     verdict, detail = "defect", await complaint(provider, case.instance, patch.patch, timeout_s=TIMEOUT_S)
@@ -137,15 +137,15 @@ class _Journal:
         self._path = path
         lines = path.read_bytes().splitlines() if path.exists() else []
         known = [orjson.loads(line) for line in lines]
-        self._known: dict[str, Figures] = {one["patch"]: one for one in known}
+        self._figures: dict[str, Figures] = {one["patch"]: one for one in known}
 
     async def keep(self, patch: HonestPatch, make: Callable[[], Coroutine[Any, Any, Figures]]) -> Figures:
         """What is known of a patch, or is made now."""
         key = f"{patch.number}-{hashlib.sha256(patch.patch).hexdigest()[:16]}"
-        if key not in self._known:
-            self._known[key] = {"patch": key, **await make()}
-            line = orjson.dumps(self._known[key])
+        if key not in self._figures:
+            self._figures[key] = {"patch": key, **await make()}
+            line = orjson.dumps(self._figures[key])
             print(line.decode(), flush=True)
             with self._path.open("ab") as file:
                 file.write(line + b"\n")
-        return self._known[key]
+        return self._figures[key]

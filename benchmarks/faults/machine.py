@@ -30,7 +30,7 @@ END_S = 5.0
 GROUPS = Path("/sys/fs/cgroup/memory")
 
 
-class Machine(NamedTuple):
+class SmallMachine(NamedTuple):
     home: Path
     memory: Path
     """The group of memory that holds all sandboxes."""
@@ -60,22 +60,22 @@ def enter(words: list[str]) -> None:
 
 
 @contextmanager
-def opened(home: Path) -> Iterator[Machine]:
+def small_machine(home: Path) -> Iterator[SmallMachine]:
     """The machine that this process is on."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what is made here is removed
-    machine = Machine(home, GROUPS, Path(os.environ[CLOCK]))
+    machine = SmallMachine(home, GROUPS, Path(os.environ[CLOCK]))
     group = GROUPS / f"faults-{os.getpid()}"
     with contextlib.ExitStack() as undo:
         undo.callback(shutil.rmtree, machine.clock.parent)
         group.mkdir()
         undo.callback(_remove, group)
-        undo.enter_context(_shown(group))
+        undo.enter_context(_show_as_all(group))
         undo.enter_context(small_disk(machine.disk, DISK_MIB))
         yield machine
 
 
 @contextmanager
-def _shown(group: Path) -> Iterator[None]:
+def _show_as_all(group: Path) -> Iterator[None]:
     """A group in the place of all."""
     subprocess.run(["mount", "--bind", str(group), str(GROUPS)], check=True)
     try:

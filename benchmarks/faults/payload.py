@@ -1,6 +1,6 @@
 """A payload that means harm in some sandboxes, and honest gradings beside it, on one machine and by one provider.
 
-Payload `hostile`, in sandboxes with small limits, where an agent goes on with its work (`hosting`).
+Payload `hostile`, in sandboxes with small limits, where an agent goes on with its work (`hostile_sandboxes`).
 Honest  as many gradings at a time of patches whose verdicts are known, over the SWE demo's rows: each is graded once
         before, alone; then again and again. A grading may fail, with an error that is nobody's reward.
 Counts  wrong: a verdict that is not the one of before; lost: what came to harm outside, and breaches; left: what is
@@ -26,9 +26,9 @@ import orjson
 
 from benchmarks.faults.canaries import Canaries, canaries
 from benchmarks.faults.disks import loop_disk
-from benchmarks.faults.gauges import Before, Gauges
+from benchmarks.faults.gauges import Baseline, Gauges
 from benchmarks.faults.grading import ROWS, patch_of
-from benchmarks.faults.hosting import Host, variables
+from benchmarks.faults.hostile_sandboxes import HostileSandboxes, variables
 from paddock.errors import PaddockError
 from paddock.http import read_row
 from paddock.resources_servers.swe.grading import Grader, GradingOptions, measure_of
@@ -49,7 +49,7 @@ NEWS_S = 30.0
 BOUNDS = {"owner_mib": 1024.0, "owner_fds": 4096.0, "keeper_mib": 64.0, "keeper_fds": 64.0}
 
 
-class Honest:
+class HonestGradings:
     """Gradings, and what came of them."""
 
     def __init__(self, grader: Grader, instances: list[SweInstance]) -> None:
@@ -60,15 +60,15 @@ class Honest:
         self.seconds: list[float] = []
         self._grader = grader
         self._cases = [(instance, name) for instance in instances for name in PATCHES]
-        self._known: dict[tuple[str, str], str] = {}
+        self._reasons: dict[tuple[str, str], str] = {}
 
-    async def learn(self) -> None:
+    async def grade_once(self) -> None:
         """Each case once, on a machine that is quiet."""
         for instance, name in self._cases:
             reason = (await self._grader.grade(instance, patch_of(instance, name))).reason
             if (reason == "resolved") != PATCHES[name]:
                 raise SystemExit(f"{instance.instance_id}, {name}, alone: {reason}")
-            self._known[instance.instance_id, name] = reason
+            self._reasons[instance.instance_id, name] = reason
 
     async def run(self, until: float, chance: random.Random) -> None:
         while time.monotonic() < until:
@@ -84,7 +84,7 @@ class Honest:
                 self.crashes.append(f"{instance.instance_id}, {name}: {error!r}")
                 continue
             self.seconds.append(time.monotonic() - started)
-            if reason == self._known[instance.instance_id, name]:
+            if reason == self._reasons[instance.instance_id, name]:
                 self.right += 1
             else:
                 self.wrong.append(f"{instance.instance_id}, {name}: {reason}")
@@ -118,24 +118,26 @@ async def _campaign(
     args: argparse.Namespace, settings: SandboxSettings, instances: list[SweInstance]
 ) -> dict[str, Any]:
     mark = uuid.uuid4().hex
-    before = Before(settings.home, mark)
+    before = Baseline(settings.home, mark)
     provider = await open_provider(settings)
     gauges = Gauges()
     try:
-        there = [one for one in instances if provider.store.has(resolve_image(one))]
-        if not there:
+        available = [one for one in instances if provider.store.has(resolve_image(one))]
+        if not available:
             raise SystemExit(f"no image of {ROWS} is here: paddock images build --rows {ROWS}")
-        images = [provider.store.get(resolve_image(one)) for one in there]
+        images = [provider.store.get(resolve_image(one)) for one in available]
         layers = sorted({layer for image in images for layer in image.layers})
         grader = Grader(provider, GradingOptions.model_validate(OPTIONS), resolve_image, measure_of(settings.home))
-        honest = Honest(grader, there)
+        honest = HonestGradings(grader, available)
         users = [settings.payload_id, *([settings.uids.first] if settings.uids else [])]
         with canaries(settings.home, users, layers) as outside:
-            await honest.learn()
+            await honest.grade_once()
             chance = random.Random(args.seed)
             env = {MARK: mark, **variables(outside.port, outside.name, outside.folder)}
             hosts = [
-                Host(provider, chance.choice(images).record.name, env, random.Random(chance.getrandbits(64)))
+                HostileSandboxes(
+                    provider, chance.choice(images).record.name, env, random.Random(chance.getrandbits(64))
+                )
                 for _ in range(args.sandboxes)
             ]
             gauges.start()
@@ -147,14 +149,20 @@ async def _campaign(
         if gauges.is_alive():
             gauges.close()
     figures = _figures(hosts, honest, gauges, harm)
-    left = await asyncio.to_thread(before.left)
-    for line in left:
+    leftovers = await asyncio.to_thread(before.leftovers)
+    for line in leftovers:
         print(f"left: {line}", flush=True)
-    return {"seed": args.seed, "runtime": provider.runtime.name, "minutes": args.minutes, **figures, "left": len(left)}
+    return {
+        "seed": args.seed,
+        "runtime": provider.runtime.name,
+        "minutes": args.minutes,
+        **figures,
+        "left": len(leftovers),
+    }
 
 
 async def _together(
-    hosts: list[Host], honest: Honest, gauges: Gauges, outside: Canaries, args: argparse.Namespace
+    hosts: list[HostileSandboxes], honest: HonestGradings, gauges: Gauges, outside: Canaries, args: argparse.Namespace
 ) -> None:
     started = time.monotonic()
     until = started + 60 * args.minutes
@@ -162,7 +170,7 @@ async def _together(
     hostile = asyncio.gather(*(host.run(until) for host in hosts))
     workers = [honest.run(until, random.Random(f"{args.seed} {nth}")) for nth in range(args.sandboxes)]
     graded = asyncio.gather(*workers)
-    news = asyncio.create_task(_news(hosts, honest, outside, started))
+    news = asyncio.create_task(_print_progress(hosts, honest, outside, started))
     try:
         await hostile
         async with asyncio.timeout(END_S):
@@ -173,37 +181,39 @@ async def _together(
         await asyncio.gather(beat, news, hostile, graded, return_exceptions=True)
 
 
-async def _news(hosts: list[Host], honest: Honest, outside: Canaries, started: float) -> None:
+async def _print_progress(
+    hosts: list[HostileSandboxes], honest: HonestGradings, outside: Canaries, started: float
+) -> None:
     while True:
         await asyncio.sleep(NEWS_S)
         harm = await asyncio.to_thread(outside.harm)
-        said = {
+        progress = {
             "s": round(time.monotonic() - started),
             "right": honest.right,
             "wrong": honest.wrong,
             "failed": dict(honest.failures),
-            **_sum(host.found for host in hosts),
+            **_sum(host.counts for host in hosts),
             "harm": harm,
         }
-        print(orjson.dumps(said).decode(), flush=True)
+        print(orjson.dumps(progress).decode(), flush=True)
 
 
-def _figures(hosts: list[Host], honest: Honest, gauges: Gauges, harm: list[str]) -> dict[str, Any]:
+def _figures(hosts: list[HostileSandboxes], honest: HonestGradings, gauges: Gauges, harm: list[str]) -> dict[str, Any]:
     lost = [*harm, *(line for host in hosts for line in host.breaches)]
     crashes = [*honest.crashes, *(line for host in hosts for line in host.crashes)]
     for line in (*lost[:20], *honest.wrong, *crashes[:20]):
         print(line, flush=True)
     over = {name for name, most in BOUNDS.items() if gauges.peaks.get(name, 0.0) > most}
-    found = _sum(host.found for host in hosts)
+    counts = _sum(host.counts for host in hosts)
     return {
         "right": honest.right,
         "wrong": len(honest.wrong),
         "failed": honest.failures.total(),
         "lost": len(lost),
-        "hung": found.pop("hung", 0),
+        "hung": counts.pop("hung", 0),
         "traces": len(crashes),
         "grown": len(over),
-        "payload": found,
+        "payload": counts,
         "failures": dict(honest.failures),
         "ends": _sum(host.ends for host in hosts),
         "acts_failed": _sum(host.failures for host in hosts),

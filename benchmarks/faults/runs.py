@@ -36,7 +36,7 @@ from paddock.sandbox.owner import state_folder
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGSTOP)
 DISTURBED = 5
 COMMANDS = 15
-"""Of one episode at most."""
+"""The most commands of one episode."""
 MOMENT_S = 2.0
 """The longest that a process stays stopped, or a disk full."""
 FULL_SHARE = 0.15
@@ -53,16 +53,16 @@ END_S = 10.0
 
 class Environment(NamedTuple):
     config: str
-    once: int
+    n_rollouts: int
     """Rollouts without repeats."""
     repeats: int
     """Of each in one episode, where nothing else is said."""
-    each_s: float
-    """A fault comes so often, on average."""
+    fault_period_s: float
+    """Mean seconds between faults."""
     limit_s: float
     """For one command."""
     rewards: dict[str, float]
-    """By agent, where it is not 1."""
+    """The known reward by agent, where it is not 1."""
 
 
 ENVIRONMENTS = {
@@ -82,22 +82,22 @@ def run(words: list[str]) -> dict[str, Any]:
     environment = environment._replace(repeats=args.repeats or environment.repeats)
     # Ignored in what a shell runs in the background, and then in all that we start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    found: Counter[str] = Counter()
-    while found["rollouts"] < args.rollouts:
-        found.update(Episode(environment, chance).play())
-        print(orjson.dumps(dict(found)).decode(), flush=True)
-    return {"environment": args.environment, "seed": args.seed, **found}
+    counts: Counter[str] = Counter()
+    while counts["rollouts"] < args.rollouts:
+        counts.update(DisturbedRun(environment, chance).play())
+        print(orjson.dumps(dict(counts)).decode(), flush=True)
+    return {"environment": args.environment, "seed": args.seed, **counts}
 
 
-class Episode:
+class DisturbedRun:
     """One run from its first command to its end."""
 
     def __init__(self, environment: Environment, chance: random.Random) -> None:
-        self._of = environment
+        self._environment = environment
         self._chance = chance
         self._mark = uuid.uuid4().hex
         self._disks: list[Path] = []
-        self._found: Counter[str] = Counter(episodes=1, traces=0)
+        self._counts: Counter[str] = Counter(episodes=1, traces=0)
 
     def play(self) -> Counter[str]:
         with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as disks:
@@ -107,7 +107,8 @@ class Episode:
                 self._disks = [temporary, state_folder(SandboxSettings().home)]
                 for disk in self._disks:
                     disks.enter_context(small_disk(disk, DISK_MIB))
-            arguments = ["eval", self._of.config, "--oracle", "--repeats", str(self._of.repeats), "--out", str(out)]
+            repeats = str(self._environment.repeats)
+            arguments = ["eval", self._environment.config, "--oracle", "--repeats", repeats, "--out", str(out)]
             arguments += ["--retry-wait-s", "0.1", "--concurrency", str(self._chance.choice((2, 3, 16, 64)))]
             arguments += ["--isolate"] if self._chance.random() < 0.4 else []
             for nth in range(COMMANDS):
@@ -117,29 +118,29 @@ class Episode:
             self._command([*arguments, "--resume"], temporary, disturbed=False)
             self._judge(out)
             self._look(temporary)
-        return self._found
+        return self._counts
 
     def _command(self, words: list[str], temporary: Path, *, disturbed: bool) -> int | None:
-        self._found["commands"] += 1
+        self._counts["commands"] += 1
         env = {**os.environ, "TMPDIR": str(temporary), MARK: self._mark}
-        with tempfile.TemporaryFile() as said:
-            process = subprocess.Popen([sys.executable, "-m", "paddock", *words], stdout=said, stderr=said, env=env)
-            end = time.monotonic() + self._of.limit_s
+        with tempfile.TemporaryFile() as output:
+            process = subprocess.Popen([sys.executable, "-m", "paddock", *words], stdout=output, stderr=output, env=env)
+            end = time.monotonic() + self._environment.limit_s
             try:
                 while process.poll() is None and time.monotonic() < end:
-                    time.sleep(self._chance.expovariate(1 / self._of.each_s) if disturbed else 0.05)
+                    time.sleep(self._chance.expovariate(1 / self._environment.fault_period_s) if disturbed else 0.05)
                     if disturbed and process.poll() is None:
                         self._strike(process.pid)
                 if process.poll() is None:
-                    self._found["hung"] += 1
+                    self._counts["hung"] += 1
                     process.kill()
                 code = process.wait()
             finally:
                 process.kill()
-            said.seek(0)
-            text = said.read().decode(errors="replace")
+            output.seek(0)
+            text = output.read().decode(errors="replace")
             if TRACE in text:
-                self._found["traces"] += 1
+                self._counts["traces"] += 1
                 print(f"trace: {text[max(0, text.index(TRACE) - BEFORE_CHARS) :][:TRACE_CHARS]}", flush=True)
             return code
 
@@ -149,13 +150,13 @@ class Episode:
             ballast.fill()
             time.sleep(self._chance.uniform(0, MOMENT_S))
             ballast.free()
-            self._found["full"] += 1
+            self._counts["full"] += 1
             return
         with contextlib.suppress(psutil.Error):
             part, process = victim(psutil.Process(pid), self._chance)
             number = self._chance.choice(SIGNALS)
             process.send_signal(number)
-            self._found.update(("signals", number.name, part))
+            self._counts.update(("signals", number.name, part))
             if number == signal.SIGSTOP:
                 time.sleep(self._chance.uniform(0, MOMENT_S))
                 process.send_signal(signal.SIGCONT)
@@ -163,30 +164,32 @@ class Episode:
     def _judge(self, out: Path) -> None:
         lines = [orjson.loads(line) for line in (out / "rollouts.jsonl").read_bytes().splitlines()]
         keys = Counter((line["_ng_task_index"], line["_ng_rollout_index"]) for line in lines)
-        self._found["rollouts"] += len(keys)
-        self._found["lost"] += self._of.once * self._of.repeats - len(keys)
-        self._found["doubled"] += sum(times - 1 for times in keys.values())
-        wrong = [line for line in lines if line["reward"] != self._of.rewards.get(line["agent_ref"]["name"], 1.0)]
-        self._found["wrong"] += len(wrong)
+        self._counts["rollouts"] += len(keys)
+        self._counts["lost"] += self._environment.n_rollouts * self._environment.repeats - len(keys)
+        self._counts["doubled"] += sum(times - 1 for times in keys.values())
+        wrong = [
+            line for line in lines if line["reward"] != self._environment.rewards.get(line["agent_ref"]["name"], 1.0)
+        ]
+        self._counts["wrong"] += len(wrong)
         for line in wrong:
-            told = {key: line["rollout"].get(key) for key in ("outcome", "verdict")}
-            print(f"wrong: {line['agent_ref']['name']}, row {line['_ng_task_index']}: {told}", flush=True)
+            result = {key: line["rollout"].get(key) for key in ("outcome", "verdict")}
+            print(f"wrong: {line['agent_ref']['name']}, row {line['_ng_task_index']}: {result}", flush=True)
 
     def _look(self, temporary: Path) -> None:
         end = time.monotonic() + END_S
-        while (living := self._living()) and time.monotonic() < end:
+        while (living := self._marked_processes()) and time.monotonic() < end:
             time.sleep(0.1)
         home = state_folder(SandboxSettings().home)
         sandboxes = [one for one in home.iterdir() if one.is_dir() and any(one.iterdir())] if home.is_dir() else []
         files = [one for one in temporary.rglob("*") if not one.is_dir()]
         for one in (*living, *sandboxes, *files):
             print(f"left: {one}", flush=True)
-        self._found["left"] += len(living) + len(sandboxes) + len(files)
+        self._counts["left"] += len(living) + len(sandboxes) + len(files)
 
-    def _living(self) -> list[psutil.Process]:
-        found = []
+    def _marked_processes(self) -> list[psutil.Process]:
+        processes = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
                 if process.environ().get(MARK) == self._mark and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
-        return found
+                    processes.append(process)
+        return processes

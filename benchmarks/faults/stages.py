@@ -50,18 +50,18 @@ class Stages:
     async def exec(self, sandbox_id: str, request: ExecRequest, *, request_id: str) -> ExecResult:
         if request.argv[:2] == ["git", "apply"]:
             self._is_fix[sandbox_id] = request.stdin.strip() == self._gold
-            self._tell(sandbox_id, "before")
+            self._note(sandbox_id, "before")
         tests = request.argv[0] == "bash"
         self.runs += tests
         if tests:
-            self._tell(sandbox_id, "in")
+            self._note(sandbox_id, "in")
         try:
             return await self._provider.exec(sandbox_id, request, request_id=request_id)
         finally:
             if tests:
-                self._tell(sandbox_id, "after")
+                self._note(sandbox_id, "after")
                 self.ended += 1
 
-    def _tell(self, sandbox_id: str, moment: str) -> None:
+    def _note(self, sandbox_id: str, moment: str) -> None:
         if sandbox_id in self._is_fix:
             self.now = f"{_STAGES[self._is_fix[sandbox_id], sandbox_id in self._is_false]}/{moment}"

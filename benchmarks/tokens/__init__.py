@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from benchmarks.tokens import joining, memory, proxy, rollouts
+from benchmarks.tokens import joined_requests, memory, proxy, rollouts
 
 
 def run() -> dict[str, Any]:
@@ -10,5 +10,5 @@ def run() -> dict[str, Any]:
         "rollouts": rollouts.measure(),
         "proxy": proxy.measure(),
         "memory": memory.measure(),
-        "joining": joining.measure(),
+        "joining": joined_requests.measure(),
     }

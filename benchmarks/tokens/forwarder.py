@@ -30,14 +30,14 @@ def _app(upstream: str, prompts: dict[str, list[int]]) -> FastAPI:
 
     app = FastAPI(lifespan=lifespan)
 
-    def asked(body: dict[str, Any], turns: str) -> Any:
+    def ask(body: dict[str, Any], turns: str) -> Any:
         params = {"max_tokens": body["max_output_tokens"], "seed": body["seed"], "logprobs": 0}
         stream = body.get("stream", False)
         generate = {"model": "scripted", "token_ids": prompts[turns], "sampling_params": params, "stream": stream}
         return app.state.client.post(f"{upstream}/inference/v1/generate", data=orjson.dumps(generate))
 
     async def events(body: dict[str, Any], turns: str) -> AsyncIterator[bytes]:
-        async with asked(body, turns) as answer:
+        async with ask(body, turns) as answer:
             async for line in answer.content:
                 if line.startswith(b"data: {"):
                     event = {"type": "response.output_text.delta", "delta": _text(line[len("data: ") :])}
@@ -53,7 +53,7 @@ def _app(upstream: str, prompts: dict[str, list[int]]) -> FastAPI:
         body = orjson.loads(await request.body())
         if body.get("stream"):
             return StreamingResponse(events(body, turns), media_type="text/event-stream")
-        async with asked(body, turns) as answer:
+        async with ask(body, turns) as answer:
             content = [{"type": "output_text", "text": _text(await answer.read())}]
         message = {"type": "message", "role": "assistant", "content": content}
         return Response(orjson.dumps({"output": [message]}))

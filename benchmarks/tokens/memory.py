@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 import psutil
 
-from benchmarks.tokens.making import TOOLS, Told, continued, turn_file
+from benchmarks.tokens.scripted_rollout import TOOLS, ScriptedRollout, extend_history, turn_file
 from paddock.http import Call
 from paddock.server.exact import ExactServer
 from paddock.types import JsonObject
@@ -39,22 +39,22 @@ def measure() -> dict[str, Any]:
 
 
 async def _figures(folder: Path) -> dict[str, Any]:
-    told = Told(TURNS + 2, sampled=SAMPLED, result_chars=RESULT_CHARS)
+    scripted = ScriptedRollout(TURNS + 2, sampled=SAMPLED, result_chars=RESULT_CHARS)
     secrets = [f"ro_{nth}" for nth in range(ROLLOUTS)]
-    history = await _made(folder, told, secrets)
+    history = await _make_rollouts(folder, scripted, secrets)
     rss = psutil.Process().memory_info().rss
-    server = told.server(folder, told.engine())
+    server = scripted.server(folder, scripted.engine())
     await server.start()
     cold, warm = [], []
     for secret in secrets:
-        told.rewind(TURNS)
+        scripted.rewind(TURNS)
         going_on = list(history)
-        cold.append(await _call(server, secret, going_on, told.results[TURNS]))
-        warm.append(await _call(server, secret, going_on, told.results[TURNS]))
+        cold.append(await _call(server, secret, going_on, scripted.results[TURNS]))
+        warm.append(await _call(server, secret, going_on, scripted.results[TURNS]))
     grown = psutil.Process().memory_info().rss - rss
     turns = server.store.turns(secrets[0])
     await server.stop()
-    floor = [_parsed(turn_file(folder, secret)) for secret in secrets]
+    floor = [_parse(turn_file(folder, secret)) for secret in secrets]
     return {
         "rollouts": ROLLOUTS,
         "turns": TURNS,
@@ -68,14 +68,14 @@ async def _figures(folder: Path) -> dict[str, Any]:
     }
 
 
-async def _made(folder: Path, told: Told, secrets: list[str]) -> list[JsonObject]:
+async def _make_rollouts(folder: Path, scripted: ScriptedRollout, secrets: list[str]) -> list[JsonObject]:
     """Files of all rollouts; the history of each."""
-    engine = told.engine()
-    server = told.server(folder, engine)
+    engine = scripted.engine()
+    server = scripted.server(folder, engine)
     await server.start()
-    history = list(told.question)
+    history = list(scripted.question)
     for turn in range(TURNS):
-        await _call(server, secrets[0], history, told.results[turn])
+        await _call(server, secrets[0], history, scripted.results[turn])
     await server.stop()
     data = turn_file(folder, secrets[0]).read_bytes()
     for secret in secrets[1:]:
@@ -83,7 +83,7 @@ async def _made(folder: Path, told: Told, secrets: list[str]) -> list[JsonObject
     return history
 
 
-def _parsed(file: Path) -> float:
+def _parse(file: Path) -> float:
     """CPU milliseconds."""
     cpu = time.process_time()
     for line in file.read_bytes().splitlines():
@@ -98,7 +98,7 @@ async def _call(server: ExactServer[Any], secret: str, history: list[JsonObject]
     answer = await server.responses(body, Call(path={"secret": secret}))
     cpu = time.process_time() - cpu
     assert isinstance(answer, dict)  # no stream was asked for
-    continued(history, answer["output"], result)
+    extend_history(history, answer["output"], result)
     return cpu * 1e3
 
 

@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 import orjson
 
 from benchmarks.processes import running
-from benchmarks.tokens.calling import Calls, Primed
-from benchmarks.tokens.making import TOOLS, Told, continued, turn_file
-from benchmarks.tokens.wire import Got
+from benchmarks.tokens.primed_calls import PrimedCalls, PrimedRollout
+from benchmarks.tokens.scripted_rollout import TOOLS, ScriptedRollout, extend_history, turn_file
+from benchmarks.tokens.wire import WireAnswer
 from paddock.http import Call
 from paddock.models_servers.vllm.config import TEMPLATES
 from paddock.ports import free_port
@@ -47,7 +47,7 @@ OTHERS_BEGIN_S = 2.0
 """They have all begun by then."""
 
 
-class Case(NamedTuple):
+class ProxyCase(NamedTuple):
     turns: int
     connections: int
     pace_us: int = 0
@@ -70,10 +70,10 @@ class Case(NamedTuple):
 
 
 CASES = [
-    *(Case(turns, connections) for turns in TURNS for connections in CONNECTIONS),
-    *(Case(turns, 1, pace_us) for turns in TURNS for pace_us in (100, 2000)),
-    Case(15, 1, 2000, others=8),
-    Case(15, 16, 20_000),
+    *(ProxyCase(turns, connections) for turns in TURNS for connections in CONNECTIONS),
+    *(ProxyCase(turns, 1, pace_us) for turns in TURNS for pace_us in (100, 2000)),
+    ProxyCase(15, 1, 2000, others=8),
+    ProxyCase(15, 16, 20_000),
 ]
 
 
@@ -94,19 +94,19 @@ def measure() -> list[dict[str, Any]]:
             return [_beside_others(case, primed[case.turns], servers, folder) for case in CASES]
 
 
-async def _prime(folder: Path, turns: int) -> Primed:
-    told = Told(turns, sampled=SAMPLED, result_chars=RESULT_CHARS)
-    engine = told.engine()
-    server = told.server(folder, engine)
+async def _prime(folder: Path, turns: int) -> PrimedRollout:
+    scripted = ScriptedRollout(turns, sampled=SAMPLED, result_chars=RESULT_CHARS)
+    engine = scripted.engine()
+    server = scripted.server(folder, engine)
     await server.start()
-    history = list(told.question)
-    for result in told.results:
+    history = list(scripted.question)
+    for result in scripted.results:
         body: JsonObject = {"model": "scripted", "input": history, "tools": TOOLS}
         answer = await server.responses(body, Call(path={"secret": PRIMED}))
         assert isinstance(answer, dict)  # no stream was asked for
-        continued(history, answer["output"], result)
+        extend_history(history, answer["output"], result)
     await server.stop()
-    return Primed(history, engine.calls[-1].prompt, turn_file(folder, PRIMED).read_bytes())
+    return PrimedRollout(history, engine.calls[-1].prompt, turn_file(folder, PRIMED).read_bytes())
 
 
 class Servers(NamedTuple):
@@ -134,45 +134,49 @@ def _servers(folder: Path, store: Path, prompts: Path) -> Iterator[Servers]:
     )
     passing = ["--port", str(forwarder), "--upstream", floor, "--prompts", str(prompts)]
     with (
-        running(["benchmarks.tokens.upstream", "--port", str(upstream)], f"{floor}/health") as bare,
+        running(["benchmarks.tokens.upstream", "--port", str(upstream)], f"{floor}/health") as upstream_process,
         running(["benchmarks.tokens.forwarder", *passing], f"http://127.0.0.1:{forwarder}/health"),
-        running(["paddock", "serve", str(config)], f"http://127.0.0.1:{ours}/healthz") as mine,
+        running(["paddock", "serve", str(config)], f"http://127.0.0.1:{ours}/healthz") as our_process,
     ):
-        yield Servers(f"http://127.0.0.1:{ours}", mine.pid, floor, bare.pid, f"http://127.0.0.1:{forwarder}")
+        yield Servers(
+            f"http://127.0.0.1:{ours}", our_process.pid, floor, upstream_process.pid, f"http://127.0.0.1:{forwarder}"
+        )
 
 
-def _beside_others(case: Case, primed: Primed, servers: Servers, folder: Path) -> dict[str, Any]:
+def _beside_others(case: ProxyCase, primed: PrimedRollout, servers: Servers, folder: Path) -> dict[str, Any]:
     if not case.others:
-        return asyncio.run(_measured(case, primed, servers))
+        return asyncio.run(_measure(case, primed, servers))
     history = folder / "history.json"
     history.write_bytes(orjson.dumps(primed.history))
-    argv = ["-m", "benchmarks.tokens.others", "--url", servers.ours, "--history", str(history)]
+    argv = ["-m", "benchmarks.tokens.background_load", "--url", servers.ours, "--history", str(history)]
     with subprocess.Popen([sys.executable, *argv, "--secrets", *case.others_secrets], stdin=subprocess.PIPE) as others:
         time.sleep(OTHERS_BEGIN_S)
-        found = asyncio.run(_measured(case, primed, servers))
+        found = asyncio.run(_measure(case, primed, servers))
         assert others.stdin is not None  # it is a pipe
         others.stdin.close()
     return found
 
 
-async def _measured(case: Case, primed: Primed, servers: Servers) -> dict[str, Any]:
+async def _measure(case: ProxyCase, primed: PrimedRollout, servers: Servers) -> dict[str, Any]:
     groups = [case.secrets] if case.connections > 1 else [[secret] for secret in case.secrets]
-    mine: list[Got] = []
-    bare: list[Got] = []
-    passed: list[Got] = []
+    our_answers: list[WireAnswer] = []
+    floor_answers: list[WireAnswer] = []
+    forwarder_answers: list[WireAnswer] = []
     cpu_ms = floor_cpu_ms = 0.0
     for secrets in groups:
-        calls = [Calls(secret, primed, servers.ours, servers.floor, case.pace_us) for secret in secrets]
-        forwarded = [Calls(str(case.turns), primed, servers.forwarder, servers.floor, case.pace_us) for _ in secrets]
+        calls = [PrimedCalls(secret, primed, servers.ours, servers.floor, case.pace_us) for secret in secrets]
+        forwarded = [
+            PrimedCalls(str(case.turns), primed, servers.forwarder, servers.floor, case.pace_us) for _ in secrets
+        ]
         await asyncio.gather(*(each.ours() for each in (*calls, *forwarded)))
         for _ in range(CALLS):
             cpu_ms -= _cpu_ms(servers.ours_pid)
-            mine += await asyncio.gather(*(each.ours() for each in calls))
+            our_answers += await asyncio.gather(*(each.ours() for each in calls))
             cpu_ms += _cpu_ms(servers.ours_pid)
             floor_cpu_ms -= _cpu_ms(servers.floor_pid)
-            bare += await asyncio.gather(*(each.bare() for each in calls))
+            floor_answers += await asyncio.gather(*(each.bare() for each in calls))
             floor_cpu_ms += _cpu_ms(servers.floor_pid)
-            passed += await asyncio.gather(*(each.ours() for each in forwarded))
+            forwarder_answers += await asyncio.gather(*(each.ours() for each in forwarded))
         for each in (*calls, *forwarded):
             each.close()
     figures: dict[str, Any] = {
@@ -181,27 +185,28 @@ async def _measured(case: Case, primed: Primed, servers: Servers) -> dict[str, A
         "turns": case.turns,
         "kB": len(orjson.dumps(primed.history)) // 1000,
         "connections": case.connections,
-        "first_ids_ms" if case.pace_us else "p50_ms": median(got.ms for got in mine),
-        "floor_ms": median(got.ms for got in bare),
-        "added_ms": median(got.ms for got in mine) - median(got.ms for got in bare),
-        "added_p10_ms": _p10(mine) - _p10(bare),
-        "forwarder_added_ms": median(got.ms for got in passed) - median(got.ms for got in bare),
+        "first_ids_ms" if case.pace_us else "p50_ms": median(answer.ms for answer in our_answers),
+        "floor_ms": median(answer.ms for answer in floor_answers),
+        "added_ms": median(answer.ms for answer in our_answers) - median(answer.ms for answer in floor_answers),
+        "added_p10_ms": _p10(our_answers) - _p10(floor_answers),
+        "forwarder_added_ms": median(answer.ms for answer in forwarder_answers)
+        - median(answer.ms for answer in floor_answers),
     }
     if not case.others:
-        figures |= {"cpu_ms": cpu_ms / len(mine), "floor_cpu_ms": floor_cpu_ms / len(bare)}
+        figures |= {"cpu_ms": cpu_ms / len(our_answers), "floor_cpu_ms": floor_cpu_ms / len(floor_answers)}
     if case.pace_us:
-        figures["chunk_added_ms"] = _age(mine) - _age(bare)
-        figures["forwarder_chunk_added_ms"] = _age(passed) - _age(bare)
+        figures["chunk_added_ms"] = _age(our_answers) - _age(floor_answers)
+        figures["forwarder_chunk_added_ms"] = _age(forwarder_answers) - _age(floor_answers)
     return figures
 
 
-def _age(found: Sequence[Got]) -> float:
-    return median(age for got in found for age in got.ages_ms)
+def _age(found: Sequence[WireAnswer]) -> float:
+    return median(age for answer in found for age in answer.ages_ms)
 
 
-def _p10(found: Sequence[Got]) -> float:
+def _p10(found: Sequence[WireAnswer]) -> float:
     """What it takes where nothing else runs on the machine."""
-    return quantiles((got.ms for got in found), n=10)[0]
+    return quantiles((answer.ms for answer in found), n=10)[0]
 
 
 def _cpu_ms(pid: int) -> float:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import orjson
 import uvloop
 
-from benchmarks.tokens.making import TOOLS, Told, continued
+from benchmarks.tokens.scripted_rollout import TOOLS, ScriptedRollout, extend_history
 from paddock.http import Call
 from paddock.server.dialects import conversation
 from paddock.server.dialects.canonical import chat_messages
@@ -46,7 +46,7 @@ END_OF_ANSWER = 3
 """Its place among those of a rendering of system (the tools), user, answer and result."""
 
 
-class Ended(NamedTuple):
+class RolloutCost(NamedTuple):
     """A rollout's figures."""
 
     cpu_ms: float
@@ -57,32 +57,32 @@ class Ended(NamedTuple):
     """Of that, as text."""
 
 
-class Naive(NamedTuple):
+class NaiveCost(NamedTuple):
     cpu_ms: float
     encoded_chars: int
 
 
-Rollout = Callable[[Told, int, Path, ScriptedEngine], Awaitable[list[int]]]
+Rollout = Callable[[ScriptedRollout, int, Path, ScriptedEngine], Awaitable[list[int]]]
 """Gives the ids at its end."""
 
 
 def measure() -> list[dict[str, Any]]:
     spare_collector()
     with tempfile.TemporaryDirectory() as name, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        told = Told(max(TURNS), sampled=SAMPLED, result_chars=RESULT_CHARS)
+        scripted = ScriptedRollout(max(TURNS), sampled=SAMPLED, result_chars=RESULT_CHARS)
         folder = Path(name)
 
-        def once(rollout: Rollout, turns: int) -> Ended:
-            return runner.run(_measured(rollout, told, turns, folder))
+        def once(rollout: Rollout, turns: int) -> RolloutCost:
+            return runner.run(_measure(rollout, scripted, turns, folder))
 
         once(_ours, TURNS[0])
         once(_bare, TURNS[0])
-        return [_compared(once, told, turns) for turns in TURNS]
+        return [_compare(once, scripted, turns) for turns in TURNS]
 
 
-def _compared(once: Callable[[Rollout, int], Ended], told: Told, turns: int) -> dict[str, Any]:
+def _compare(once: Callable[[Rollout, int], RolloutCost], scripted: ScriptedRollout, turns: int) -> dict[str, Any]:
     rounds = [[once(each, turns) for each in (_ours, _bare, _by_hand)] for _ in range(ROUNDS)]
-    naive = _naive(told, turns)
+    naive = _naive(scripted, turns)
     ours = rounds[0][0]
     if len({each.ids for each in rounds[0]}) != 1:
         raise RuntimeError(f"ours and the bare loops ended with {[each.ids for each in rounds[0]]} ids")
@@ -102,26 +102,26 @@ def _compared(once: Callable[[Rollout, int], Ended], told: Told, turns: int) -> 
     }
 
 
-async def _measured(rollout: Rollout, told: Told, turns: int, folder: Path) -> Ended:
-    engine = told.engine()
-    told.vocabulary.encoded_chars = 0
+async def _measure(rollout: Rollout, scripted: ScriptedRollout, turns: int, folder: Path) -> RolloutCost:
+    engine = scripted.engine()
+    scripted.vocabulary.encoded_chars = 0
     cpu = time.process_time()
-    ids = await rollout(told, turns, folder, engine)
+    ids = await rollout(scripted, turns, folder, engine)
     cpu = time.process_time() - cpu
-    return Ended(cpu * 1e3, told.vocabulary.encoded_chars, len(ids), len(told.vocabulary.decode(ids)))
+    return RolloutCost(cpu * 1e3, scripted.vocabulary.encoded_chars, len(ids), len(scripted.vocabulary.decode(ids)))
 
 
-async def _ours(told: Told, turns: int, folder: Path, engine: ScriptedEngine) -> list[int]:
-    server = told.server(folder / SECRET, engine)
+async def _ours(scripted: ScriptedRollout, turns: int, folder: Path, engine: ScriptedEngine) -> list[int]:
+    server = scripted.server(folder / SECRET, engine)
     await server.start()
     try:
-        history = list(told.question)
+        history = list(scripted.question)
         ids: list[int] = []
         for turn in range(turns):
             body: JsonObject = {"model": "policy", "input": history, "tools": TOOLS, "temperature": 1.0}
             answer = await server.responses(body, Call(path={"secret": SECRET}))
             assert isinstance(answer, dict)  # no stream was asked for
-            continued(history, answer["output"], told.results[turn])
+            extend_history(history, answer["output"], scripted.results[turn])
             seen = engine.calls.pop()
             ids = seen.prompt
             if turn == turns - 1:
@@ -132,7 +132,7 @@ async def _ours(told: Told, turns: int, folder: Path, engine: ScriptedEngine) ->
     return ids
 
 
-async def _bare(told: Told, turns: int, folder: Path, engine: ScriptedEngine) -> list[int]:
+async def _bare(scripted: ScriptedRollout, turns: int, folder: Path, engine: ScriptedEngine) -> list[int]:
     call = {"id": "c", "type": "function", "function": {"name": "bash", "arguments": {}}}
     said: list[JsonObject] = [
         {"role": "user", "content": ""},
@@ -142,26 +142,26 @@ async def _bare(told: Told, turns: int, folder: Path, engine: ScriptedEngine) ->
     def rendered(result: str) -> str:
         """Behind the end of the answer."""
         messages = [*said, {"role": "tool", "tool_call_id": "c", "content": result}]
-        text = told.template.render(messages, tools=CHAT_TOOLS, generation_prompt=True, arguments={})
+        text = scripted.template.render(messages, tools=CHAT_TOOLS, generation_prompt=True, arguments={})
         return text.split(END, END_OF_ANSWER)[-1]
 
-    return await _loop(told, turns, folder, engine, rendered)
+    return await _loop(scripted, turns, folder, engine, rendered)
 
 
-async def _by_hand(told: Told, turns: int, folder: Path, engine: ScriptedEngine) -> list[int]:
+async def _by_hand(scripted: ScriptedRollout, turns: int, folder: Path, engine: ScriptedEngine) -> list[int]:
     def written(result: str) -> str:
         return f"\n<|im_start|>user\n<tool_response>\n{result}\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
 
-    return await _loop(told, turns, folder, engine, written)
+    return await _loop(scripted, turns, folder, engine, written)
 
 
 async def _loop(
-    told: Told, turns: int, folder: Path, engine: ScriptedEngine, new_text: Callable[[str], str]
+    scripted: ScriptedRollout, turns: int, folder: Path, engine: ScriptedEngine, new_text: Callable[[str], str]
 ) -> list[int]:
     """`new_text`: what stands between the end of an answer and the next, of a tool's result."""
-    vocabulary = told.vocabulary
-    history = list(told.question)
-    ids = told.prompter.whole(history, CHAT_TOOLS)
+    vocabulary = scripted.vocabulary
+    history = list(scripted.question)
+    ids = scripted.prompter.whole(history, CHAT_TOOLS)
     new = list(ids)
     path = folder / "bare.jsonl"
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -173,14 +173,14 @@ async def _loop(
                 sampled += chunk.ids
                 log_probs += chunk.log_probs
             engine.calls.clear()
-            output = _items(told, sampled)
+            output = _items(scripted, sampled)
             line = {"prompt_ids": new, "sampled_ids": sampled, "log_probs": log_probs, "output": output}
             os.write(descriptor, orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
             ids += sampled
             if turn == turns - 1:
                 break
-            continued(history, output, told.results[turn])
-            new = vocabulary.encode(new_text(told.results[turn]))
+            extend_history(history, output, scripted.results[turn])
+            new = vocabulary.encode(new_text(scripted.results[turn]))
             ids += new
     finally:
         os.close(descriptor)
@@ -188,25 +188,25 @@ async def _loop(
     return ids
 
 
-def _naive(told: Told, turns: int) -> Naive:
+def _naive(scripted: ScriptedRollout, turns: int) -> NaiveCost:
     """Without a record: each of some turns stands for those around it. What engine and parser cost is left out."""
-    history = list(told.question)
-    told.vocabulary.encoded_chars = 0
+    history = list(scripted.question)
+    scripted.vocabulary.encoded_chars = 0
     cpu = 0.0
     for turn in range(turns):
         if turn % NAIVE_EVERY == NAIVE_EVERY // 2:
             cpu -= time.process_time()
             asked = conversation("responses", {"input": history, "tools": TOOLS})
-            told.prompter.whole(chat_messages(asked.items), asked.tools)
+            scripted.prompter.whole(chat_messages(asked.items), asked.tools)
             cpu += time.process_time()
-        sampled = told.answers[turn].ids
-        continued(history, _items(told, sampled), told.results[turn])
-    return Naive(cpu * 1e3 * NAIVE_EVERY, told.vocabulary.encoded_chars * NAIVE_EVERY)
+        sampled = scripted.answers[turn].ids
+        extend_history(history, _items(scripted, sampled), scripted.results[turn])
+    return NaiveCost(cpu * 1e3 * NAIVE_EVERY, scripted.vocabulary.encoded_chars * NAIVE_EVERY)
 
 
-def _items(told: Told, sampled: list[int]) -> list[JsonObject]:
+def _items(scripted: ScriptedRollout, sampled: list[int]) -> list[JsonObject]:
     """An answer's."""
     items = ChatItems(frozenset())
-    list(items.delta(JsonCallParser().whole(told.vocabulary.decode(sampled[:-1]), sampled)))
+    list(items.delta(JsonCallParser().whole(scripted.vocabulary.decode(sampled[:-1]), sampled)))
     list(items.end())
     return items.output

@@ -1,4 +1,4 @@
-"""The exact server that is measured: vLLM's, with a parser that tells the sampled ids as text, in any interpreter."""
+"""The exact server that is measured: vLLM's, with a parser that gives the sampled ids as text, in any interpreter."""
 
 from collections.abc import Sequence
 from typing import ClassVar

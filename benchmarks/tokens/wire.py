@@ -16,7 +16,7 @@ ReadIds = Callable[[JsonObject], list[int]]
 """Of an event's data; none: it tells none."""
 
 
-class Got(NamedTuple):
+class WireAnswer(NamedTuple):
     ms: float
     """Of the whole call; of a stream, to the arrival of its first ids. Without reading what came."""
     body: JsonObject
@@ -38,20 +38,20 @@ class Wire:
     def close(self) -> None:
         self._writer.close()
 
-    async def whole(self, url: str, body: JsonObject) -> Got:
+    async def whole(self, url: str, body: JsonObject) -> WireAnswer:
         request = message(url, orjson.dumps(body))
         started = time.perf_counter()
         head = await self._ask(request)
         start = head.index(b"content-length:") + len(b"content-length:")
         data = await self._reader.readexactly(int(head[start : head.index(b"\r\n", start)]))
-        return Got((time.perf_counter() - started) * 1e3, orjson.loads(data), [])
+        return WireAnswer((time.perf_counter() - started) * 1e3, orjson.loads(data), [])
 
-    async def stream(self, url: str, body: JsonObject, read_ids: ReadIds) -> Got:
+    async def stream(self, url: str, body: JsonObject, read_ids: ReadIds) -> WireAnswer:
         request = message(url, orjson.dumps(body))
         started_ns, first_ms = time.monotonic_ns(), 0.0
         await self._ask(request)
         ages: list[float] = []
-        told: JsonObject = {}
+        last: JsonObject = {}
         rest = b""
         while size := int(await self._reader.readuntil(b"\r\n"), 16):
             rest += (await self._reader.readexactly(size + 2))[:-2]
@@ -59,14 +59,14 @@ class Wire:
             *events, rest = rest.split(b"\n\n")
             for event in events:
                 data = event.partition(b"data: ")[2]
-                told = orjson.loads(data) if data.startswith(b"{") else told
-                ids = read_ids(told) if data.startswith(b"{") else []
+                last = orjson.loads(data) if data.startswith(b"{") else last
+                ids = read_ids(last) if data.startswith(b"{") else []
                 if ids and first_ms:
                     ages.append(age_ms(ids, arrived_ns))
                 elif ids:
                     first_ms = (arrived_ns - started_ns) / 1e6
         await self._reader.readexactly(2)
-        return Got(first_ms, told.get("response", {}), ages)
+        return WireAnswer(first_ms, last.get("response", {}), ages)
 
     async def _ask(self, request: bytes) -> bytes:
         self._writer.write(request)

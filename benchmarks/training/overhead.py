@@ -22,7 +22,7 @@ import psutil
 import uvloop
 
 from benchmarks.floor_server import judge
-from benchmarks.raw_http import Connection
+from benchmarks.raw_http import RawConnection
 from benchmarks.training.demo_task import CONFIG, DemoTask
 from paddock.http.transport import make_client
 from paddock.server.dialects import conversation
@@ -181,7 +181,7 @@ class BareLoop:
     ) -> tuple[float, list[int]]:
         params = {"temperature": 1.0, "top_p": 1.0, "max_tokens": MAX_TOKENS, "logprobs": 0}
         body = {"model": self._model, "stream": False, "token_ids": prompt, "sampling_params": params}
-        async with Connection(self._url) as connection:
+        async with RawConnection(self._url) as connection:
             answer = await connection.post(self._url, orjson.dumps(body))
         (choice,) = orjson.loads(answer)["choices"]
         ids = choice["token_ids"]

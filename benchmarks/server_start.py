@@ -43,17 +43,17 @@ def _start(*flags: str) -> dict[str, float]:
     overrides = [f"{name}.{where}.port={ports[name]}" for name, where in SERVERS.items()]
     policy = ["policy_base_url=http://127.0.0.1:9/v1", "policy_api_key=none", "policy_model_name=none"]
     health = [f"http://127.0.0.1:{port}/healthz" for port in ports.values()]
-    return _measured(["paddock", "serve", *CONFIGS, *policy, *overrides, *flags], *health)
+    return _measure(["paddock", "serve", *CONFIGS, *policy, *overrides, *flags], *health)
 
 
 def _floor() -> dict[str, float]:
     port = free_port()
-    return _measured(
+    return _measure(
         ["benchmarks.floor_server", "--port", str(port), "--comparator", "compat"], f"http://127.0.0.1:{port}/docs"
     )
 
 
-def _measured(command: list[str], *health: str) -> dict[str, float]:
+def _measure(command: list[str], *health: str) -> dict[str, float]:
     started = time.perf_counter()
     with running(command, *health) as process:
         seconds = time.perf_counter() - started

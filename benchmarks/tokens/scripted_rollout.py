@@ -1,4 +1,4 @@
-"""What the benchmarks of the token record share: a server without a model, its engine, and what is said in a rollout.
+"""What the benchmarks of the token record share: a server without a model, its engine, and a scripted rollout.
 
 Answers are given ids, so that the engine tokenises nothing; texts are code-like words, a rollout's the same each time.
 """
@@ -28,8 +28,8 @@ CHUNK_IDS = 16
 """Ids that an engine gives at once: one from each of its steps, or what came together."""
 
 
-class Told:
-    """What is said in one rollout, by turn: the sampled ids, and the result of the tool that they call."""
+class ScriptedRollout:
+    """One rollout by turn: the sampled ids, and the result of the tool that they call."""
 
     def __init__(self, turns: int, *, sampled: int, result_chars: int, seed: int = 0) -> None:
         self.vocabulary = small_vocabulary()
@@ -68,8 +68,8 @@ class Told:
         return ScriptedExactServer(config, engine=engine, prompter=self.prompter, vocabulary=self.vocabulary)
 
 
-def continued(history: list[JsonObject], output: list[JsonObject], result: str) -> None:
-    """A client's history after an answer, and what the tool that it calls gave."""
+def extend_history(history: list[JsonObject], output: list[JsonObject], result: str) -> None:
+    """Add an answer, and the results of the tools that it calls, to a client's history."""
     history += output
     for item in output:
         if item["type"] == "function_call":
@@ -77,5 +77,5 @@ def continued(history: list[JsonObject], output: list[JsonObject], result: str) 
 
 
 def turn_file(folder: Path, secret: str) -> Path:
-    """A rollout's in the store's folder."""
+    """The file of a rollout's turns in the store's folder."""
     return folder / f"{hashlib.sha256(secret.encode()).hexdigest()}.jsonl"

@@ -2,14 +2,14 @@
 
 from typing import NamedTuple
 
-from benchmarks.tokens.making import TOOLS
-from benchmarks.tokens.wire import Got, Wire, ids_of_generate, ids_of_response
+from benchmarks.tokens.scripted_rollout import TOOLS
+from benchmarks.tokens.wire import Wire, WireAnswer, ids_of_generate, ids_of_response
 from paddock.types import JsonObject
 
 ANSWER_IDS = 48
 
 
-class Primed(NamedTuple):
+class PrimedRollout(NamedTuple):
     history: list[JsonObject]
     prompt: list[int]
     """Ids of the last turn's."""
@@ -17,10 +17,10 @@ class Primed(NamedTuple):
     """The turn file."""
 
 
-class Calls:
-    """One rollout's, and the floor's of the same length."""
+class PrimedCalls:
+    """Calls of one rollout, and calls of the same length at the floor."""
 
-    def __init__(self, secret: str, primed: Primed, ours: str, floor: str, pace_us: int) -> None:
+    def __init__(self, secret: str, primed: PrimedRollout, ours: str, floor: str, pace_us: int) -> None:
         """`pace_us`: 0 for whole answers."""
         self._url, self._floor = f"{ours}/r/{secret}/v1/responses", f"{floor}/inference/v1/generate"
         self._history = list(primed.history)
@@ -29,7 +29,7 @@ class Calls:
         self._pace_us = pace_us
         self._wires: dict[str, Wire] = {}
 
-    async def ours(self) -> Got:
+    async def ours(self) -> WireAnswer:
         params = {"max_output_tokens": ANSWER_IDS, "seed": self._pace_us, "temperature": 1.0}
         body: JsonObject = {"model": "scripted", "input": self._history, "tools": TOOLS, **params}
         wire = await self._wire(self._url)
@@ -41,7 +41,7 @@ class Calls:
         self._history.append({"role": "user", "content": "And then?"})
         return got
 
-    async def bare(self) -> Got:
+    async def bare(self) -> WireAnswer:
         params = {"max_tokens": ANSWER_IDS, "seed": self._pace_us, "logprobs": 0}
         body: JsonObject = {"model": "scripted", "token_ids": self._ids, "sampling_params": params}
         wire = await self._wire(self._floor)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from benchmarks.raw_http import Connection
+from benchmarks.raw_http import RawConnection
 from paddock.config import load
 from paddock.http import PLAIN_RESPONSES, VERIFY, Call, Peer, Route, VerifyRequest
 from paddock.server.loops import loop_factory, spare_collector
@@ -32,15 +32,15 @@ ROUNDS, GROUPS, GROUPS_AT_ONCE, SIZE = 7, 96, 16, 16
 CONVERSATION_CHARS, ANSWER_CHARS = 4000, 2000
 
 
-class Round(NamedTuple):
+class JudgeRound(NamedTuple):
     seconds: float
     cpu_s: float
     """Of this process."""
     in_flight: int
 
 
-class Counting:
-    """A peer that counts, and keeps what it was asked first."""
+class CountingPeer:
+    """A peer that counts, and keeps its first requests."""
 
     def __init__(self, peer: Peer) -> None:
         self.name = peer.name
@@ -75,23 +75,23 @@ async def _run(folder: str) -> dict[str, Any]:
         "judge": {"models_servers": judge},
     }
     async with open_runtime(load([], extra=tree)) as runtime:
-        counting = Counting(runtime.peers["judge"])
-        runtime.peers["judge"] = counting
+        judge_peer = CountingPeer(runtime.peers["judge"])
+        runtime.peers["judge"] = judge_peer
         await _groups(runtime, _members_of_all("warm-up"))
         pairs = []
         for nth in range(ROUNDS):
             requests = _members_of_all(f"round-{nth}")
-            counting.most = 0
-            ours = await _measured(_groups(runtime, requests), counting)
-            counting.most = 0
-            pairs.append((ours, await _measured(_bare(counting, runtime.servers["judge"].url or ""), counting)))
+            judge_peer.most = 0
+            ours = await _measure(_groups(runtime, requests), judge_peer)
+            judge_peer.most = 0
+            pairs.append((ours, await _measure(_bare(judge_peer, runtime.servers["judge"].url or ""), judge_peer)))
     return _figures(pairs)
 
 
-async def _measured(work: Awaitable[None], counting: Counting) -> Round:
+async def _measure(work: Awaitable[None], judge_peer: CountingPeer) -> JudgeRound:
     started, cpu = time.perf_counter(), time.process_time()
     await work
-    return Round(time.perf_counter() - started, time.process_time() - cpu, counting.most)
+    return JudgeRound(time.perf_counter() - started, time.process_time() - cpu, judge_peer.most)
 
 
 async def _groups(runtime: Runtime, requests: list[list[VerifyRequest]]) -> None:
@@ -103,12 +103,12 @@ async def _groups(runtime: Runtime, requests: list[list[VerifyRequest]]) -> None
     await _at_once(GROUPS_AT_ONCE, (partial(one, members) for members in requests))
 
 
-async def _bare(judge: Counting, url: str) -> None:
+async def _bare(judge: CountingPeer, url: str) -> None:
     """The same questions, as many at once as members wait above."""
     bodies = iter([orjson.dumps(body) for body in judge.bodies])
 
     async def worker() -> None:
-        async with Connection(url) as connection:
+        async with RawConnection(url) as connection:
             judge.most += 1
             for body in bodies:
                 await connection.post(f"{url}{PLAIN_RESPONSES.path}", body)
@@ -125,15 +125,15 @@ async def _at_once(limit: int, work: Iterator[Callable[[], Awaitable[Any]]]) -> 
 
 
 def _members_of_all(run_id: str) -> list[list[VerifyRequest]]:
-    """Of fresh groups: nothing of them was asked before."""
+    """Of fresh groups: the judge has answered nothing of them."""
     return [_members(run_id, group_id) for group_id in range(GROUPS)]
 
 
 def _members(run_id: str, group_id: int) -> list[VerifyRequest]:
     draw = random.Random(f"{run_id} {group_id}")
-    asked = _text(draw, CONVERSATION_CHARS)
+    question = _text(draw, CONVERSATION_CHARS)
     stamps = [Stamp(run_id=run_id, group_id=group_id, group_size=SIZE, member=nth, attempt=0) for nth in range(SIZE)]
-    rows = [Row(responses_create_params={"input": asked}, stamp=stamp) for stamp in stamps]
+    rows = [Row(responses_create_params={"input": question}, stamp=stamp) for stamp in stamps]
     answers = [make_response([message_item(_text(draw, ANSWER_CHARS))], {}, model="policy") for _ in rows]
     return [VerifyRequest(row=row, response=response) for row, response in zip(rows, answers, strict=True)]
 
@@ -143,16 +143,16 @@ def _text(draw: random.Random, chars: int) -> str:
     return " ".join(words)[:chars]
 
 
-def _figures(pairs: list[tuple[Round, Round]]) -> dict[str, Any]:
-    asked = GROUPS * SIZE
+def _figures(pairs: list[tuple[JudgeRound, JudgeRound]]) -> dict[str, Any]:
+    answers = GROUPS * SIZE
     ours, bare = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     return {
         "groups_of_16_per_s": median(GROUPS / one.seconds for one in ours),
-        "answers_per_s": median(asked / one.seconds for one in ours),
-        "bare_answers_per_s": median(asked / one.seconds for one in bare),
+        "answers_per_s": median(answers / one.seconds for one in ours),
+        "bare_answers_per_s": median(answers / one.seconds for one in bare),
         "ratio": median(b.seconds / a.seconds for a, b in pairs),
         "in_flight": max(one.in_flight for one in ours),
         "bare_in_flight": max(one.in_flight for one in bare),
-        "cpu_ms_per_answer": median(1000 * one.cpu_s / asked for one in ours),
-        "bare_cpu_ms_per_answer": median(1000 * one.cpu_s / asked for one in bare),
+        "cpu_ms_per_answer": median(1000 * one.cpu_s / answers for one in ours),
+        "bare_cpu_ms_per_answer": median(1000 * one.cpu_s / answers for one in bare),
     }

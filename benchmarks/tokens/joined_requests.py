@@ -15,7 +15,7 @@ from typing import Any
 
 import uvloop
 
-from benchmarks.tokens.making import TOOLS, Told
+from benchmarks.tokens.scripted_rollout import TOOLS, ScriptedRollout
 from paddock.http import Call
 from paddock.server.dialects import Answer, ItemDelta
 from paddock.server.exchange import Batch, Exchange
@@ -28,8 +28,8 @@ ROUNDS = 7
 
 def measure() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        joined = runner.run(_joined(Path(name)))
-        pairs = [(runner.run(_exchanged()), runner.run(_bare())) for _ in range(ROUNDS)]
+        joined = runner.run(_joined_requests(Path(name)))
+        pairs = [(runner.run(_exchange()), runner.run(_bare())) for _ in range(ROUNDS)]
     return {
         **joined,
         "exchange_us_per_chunk": median(ours for ours, _ in pairs),
@@ -37,12 +37,12 @@ def measure() -> dict[str, Any]:
     }
 
 
-async def _joined(folder: Path) -> dict[str, Any]:
-    told = Told(1, sampled=250, result_chars=100)
-    engine = told.engine()
-    server = told.server(folder / "turns", engine)
+async def _joined_requests(folder: Path) -> dict[str, Any]:
+    scripted = ScriptedRollout(1, sampled=250, result_chars=100)
+    engine = scripted.engine()
+    server = scripted.server(folder / "turns", engine)
     await server.start()
-    body: JsonObject = {"model": "policy", "input": told.question, "tools": TOOLS}
+    body: JsonObject = {"model": "policy", "input": scripted.question, "tools": TOOLS}
     call = Call(path={"secret": "ro_joined"})
     cpu = time.process_time()
     answers = await asyncio.gather(*(server.responses(body, call) for _ in range(CLIENTS)))
@@ -67,7 +67,7 @@ async def _batches() -> AsyncGenerator[Batch, None]:
     yield [Answer([], "stop")]
 
 
-async def _exchanged() -> float:
+async def _exchange() -> float:
     cpu = time.process_time()
     exchange = Exchange(_batches(), grace_s=0.0, on_end=lambda: None)
     reader = exchange.join()

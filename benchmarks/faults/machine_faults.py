@@ -1,4 +1,4 @@
-"""Faults of a machine, planted some time after the n-th run of a grading's tests has begun or ended.
+"""Faults of a machine, made some time after the n-th run of a grading's tests has begun or ended.
 
 Kinds   `runner`, `box` and `keeper` kill the tests, a sandbox's first process, its keeper; `stalled` holds the tests
         for `STALL_S`; `sandbox_full` writes more into a sandbox than it may; `full` fills the disk of the sandboxes;
@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple, get_args
 import psutil
 
 from benchmarks.faults.disks import Ballast
-from benchmarks.faults.machine import Machine
+from benchmarks.faults.machine import SmallMachine
 from benchmarks.faults.stages import Stages
 from paddock.conformance.sandboxes.fixture import namespace_init, namespace_of
 
@@ -50,7 +50,7 @@ while True:
 """
 
 
-class Moment(NamedTuple):
+class StrikeTime(NamedTuple):
     """When a fault strikes."""
 
     run: int
@@ -61,16 +61,16 @@ class Moment(NamedTuple):
     """Seconds from there."""
 
 
-class Fault(threading.Thread):
+class MachineFault(threading.Thread):
     """Waits for its moment from `start` to `close`, and strikes once."""
 
-    def __init__(self, kind: Kind, moment: Moment, machine: Machine, layer: str, stages: Stages) -> None:
-        """`layer` is one of the image's; `stages` tell when the moment has come."""
+    def __init__(self, kind: Kind, strike_time: StrikeTime, machine: SmallMachine, layer: str, stages: Stages) -> None:
+        """`layer` is one of the image's; `stages` tell when it is time."""
         super().__init__(daemon=True)
         self.kind = kind
         self.struck: str | None = None
-        """The stage; None: not yet."""
-        self._moment = moment
+        """The stage in which it struck; None: not yet."""
+        self._strike_time = strike_time
         self._machine = machine
         self._layer = machine.home / "layers" / layer
         self._stages = stages
@@ -80,7 +80,7 @@ class Fault(threading.Thread):
     def run(self) -> None:
         while not self._has_come() and not self._closed.wait(PERIOD_S):
             pass
-        self._closed.wait(self._moment.delay_s)
+        self._closed.wait(self._strike_time.delay_s)
         while self.struck is None and not self._closed.wait(PERIOD_S):
             stage = self._stages.now
             with contextlib.suppress(psutil.Error, OSError, AssertionError, ValueError):  # the victim has just ended
@@ -91,7 +91,7 @@ class Fault(threading.Thread):
             self._undo.close()
 
     def _has_come(self) -> bool:
-        return (self._stages.ended if self._moment.at_end else self._stages.runs) >= self._moment.run
+        return (self._stages.ended if self._strike_time.at_end else self._stages.runs) >= self._strike_time.run
 
     def close(self) -> None:
         """The machine is well again when this returns."""
@@ -100,20 +100,20 @@ class Fault(threading.Thread):
         self._undo.close()
 
     def _strike_runner(self) -> bool:
-        runner = _last(_is_runner)
+        runner = _youngest(_is_runner)
         if runner is not None:
             os.kill(runner.pid, signal.SIGKILL)
         return runner is not None
 
     def _strike_box(self) -> bool:
-        inside = _last()
+        inside = _youngest()
         if inside is not None:
             os.kill(namespace_init(inside.pid), signal.SIGKILL)
         return inside is not None
 
     def _strike_keeper(self) -> bool:
         """It is a child of the keepers' parent, which is our child."""
-        inside = _last()
+        inside = _youngest()
         if inside is None:
             return False
         above = [one.pid for one in inside.parents()]
@@ -121,7 +121,7 @@ class Fault(threading.Thread):
         return True
 
     def _strike_stalled(self) -> bool:
-        runner = _last(_is_runner)
+        runner = _youngest(_is_runner)
         if runner is None:
             return False
         runner.suspend()
@@ -174,13 +174,13 @@ class Fault(threading.Thread):
         return True
 
 
-def _last(wanted: Callable[[psutil.Process], bool] = lambda _: True) -> psutil.Process | None:
+def _youngest(condition: Callable[[psutil.Process], bool] = lambda _: True) -> psutil.Process | None:
     """The youngest process in a sandbox of ours; None: there is none."""
-    found = [one for one in _boxed() if wanted(one)]
+    found = [one for one in _sandbox_processes() if condition(one)]
     return max(found, key=lambda one: one.pid, default=None)
 
 
-def _boxed() -> list[psutil.Process]:
+def _sandbox_processes() -> list[psutil.Process]:
     """Processes below this one in other namespaces of processes."""
     own = namespace_of("self", "pid")
     below = psutil.Process().children(recursive=True)

@@ -42,13 +42,13 @@ PAYLOAD_S = (5, 30)
 LIVES_S = (15, 120)
 """Of a sandbox, unless it ends before."""
 PAUSE_S = 0.2
-PLACE = "/tmp/payload"
+PAYLOAD_FOLDER = "/tmp/payload"
 FILES = {path.name: path.read_bytes() for path in sorted(Path(attacks.__file__).parent.glob("*.py"))}
 OUTPUT_BYTES = 1 << 16
-KNOWN = (SandboxError, BudgetExceeded, SandboxRequestError, OSError)
+EXPECTED_ERRORS = (SandboxError, BudgetExceeded, SandboxRequestError, OSError)
 
 
-class Work(NamedTuple):
+class AgentActs(NamedTuple):
     """One act of an agent in a sandbox."""
 
     provider: LocalProvider
@@ -104,26 +104,26 @@ class Work(NamedTuple):
         await self.provider.exec(self.sandbox, request, request_id=uuid.uuid4().hex)
 
 
-ACTS: dict[Callable[[Work], Awaitable[None]], float] = {
-    Work.command: 4,
-    Work.many: 1,
-    Work.cancelled: 1,
-    Work.files: 2,
-    Work.reading: 0.5,
-    Work.terminal: 1,
-    Work.changes: 1,
-    Work.patch: 1,
-    Work.snapshot: 0.3,
-    Work.figures: 1,
+ACTS: dict[Callable[[AgentActs], Awaitable[None]], float] = {
+    AgentActs.command: 4,
+    AgentActs.many: 1,
+    AgentActs.cancelled: 1,
+    AgentActs.files: 2,
+    AgentActs.reading: 0.5,
+    AgentActs.terminal: 1,
+    AgentActs.changes: 1,
+    AgentActs.patch: 1,
+    AgentActs.snapshot: 0.3,
+    AgentActs.figures: 1,
 }
 
 
-class Host:
-    """Of one hostile sandbox after another, of one image."""
+class HostileSandboxes:
+    """Runs one hostile sandbox after another, of one image."""
 
     def __init__(self, provider: LocalProvider, image: str, env: dict[str, str], chance: Random) -> None:
         """`env`: of the payload."""
-        self.found: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
         """Of acts, by act and kind."""
         self.ends: Counter[str] = Counter()
@@ -138,34 +138,34 @@ class Host:
     async def run(self, until: float) -> None:
         """Till that monotonic second."""
         while time.monotonic() < until:
-            sandbox = await self._made()
+            sandbox = await self._create()
             if sandbox is None:
                 await asyncio.sleep(PAUSE_S)
                 continue
             try:
                 self.ends[await self._live(sandbox, min(until, time.monotonic() + self._chance.uniform(*LIVES_S)))] += 1
             finally:
-                await self._timed("destroy", self._provider.destroy(sandbox))
+                await self._time("destroy", self._provider.destroy(sandbox))
 
-    async def _made(self) -> str | None:
-        made: list[str] = []
+    async def _create(self) -> str | None:
+        created: list[str] = []
 
         async def make() -> None:
-            made.append((await self._provider.create(self._spec, request_id=uuid.uuid4().hex)).sandbox_id)
+            created.append((await self._provider.create(self._spec, request_id=uuid.uuid4().hex)).sandbox_id)
 
-        await self._timed("create", make())
-        self.found["sandboxes"] += len(made)
-        return made[0] if made else None
+        await self._time("create", make())
+        self.counts["sandboxes"] += len(created)
+        return created[0] if created else None
 
     async def _live(self, sandbox: str, until: float) -> str:
-        """What ended it."""
+        """Work in a sandbox; returns what ended it."""
         async with _tunnel(self._provider, sandbox):
             payload = asyncio.create_task(self._payloads(sandbox))
-            work = Work(self._provider, sandbox, self._chance)
+            work = AgentActs(self._provider, sandbox, self._chance)
             try:
                 while time.monotonic() < until:
                     act = self._chance.choices(list(ACTS), list(ACTS.values()))[0]
-                    end = await self._timed(act.__name__, act(work))
+                    end = await self._time(act.__name__, act(work))
                     if isinstance(end, SandboxGone | BudgetExceeded):
                         return end.budget if isinstance(end, BudgetExceeded) else "gone"
                     if isinstance(end, SandboxError) and end.kind.startswith("host_"):
@@ -181,39 +181,43 @@ class Host:
         """One after the other, until the sandbox has ended."""
         end: Exception | None = None
         while not isinstance(end, SandboxGone | BudgetExceeded):
-            end = await self._timed("payload", self._payload(sandbox), hung_s=HUNG_S + PAYLOAD_S[1])
+            end = await self._time("payload", self._payload(sandbox), hung_s=HUNG_S + PAYLOAD_S[1])
             await asyncio.sleep(PAUSE_S)
 
     async def _payload(self, sandbox: str) -> None:
         for name, data in FILES.items():
-            await self._provider.write(sandbox, f"{PLACE}/benchmarks/faults/hostile/{name}", data)
+            await self._provider.write(sandbox, f"{PAYLOAD_FOLDER}/benchmarks/faults/hostile/{name}", data)
         seed, seconds = self._chance.getrandbits(32), self._chance.randint(*PAYLOAD_S)
         words = ["python3", "-B", "-m", "benchmarks.faults.hostile", str(seed), str(seconds)]
         request = ExecRequest(
-            argv=words, workdir=PLACE, timeout_s=seconds + 2.0, head_bytes=OUTPUT_BYTES, tail_bytes=OUTPUT_BYTES
+            argv=words,
+            workdir=PAYLOAD_FOLDER,
+            timeout_s=seconds + 2.0,
+            head_bytes=OUTPUT_BYTES,
+            tail_bytes=OUTPUT_BYTES,
         )
-        self.found["payloads"] += 1
+        self.counts["payloads"] += 1
         done = await self._provider.exec(sandbox, request, request_id=uuid.uuid4().hex)
-        said = bytes(done.stderr).decode(errors="replace").splitlines()
-        self.breaches += [line for line in said if line.startswith(BREACH)]
-        self.found["payloads_started"] += done.exit_code not in (126, 127)
+        lines = bytes(done.stderr).decode(errors="replace").splitlines()
+        self.breaches += [line for line in lines if line.startswith(BREACH)]
+        self.counts["payloads_started"] += done.exit_code not in (126, 127)
 
-    async def _timed(self, name: str, act: Awaitable[None], *, hung_s: float = HUNG_S) -> Exception | None:
-        """How it failed."""
+    async def _time(self, name: str, act: Awaitable[None], *, hung_s: float = HUNG_S) -> Exception | None:
+        """Await an act, count it, and return the error that it failed with."""
         started = time.monotonic()
         try:
             async with asyncio.timeout(hung_s) as limit:
                 await act
-        except KNOWN as error:
+        except EXPECTED_ERRORS as error:
             if limit.expired():
-                self.found["hung"] += 1
+                self.counts["hung"] += 1
             self.failures[f"{name}: {getattr(error, 'kind', type(error).__name__)}"] += 1
             return error
         except Exception as error:  # noqa: BLE001 - it is one of the figures
             self.crashes.append(f"{name}: {error!r}")
             return error
         finally:
-            self.found["acts"] += 1
+            self.counts["acts"] += 1
             self.acts_s.append(time.monotonic() - started)
         return None
 
@@ -231,7 +235,7 @@ async def _tunnel(provider: LocalProvider, sandbox: str) -> AsyncIterator[None]:
     """Where the sandbox can have one."""
     try:
         listener = await provider.tunnel(sandbox, port=TUNNEL.port)
-    except KNOWN:
+    except EXPECTED_ERRORS:
         yield
         return
     async with Tunnel(listener, _model, TUNNEL):
