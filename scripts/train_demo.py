@@ -1,7 +1,7 @@
 """`python scripts/train_demo.py make FOLDER`: rows and a model for `configs/train_demo.yaml`. `check`: what came of it.
 
-Task    pivot rows: somebody asks what is broken, a tool has told the kind of error and the module; the expert's next
-        call is a tool that the kind decides, on the module that comes after the one told: nothing can be copied. Nine
+Task    pivot rows: somebody asks what is broken, a tool has named the kind of error and the module; the expert's next
+        call is a tool that the kind decides, on the module that comes after the one named: nothing can be copied. Nine
         calls, each right in a ninth of the prompts. Eight wordings of the request and four of the tool's answer: 24 of
         their 32 pairs are trained on (216 rows), 8 held out (72 rows).
 Model   Qwen3 of 131,520 parameters, random, taught by examples for some seconds to write one well-formed call: which
@@ -46,7 +46,7 @@ FIRST_AT_MOST, LAST_AT_LEAST, HELD_OUT_AT_LEAST, SECONDS_AT_MOST = 0.2, 0.9, 0.9
 Json = dict[str, Any]
 
 
-class Task(NamedTuple):
+class ToyTask(NamedTuple):
     """How large it is."""
 
     kinds: Sequence[str] = KINDS
@@ -67,15 +67,15 @@ class Task(NamedTuple):
                         yield held_out, self._row(request, answer, kind, module)
 
     def _row(self, request: str, answer: str, kind: int, module: int) -> Json:
-        told = answer.format(kind=self.kinds[kind], module=self.modules[module])
+        result = answer.format(kind=self.kinds[kind], module=self.modules[module])
         expected = call_of(TOOLS[kind], self.modules[(module + 1) % len(self.modules)])
-        asked = {"type": "function_call", "call_id": "call_0", **call_of("test", "all")}
+        call_entry = {"type": "function_call", "call_id": "call_0", **call_of("test", "all")}
         return {
             "responses_create_params": {
                 "input": [
                     {"role": "user", "content": request},
-                    asked,
-                    {"type": "function_call_output", "call_id": "call_0", "output": told},
+                    call_entry,
+                    {"type": "function_call_output", "call_id": "call_0", "output": result},
                 ],
                 "tools": [tool(name) for name in TOOLS],
             },
@@ -83,7 +83,7 @@ class Task(NamedTuple):
         }
 
 
-SMALL = Task(KINDS[:2], MODULES[:2], REQUESTS[:1], ANSWERS[:1])
+SMALL = ToyTask(KINDS[:2], MODULES[:2], REQUESTS[:1], ANSWERS[:1])
 """Four rows, four calls, nothing held out."""
 
 
@@ -99,10 +99,10 @@ def tool(name: str) -> Json:
 def messages_of(row: Json) -> list[Json]:
     """As the model server makes them of the row's request."""
     user, call, output = row["responses_create_params"]["input"]
-    asked = {"type": "function", "function": {"name": call["name"], "arguments": call["arguments"]}}
+    call_entry = {"type": "function", "function": {"name": call["name"], "arguments": call["arguments"]}}
     return [
         user,
-        {"role": "assistant", "content": "", "tool_calls": [asked]},
+        {"role": "assistant", "content": "", "tool_calls": [call_entry]},
         {"role": "tool", "content": output["output"]},
     ]
 
@@ -112,7 +112,7 @@ def answer_of(call: Json) -> str:
     return f'<tool_call>\n{{"name": "{call["name"]}", "arguments": {call["arguments"]}}}\n</tool_call><|im_end|>'
 
 
-def write_rows(folder: Path, task: Task) -> list[Json]:
+def write_rows(folder: Path, task: ToyTask) -> list[Json]:
     """All of them."""
     rows = list(task.prompts())
     for name, held_out in (("train", False), ("held_out", True)):
@@ -123,7 +123,7 @@ def write_rows(folder: Path, task: Task) -> list[Json]:
 
 def make(args: argparse.Namespace) -> int:
     args.folder.mkdir(parents=True, exist_ok=True)
-    task = SMALL if args.small else Task()
+    task = SMALL if args.small else ToyTask()
     rows = write_rows(args.folder, task)
     template = ChatTemplate(TEMPLATE.read_text(), {"eos_token": "<|im_end|>"})
     tools = [{"type": "function", "function": {"name": name}} for name in TOOLS]
@@ -135,8 +135,8 @@ def make(args: argparse.Namespace) -> int:
     return 0
 
 
-class Figures(NamedTuple):
-    """Of one run."""
+class DemoFigures(NamedTuple):
+    """Figures of one run."""
 
     seed: int
     seconds: float
@@ -161,19 +161,19 @@ class Figures(NamedTuple):
         yield from (f"seed {self.seed}: {text}" for holds, text in bounds if not holds)
 
 
-def figures_of(folder: Path, *, seed: int, started: float) -> Figures:
+def figures_of(folder: Path, *, seed: int, started: float) -> DemoFigures:
     """`started`: seconds since 1970."""
     summary = folder / "summary.json"
-    told: Json = json.loads(summary.read_text())
-    mismatch = told["logprob_error"]["current"]
-    return Figures(
+    run_summary: Json = json.loads(summary.read_text())
+    mismatch = run_summary["logprob_error"]["current"]
+    return DemoFigures(
         seed=seed,
         seconds=round(summary.stat().st_mtime - started, 1),
-        steps=told["steps"],
-        reward_first=told["reward_first"],
-        reward_last=told["reward_last"],
-        held_out_before=told["validation_first"],
-        held_out_after=told["validation_last"],
+        steps=run_summary["steps"],
+        reward_first=run_summary["reward_first"],
+        reward_last=run_summary["reward_last"],
+        held_out_before=run_summary["validation_first"],
+        held_out_after=run_summary["validation_last"],
         held_out_prompts=sum(1 for _ in (folder / "made" / "held_out.jsonl").open()),
         logprob_mismatch_mean=mismatch["mean_abs"],
         logprob_mismatch_max=mismatch["max_abs"],
@@ -182,11 +182,11 @@ def figures_of(folder: Path, *, seed: int, started: float) -> Figures:
 
 def check(args: argparse.Namespace) -> int:
     """Writes the figures of the run, beside what the run itself wrote of it."""
-    found = figures_of(args.folder, seed=args.seed, started=args.started)
+    figures = figures_of(args.folder, seed=args.seed, started=args.started)
     path = args.folder / "summary.json"
-    path.write_text(json.dumps({**found._asdict(), **json.loads(path.read_text())}, indent=2) + "\n")
-    problems = list(found.problems())
-    sys.stdout.write(json.dumps(found._asdict(), indent=2) + "\n")
+    path.write_text(json.dumps({**figures._asdict(), **json.loads(path.read_text())}, indent=2) + "\n")
+    problems = list(figures.problems())
+    sys.stdout.write(json.dumps(figures._asdict(), indent=2) + "\n")
     sys.stdout.write("".join(f"FAILED {problem}\n" for problem in problems))
     return 1 if problems else 0
 

@@ -32,7 +32,7 @@ class Need(NamedTuple):
     """None: no version of glibc."""
 
 
-class Program:
+class LibcProgram:
     def __init__(self, data: bytearray) -> None:
         if data[:6] != b"\x7fELF\x02\x01":
             raise SystemExit("not a little-endian 64-bit ELF file")
@@ -85,7 +85,7 @@ class Program:
         return next(int(section[5]) // 24 for section in self.sections if section[1] == _SHT_DYNSYM)
 
 
-def lower(program: Program) -> list[str]:
+def lower(program: LibcProgram) -> list[str]:
     """Rename what can be; the symbols that can't."""
     too_new: set[int] = set()
     for needs in program.needs():
@@ -114,7 +114,7 @@ def lower(program: Program) -> list[str]:
 
 
 def main(path: Path) -> int:
-    program = Program(bytearray(path.read_bytes()))
+    program = LibcProgram(bytearray(path.read_bytes()))
     if left := lower(program):
         print(f"{path}: needs more than glibc {NEWEST[0]}.{NEWEST[1]}: {', '.join(left)}", file=sys.stderr)
         return 1

@@ -13,7 +13,15 @@ from typing import NamedTuple
 
 import pytest
 from tests.published_rows import swe_bench_row
-from tests.support.images import Cut, Entry, Later, ScriptedRegistry, make_image, make_layer, scripted_registry
+from tests.support.images import (
+    CutBody,
+    RetryLater,
+    ScriptedRegistry,
+    TarEntry,
+    make_image,
+    make_layer,
+    scripted_registry,
+)
 
 from paddock.cli import main
 from paddock.types import JsonObject
@@ -72,7 +80,7 @@ def test_names_of_rows_are_printed_once_each(images: Images) -> None:
 
 
 def test_rows_are_pulled_and_each_fails_alone(images: Images, registry: ScriptedRegistry) -> None:
-    registry.images["hub/swebench/sweb.eval.x86_64.a_1776_b-1:latest"] = make_image([make_layer([Entry("a", b"1")])])
+    registry.images["hub/swebench/sweb.eval.x86_64.a_1776_b-1:latest"] = make_image([make_layer([TarEntry("a", b"1")])])
     rows = write_rows({"instance_id": "a__b-12"}, {"instance_id": "a__b-1"})
     flags = ("--rows", rows, "--dataset", "swe_bench", "--registry", f"{registry.host}/hub")
     said = images("pull", *flags)
@@ -82,9 +90,9 @@ def test_rows_are_pulled_and_each_fails_alone(images: Images, registry: Scripted
     assert "swebench/sweb.eval.x86_64.a_1776_b-1:latest" in listed.out
     assert "1 images, 1 layers" in listed.out
 
-    asked = len(registry.asked)
+    asked = len(registry.requests)
     assert images("pull", *flags, "--limit", "2").code == 1
-    assert len([one for one in registry.asked[asked:] if "b-1:" in one.path]) == 0, "what is here is not asked for"
+    assert len([one for one in registry.requests[asked:] if "b-1:" in one.path]) == 0, "what is here is not asked for"
 
 
 def test_a_formatter_is_tried_before_a_registry_and_by_whole_names(images: Images, tmp_path: Path) -> None:
@@ -99,7 +107,7 @@ def test_a_formatter_is_tried_before_a_registry_and_by_whole_names(images: Image
 
 
 def test_an_image_is_converted_listed_removed_and_pruned(images: Images, registry: ScriptedRegistry) -> None:
-    registry.images["t/x:v1"] = make_image([make_layer([Entry("a", b"1")])])
+    registry.images["t/x:v1"] = make_image([make_layer([TarEntry("a", b"1")])])
     said = images("convert", f"docker://{registry.host}/t/x:v1", "mine")
     assert (said.code, said.out) == (0, "mine\n")
     assert re.fullmatch(r"mine: \d+\.\d s\n", said.err)
@@ -112,7 +120,7 @@ def test_an_image_is_converted_listed_removed_and_pruned(images: Images, registr
 
 
 def test_an_image_is_within_the_limits_of_the_command(images: Images, registry: ScriptedRegistry) -> None:
-    registry.images["t/x:v1"] = make_image([make_layer([Entry("a", bytes(2 << 20))])])
+    registry.images["t/x:v1"] = make_image([make_layer([TarEntry("a", bytes(2 << 20))])])
     source = f"docker://{registry.host}/t/x:v1"
     said = images("convert", source, "mine", "--unpacked-mib", "1")
     assert said.code == 1
@@ -235,9 +243,9 @@ def test_a_store_that_can_not_be_written_is_said(images: Images, tmp_path: Path)
 @pytest.mark.slow
 @pytest.mark.cli
 def test_an_interrupted_pull_keeps_what_it_fetched(images: Images, registry: ScriptedRegistry, tmp_path: Path) -> None:
-    image = make_image([make_layer([Entry("a", os.urandom(3_000_000))])])
+    image = make_image([make_layer([TarEntry("a", os.urandom(3_000_000))])])
     registry.images["t/x:v1"] = image
-    registry.faults[image.layers[0]] = [Cut(1_000_000), Later(100)]
+    registry.faults[image.layers[0]] = [CutBody(1_000_000), RetryLater(100)]
     name = f"{registry.host}/t/x:v1"
     command = [sys.executable, "-m", "paddock", "images", "pull", name]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as pull:

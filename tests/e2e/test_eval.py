@@ -10,7 +10,7 @@ import orjson
 import pytest
 import yaml
 from tests.sampling import few
-from tests.support.processes import Running, gone, running
+from tests.support.processes import RunningCommand, gone, running
 
 from paddock.cli import main
 from paddock.collect import EvalSettings, evaluate, make_plan
@@ -331,10 +331,10 @@ def test_a_full_disk_is_exit_1_and_can_be_resumed(make_case: MakeCase) -> None:
     assert sorted(case.ended()) == [(row, 0) for row in range(30)]
 
 
-def wait_for_rollouts(command: Running, case: Case, count: int) -> None:
+def wait_for_rollouts(command: RunningCommand, case: Case, count: int) -> None:
     """Until so many lines are stored; the command is at work meanwhile."""
     end = time.monotonic() + 60
     stored = case.out / "rollouts.jsonl"
     while not stored.exists() or stored.read_bytes().count(b"\n") < count:
-        assert time.monotonic() < end, command.told()
+        assert time.monotonic() < end, command.output()
         time.sleep(0.01)

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import psutil
 import pytest
-from tests.support.processes import Running, gone, running
+from tests.support.processes import RunningCommand, gone, running
 
 from paddock.cli import main
 from paddock.collect import EvalSettings, evaluate, make_plan
@@ -190,7 +190,7 @@ def until(path: Path, count: int) -> None:
         time.sleep(0.02)
 
 
-def child(command: Running, name: str) -> psutil.Process:
+def child(command: RunningCommand, name: str) -> psutil.Process:
     return next(process for process in command.family() if process.cmdline()[-1] == name)
 
 
@@ -207,7 +207,7 @@ def test_a_server_killed_in_mid_run_gives_no_reward_no_hang_and_no_orphan(
         child(command, victim).kill()
         code = command.code(timeout_s=100.0)
         family += command.family()
-    assert code in (0, 1, 3), command.told()
+    assert code in (0, 1, 3), command.output()
     assert gone(family, within_s=20.0)
     assert all(line["reward"] == 1.0 for line in lines(out / "rollouts.jsonl"))
     assert not any("reward" in line for line in lines(out / "failures.jsonl"))

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.sampling import few
-from tests.support.processes import Running, running
+from tests.support.processes import RunningCommand, running
 
 pytestmark = [
     pytest.mark.cli,
@@ -53,7 +53,7 @@ def verify(url: str, *words: str, before: tuple[str, ...] = ()) -> tuple[str, st
     return status, said + done.stderr
 
 
-def place_of(command: Running) -> tuple[str, Path]:
+def place_of(command: RunningCommand) -> tuple[str, Path]:
     """Where the server is, and the file that `serve` names."""
     file = command.line("  curl -H @").split()[2].removeprefix("@")
     return command.line("cue ").split()[-1], Path(file)
@@ -78,7 +78,7 @@ def test_its_user_calls_it_as_serve_says_and_a_page_does_not(config: Path, env: 
             assert not any(token in text for text in [*process.cmdline(), *process.environ().values()])
         command.send(signal.SIGTERM)
         assert command.code() == 0
-        assert token not in command.told()
+        assert token not in command.output()
     assert not file.exists()
 
 

@@ -320,7 +320,7 @@ def test_a_process_killed_in_mid_run_pays_nobody_leaves_nothing_and_is_made_good
         family = command.family()
         next(one for one in family if one.cmdline()[-1] == victim).send_signal(signal.SIGKILL)
         code = command.code(timeout_s=100.0)
-        assert code in (0, 1, 3), command.told()
+        assert code in (0, 1, 3), command.output()
         assert gone(family, within_s=20.0)
     assert all(line["reward"] == 1.0 for line in case.lines("rollouts.jsonl"))
     assert not any("reward" in line for line in case.lines("failures.jsonl"))

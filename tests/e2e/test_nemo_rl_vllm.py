@@ -14,7 +14,7 @@ import httpx
 import orjson
 import pytest
 from pydantic import BaseModel, ConfigDict
-from tests.support.nemo_rl import NemoRlChat, Sampling, Seen
+from tests.support.nemo_rl import NemoRlCall, NemoRlChat, Sampling
 from tests.support.real_vllm import MAX_TOKENS, RealVllm
 
 from paddock.agents.swe import SweAgent
@@ -73,7 +73,7 @@ class TextEnvironment(ResourcesServer[ServerConfig, TextTask]):
 
 class RolloutsRun(NamedTuple):
     rollouts: list[Rollout]
-    seen: list[Seen]
+    seen: list[NemoRlCall]
     bodies: list[JsonObject]
     """Of the requests."""
     refused: list[str]
@@ -107,7 +107,7 @@ async def _play(vllm: RealVllm, home: Path, folder: Path) -> RolloutsRun:
     try:
         async with NemoRlChat(engine, vocabulary, template, Sampling(1.0, 1.0), max_model_len=MAX_TOKENS) as chat:
             rollouts = await _rollouts(chat, vllm, home, folder)
-            answered = [chat.rendered(body) for body in chat.bodies]
+            answered = [chat.render(body) for body in chat.bodies]
             prompts = {tuple(seen.prompt) for seen in chat.seen}
             respelled = sum(tuple(ids) not in prompts for ids in answered)
             return RolloutsRun(rollouts, chat.seen, chat.bodies, chat.refused, respelled)

@@ -15,7 +15,7 @@ import orjson
 import psutil
 import pytest
 from tests.sampling import few
-from tests.support.processes import Running, running
+from tests.support.processes import RunningCommand, running
 
 pytestmark = [pytest.mark.cli, pytest.mark.timeout(90)]
 
@@ -81,8 +81,8 @@ def catches(pid: int, number: signal.Signals) -> bool:
     return bool(int(caught, 16) >> (number - 1) & 1)
 
 
-def no_trace(command: Running) -> bool:
-    return not any(word in command.told() for word in ("Traceback", "Exception ignored", "never awaited"))
+def no_trace(command: RunningCommand) -> bool:
+    return not any(word in command.output() for word in ("Traceback", "Exception ignored", "never awaited"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -45,7 +45,7 @@ TOOLS: list[JsonObject] = [
 ]
 
 
-class Step(NamedTuple):
+class AnswerStep(NamedTuple):
     """One answer."""
 
     answer: JsonObject
@@ -55,10 +55,10 @@ class Step(NamedTuple):
     """What is said before the next answer; may be nothing."""
 
 
-class Conversation(NamedTuple):
+class RandomConversation(NamedTuple):
     start: list[JsonObject]
     tools: list[JsonObject] | None
-    steps: list[Step]
+    steps: list[AnswerStep]
 
     @property
     def messages(self) -> list[JsonObject]:
@@ -67,7 +67,7 @@ class Conversation(NamedTuple):
 
 def conversation(
     random: Random, *, strict: bool = False, one_call: bool = False, reasoning: bool = True
-) -> Conversation:
+) -> RandomConversation:
     """`strict`: user, calls, results, answer, in turn; `one_call`: at once; `reasoning`: some answers have it."""
     start = [{"role": "system", "content": _text(random)}] if random.random() < 0.5 else []
     start.append({"role": "user", "content": _text(random)})
@@ -76,10 +76,10 @@ def conversation(
         _step(random, tools=tools is not None, strict=strict, one_call=one_call, reasoning=reasoning)
         for _ in range(random.randint(1, 5))
     ]
-    return Conversation(start, tools, steps)
+    return RandomConversation(start, tools, steps)
 
 
-def _step(random: Random, *, tools: bool, strict: bool, one_call: bool, reasoning: bool) -> Step:
+def _step(random: Random, *, tools: bool, strict: bool, one_call: bool, reasoning: bool) -> AnswerStep:
     answer: JsonObject = {"role": "assistant", "content": _text(random, stops=False)}
     if reasoning and random.random() < 0.5:
         answer["reasoning"] = _text(random, stops=False).strip() or "hm"
@@ -92,7 +92,7 @@ def _step(random: Random, *, tools: bool, strict: bool, one_call: bool, reasonin
         ]
         if not strict and random.random() < 0.3:
             follows.append({"role": random.choice(["user", "system"]), "content": _text(random)})
-        return Step(answer, cut=False, follows=follows)
+        return AnswerStep(answer, cut=False, follows=follows)
     cut = "reasoning" not in answer and random.random() < 0.3
     follows = [{"role": "user", "content": _text(random)}]
     if not strict and random.random() < 0.3:
@@ -103,7 +103,7 @@ def _step(random: Random, *, tools: bool, strict: bool, one_call: bool, reasonin
                 [*follows, {"role": "assistant", "content": _text(random, stops=False)}, *follows],
             ]
         )
-    return Step(answer, cut, follows)
+    return AnswerStep(answer, cut, follows)
 
 
 def _call(random: Random) -> JsonObject:

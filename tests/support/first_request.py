@@ -11,16 +11,16 @@ from paddock.testing.native import ModelWithoutPrograms
 from paddock.types import JsonObject
 
 
-class _Listening(ModelWithoutPrograms):
+class _FirstRequestModel(ModelWithoutPrograms):
     """A model that takes one request and can't answer it."""
 
     name = "model"
 
     def __init__(self) -> None:
-        self.asked: list[JsonObject] = []
+        self.bodies: list[JsonObject] = []
 
     async def respond(self, body: JsonObject) -> JsonObject:
-        self.asked.append(body)
+        self.bodies.append(body)
         raise ContextExceeded("longer than this model takes")
 
 
@@ -30,8 +30,8 @@ async def first_request(harness: Harness, task: Task, limits: RunLimits | None =
     def report(step: Step) -> None:
         raise AssertionError(f"a step without an answer: {step}")
 
-    model = _Listening()
+    model = _FirstRequestModel()
     nowhere = cast("Workspace", None)  # nothing is done there before the model has answered
     await harness.run(task, nowhere, model, limits or RunLimits(), report)
-    assert model.asked, f"{type(harness).__name__} asks its model nothing"
-    return model.asked[0]
+    assert model.bodies, f"{type(harness).__name__} asks its model nothing"
+    return model.bodies[0]

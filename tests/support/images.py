@@ -2,7 +2,8 @@
 
 Image   `make_image([layer, ...])` with layers from `make_layer`; every blob by its digest.
 Faults  `registry.faults[path part]` is a list of what happens to the next answers whose path holds that part: a status,
-        `Later(s)`: a 503 that asks for so much patience, or `Cut(n)`: the connection ends after n bytes of the body.
+        `RetryLater(s)`: a 503 that asks for so much patience, or `CutBody(n)`: the connection ends after n bytes of the
+        body.
 """
 
 import gzip
@@ -26,7 +27,7 @@ CONFIG = "application/vnd.oci.image.config.v1+json"
 LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
 
 
-class Entry(NamedTuple):
+class TarEntry(NamedTuple):
     """One member of a layer."""
 
     name: str
@@ -54,7 +55,7 @@ def digest_of(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-def make_layer(entries: Iterable[Entry]) -> bytes:
+def make_layer(entries: Iterable[TarEntry]) -> bytes:
     """A layer's plain tar."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
@@ -91,22 +92,22 @@ def make_image(
     return Image(json.dumps(manifest).encode(), blobs, tuple(digest_of(blob) for blob in packed))
 
 
-class Cut(NamedTuple):
+class CutBody(NamedTuple):
     """The connection ends after so many bytes of the body."""
 
     after: int
 
 
-class Later(NamedTuple):
+class RetryLater(NamedTuple):
     """Not now: ask again after so many seconds."""
 
     after_s: int
 
 
-Fault = int | Cut | Later
+Fault = int | CutBody | RetryLater
 
 
-class Asked(NamedTuple):
+class RegistryRequest(NamedTuple):
     """One request."""
 
     path: str
@@ -122,7 +123,7 @@ class ScriptedRegistry:
         self.manifests: dict[str, bytes] = {}
         """More manifests, such as lists, by `repository:reference`."""
         self.faults: dict[str, list[Fault]] = defaultdict(list)
-        self.asked: list[Asked] = []
+        self.requests: list[RegistryRequest] = []
         self.sent: Counter[str] = Counter()
         """Bytes of bodies sent, by path."""
         self.busiest = 0
@@ -175,10 +176,10 @@ def scripted_registry() -> Iterator[ScriptedRegistry]:
     """A registry that listens on loopback."""
     registry = ScriptedRegistry()
 
-    class Handler(_Handler):
+    class Handler(_RegistryHandler):
         script = registry
 
-    with _Server(("127.0.0.1", 0), Handler) as server:
+    with _RegistryServer(("127.0.0.1", 0), Handler) as server:
         registry.host = f"127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
@@ -189,52 +190,54 @@ def scripted_registry() -> Iterator[ScriptedRegistry]:
             thread.join()
 
 
-class _Server(ThreadingHTTPServer):
+class _RegistryServer(ThreadingHTTPServer):
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that went away is no event here."""
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _RegistryHandler(BaseHTTPRequestHandler):
     script: ScriptedRegistry
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
         script = self.script
-        asked = Asked(self.path, self.headers.get("range"), self.headers.get("authorization"))
-        script.asked.append(asked)
+        request = RegistryRequest(self.path, self.headers.get("range"), self.headers.get("authorization"))
+        script.requests.append(request)
         fault = script.fault(self.path)
         if isinstance(fault, int):
             self._answer(fault, b"", {"retry-after": "0"})
-        elif isinstance(fault, Later):
+        elif isinstance(fault, RetryLater):
             self._answer(503, b"", {"retry-after": str(fault.after_s)})
         elif self.path.startswith("/token"):
-            granted = asked.authorization == "Basic dXNlcjpzZWNyZXQ="
+            granted = request.authorization == "Basic dXNlcjpzZWNyZXQ="
             self._answer(200 if granted else 401, json.dumps({"token": script.token}).encode() if granted else b"")
-        elif script.token is not None and asked.authorization != f"Bearer {script.token}":
+        elif script.token is not None and request.authorization != f"Bearer {script.token}":
             self._answer(401, b"", {"www-authenticate": f'Bearer realm="http://{script.host}/token",service="here"'})
         elif (host := next((host for part, host in script.redirects.items() if part in self.path), None)) is not None:
             self._answer(307, b"", {"location": f"http://{host}{self.path}"})
-        elif found := re.fullmatch(r"/v2/(.+)/manifests/(.+)", self.path):
-            body = script.manifest(found[1], found[2])
+        elif match := re.fullmatch(r"/v2/(.+)/manifests/(.+)", self.path):
+            body = script.manifest(match[1], match[2])
             self._answer(200 if body else 404, body or b"")
-        elif found := re.fullmatch(r"/v2/(.+)/blobs/(.+)", self.path):
+        elif match := re.fullmatch(r"/v2/(.+)/blobs/(.+)", self.path):
             with script.sending():
                 time.sleep(script.pause_s)
-                self._blob(script.blob(found[2]), asked, fault)
+                self._blob(script.blob(match[2]), request, fault)
         else:
             self._answer(200, b"{}")
 
-    def _blob(self, body: bytes | None, asked: Asked, cut: Cut | None) -> None:
+    def _blob(self, body: bytes | None, request: RegistryRequest, cut: CutBody | None) -> None:
         if body is None:
             self._answer(404, b"")
             return
         if self.script.corrupt:
             body = b"?" + body[1:]
-        start = int(asked.range.removeprefix("bytes=").rstrip("-")) if asked.range and self.script.ranges else 0
+        start = int(request.range.removeprefix("bytes=").rstrip("-")) if request.range and self.script.ranges else 0
         headers = {"content-range": f"bytes {start}-{len(body) - 1}/{len(body)}"} if start else {}
         self._answer(206 if start else 200, body[start:], headers, cut=cut)
 
-    def _answer(self, status: int, body: bytes, headers: dict[str, str] | None = None, cut: Cut | None = None) -> None:
+    def _answer(
+        self, status: int, body: bytes, headers: dict[str, str] | None = None, cut: CutBody | None = None
+    ) -> None:
         self.send_response(status)
         for name, value in (headers or {}).items():
             self.send_header(name, value)

@@ -35,7 +35,7 @@ _ROUTES = {("responses", True): RESPONSES, ("chat", True): CHAT, ("messages", Tr
 _ROUTES |= {("responses", False): PLAIN_RESPONSES, ("chat", False): PLAIN_CHAT, ("messages", False): PLAIN_MESSAGES}
 
 
-class Got(NamedTuple):
+class DialectReply(NamedTuple):
     """What came back."""
 
     status: int
@@ -55,7 +55,7 @@ class ModelClient:
 
     async def ask(
         self, dialect: Dialect, body: JsonObject, secret: str | None = None, *, key: str | None = None
-    ) -> Got:
+    ) -> DialectReply:
         """`secret`: in the URL; `key`: as the API key."""
         route = _ROUTES[dialect, secret is not None]
         path = {"secret": secret} if secret is not None else {}
@@ -66,20 +66,20 @@ class ModelClient:
         url = self._base_url + route.path.format(**path)
         reply = await self._client.post(url, content=orjson.dumps(body), headers=headers)
         if reply.headers["content-type"].startswith("text/event-stream"):
-            return Got(reply.status_code, {}, reply.content)
-        return Got(reply.status_code, orjson.loads(reply.content), b"")
+            return DialectReply(reply.status_code, {}, reply.content)
+        return DialectReply(reply.status_code, orjson.loads(reply.content), b"")
 
     async def _ask_directly(
         self, peer: DirectPeer, route: Any, body: JsonObject, call: Call, path: dict[str, str]
-    ) -> Got:
+    ) -> DialectReply:
         try:
             reply = await peer.call(route, body, call, **path)
         except PaddockError as error:
             failed = error_reply(route.path, error)
-            return Got(failed.status, failed.body, b"")
+            return DialectReply(failed.status, failed.body, b"")
         if isinstance(reply, EventStream):
-            return Got(200, {}, b"".join([event async for event in reply.events]))
-        return Got(200, reply, b"")
+            return DialectReply(200, {}, b"".join([event async for event in reply.events]))
+        return DialectReply(200, reply, b"")
 
 
 @asynccontextmanager

@@ -21,7 +21,7 @@ WAIT_S = 60.0
 """Longest wait for a line or an end on a busy machine."""
 
 
-class Running:
+class RunningCommand:
     """A started command."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
@@ -47,7 +47,7 @@ class Running:
             left = end - time.monotonic()
             alive = any(reader.is_alive() for reader in self._readers)
             if left <= 0 or not (alive or not self._new.empty()):
-                raise AssertionError(f"no line with {part!r}; {self.told()}")
+                raise AssertionError(f"no line with {part!r}; {self.output()}")
             with suppress(queue.Empty):
                 self._new.get(timeout=min(left, 0.1))
 
@@ -59,7 +59,7 @@ class Running:
         try:
             code = self._process.wait(timeout_s)
         except subprocess.TimeoutExpired as error:
-            raise AssertionError(f"still running after {timeout_s} s; {self.told()}") from error
+            raise AssertionError(f"still running after {timeout_s} s; {self.output()}") from error
         for reader in self._readers:
             reader.join(1.0)
         return code
@@ -70,7 +70,7 @@ class Running:
             return psutil.Process(self.pid).children(recursive=True)
         return []
 
-    def told(self) -> str:
+    def output(self) -> str:
         return "it wrote:\n" + "\n".join([*self.out, *self.err])
 
     def _read(self, stream: Iterator[str], lines: list[str]) -> None:
@@ -86,7 +86,7 @@ def running(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     python: str = sys.executable,
-) -> Iterator[Running]:
+) -> Iterator[RunningCommand]:
     """`python -m module arguments`, in a session of its own, with `env` over this process's environment."""
     process = subprocess.Popen(
         [python, "-m", module, *map(str, arguments)],
@@ -98,7 +98,7 @@ def running(
         cwd=cwd,
         start_new_session=True,
     )
-    command = Running(process)
+    command = RunningCommand(process)
     try:
         yield command
     finally:

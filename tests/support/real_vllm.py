@@ -73,7 +73,7 @@ def real_vllm(folder: Path, *, python: str, model: Path, harness: str) -> Iterat
         yield RealVllm("policy", harness, url, url_file(log).read_text(), model, log)
         family = command.family()
         command.send(signal.SIGTERM)
-        assert command.code(timeout_s=STOP_S) == 0, command.told()
+        assert command.code(timeout_s=STOP_S) == 0, command.output()
         assert gone(family, within_s=STOP_S), "something of it is left"
 
 

@@ -92,7 +92,7 @@ async def test_without_log_probs_and_in_streams_there_are_no_ids(chat: NemoRlCha
 
 async def test_the_budget_is_cut_to_what_there_is_room_for(chat: NemoRlChat) -> None:
     bodies = ({**GOOD, "max_tokens": 500, "messages": [{"role": "user", "content": "Go. " * n}]} for n in range(99))
-    answer = await post(chat, next(body for body in bodies if len(chat.rendered(body)) > 54))
+    answer = await post(chat, next(body for body in bodies if len(chat.render(body)) > 54))
     used = answer.json()["usage"]
     assert answer.json()["choices"][0]["finish_reason"] == "length"
     assert used["total_tokens"] == 60
@@ -102,8 +102,8 @@ async def test_the_budget_is_cut_to_what_there_is_room_for(chat: NemoRlChat) -> 
 async def test_a_prompt_that_leaves_no_room_only_as_it_is_spliced(
     chat: NemoRlChat, over: int, status: int, why: str
 ) -> None:
-    messages = [USER, {"role": "assistant", "content": "EngineAnswer."}, USER]
-    tail = len(spliced(messages, [7])) - 1
+    messages = [USER, {"role": "assistant", "content": "Said."}, USER]
+    tail = len(splice(messages, [7])) - 1
     ids = {"prompt_token_ids": [7] * (60 - tail + over), "generation_token_ids": []}
     answer = await post(chat, {**GOOD, "messages": [USER, {**messages[1], **ids}, USER]})
     assert answer.status_code == status
@@ -120,44 +120,44 @@ async def test_tokenize_gives_the_prompt_that_an_answer_would_get(chat: NemoRlCh
     assert tokens == chat.seen[1].prompt
 
 
-def spliced(messages: list[JsonObject], given: list[int], name: str = "chatml", **more: Any) -> list[int]:
+def splice(messages: list[JsonObject], given: list[int], name: str = "chatml", **more: Any) -> list[int]:
     made = Renderer(VOCABULARY, template(name), {})
     body = {"messages": messages, **more}
-    return made.spliced(body, made.rendered(body), given)
+    return made.splice(body, made.render(body), given)
 
 
 @pytest.mark.parametrize("ended", [True, False])
 def test_given_ids_take_the_place_of_the_past_up_to_the_last_assistants_end(ended: bool) -> None:
     given = [7, 8, 9, *([END] if ended else [])]
     said = {"role": "assistant", "content": "What I said."}
-    found = spliced([USER, said, USER], given)
+    found = splice([USER, said, USER], given)
     assert found[:3] == [7, 8, 9]
     tail = "<|im_end|>\n<|im_start|>user\nGo.<|im_end|>\n<|im_start|>assistant\n"
     assert VOCABULARY.decode(found[3:]) == tail
 
 
 def test_the_place_is_found_by_end_tokens_where_the_template_drops_reasoning() -> None:
-    said = {"role": "assistant", "content": "EngineAnswer.", "reasoning": "I think. " * 9}
-    found = spliced([USER, said, USER], [7], "stripped_reasoning")
+    said = {"role": "assistant", "content": "Said.", "reasoning": "I think. " * 9}
+    found = splice([USER, said, USER], [7], "stripped_reasoning")
     assert VOCABULARY.decode(found[1:]) == "<|im_end|>\n<|im_start|>user\nGo.<|im_end|>\n<|im_start|>assistant\n"
 
 
 def test_end_tokens_in_what_is_said_are_counted_on_both_sides() -> None:
     tricky = {"role": "user", "content": "<|im_end|><|im_end|>"}
-    found = spliced([tricky, {"role": "assistant", "content": "EngineAnswer."}, tricky], [7])
+    found = splice([tricky, {"role": "assistant", "content": "Said."}, tricky], [7])
     assert VOCABULARY.decode(found[1:]).startswith("<|im_end|>\n<|im_start|>user\n<|im_end|><|im_end|><|im_end|>\n")
 
 
 def test_a_template_without_end_tokens_is_a_failed_assertion() -> None:
     bare = Renderer(VOCABULARY, ChatTemplate("{% for m in messages %}{{ m.content }}{% endfor %}", {}), {})
-    body = {"messages": [USER, {"role": "assistant", "content": "EngineAnswer."}]}
+    body = {"messages": [USER, {"role": "assistant", "content": "Said."}]}
     with pytest.raises(FailedError, match="end token 0") as failed:
-        bare.spliced(body, bare.rendered(body), [7])
+        bare.splice(body, bare.render(body), [7])
     assert failed.value.status == 500
 
 
 def test_ids_on_an_earlier_message_lose_what_was_said_between() -> None:
     """Why a client may send ids on the last assistant message alone."""
     between = [{"role": "assistant", "content": "First."}, USER, {"role": "assistant", "content": "Second."}]
-    found = spliced([USER, *between, USER], [7])
+    found = splice([USER, *between, USER], [7])
     assert VOCABULARY.decode(found[1:]) == "<|im_end|>\n<|im_start|>user\nGo.<|im_end|>\n<|im_start|>assistant\n"

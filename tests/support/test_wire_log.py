@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 BODY = {"model": "scripted", "stream": True, "token_ids": [1, 2, 3], "sampling_params": {"temperature": 1.0}}
 
 
-async def asked(url: str, path: str = GENERATE, **changes: object) -> tuple[int, bytes]:
+async def generate(url: str, path: str = GENERATE, **changes: object) -> tuple[int, bytes]:
     async with (
         aiohttp.ClientSession() as client,
         client.post(f"{url}{path}", json={**BODY, **changes}) as answer,
@@ -25,9 +25,9 @@ async def asked(url: str, path: str = GENERATE, **changes: object) -> tuple[int,
 async def test_bytes_pass_and_each_generation_is_a_line(tmp_path: Path) -> None:
     log = tmp_path / "log"
     async with ScriptedVllm() as vllm, WireLog(vllm.url, log=log) as wire:
-        assert await asked(wire.url) == await asked(vllm.url)
-        assert (await asked(wire.url, stream=False))[0] == 200
-        assert await asked(wire.url, "/v1/completions", prompt=[1]) == await asked(
+        assert await generate(wire.url) == await generate(vllm.url)
+        assert (await generate(wire.url, stream=False))[0] == 200
+        assert await generate(wire.url, "/v1/completions", prompt=[1]) == await generate(
             vllm.url, "/v1/completions", prompt=[1]
         )
     streamed, whole = read_calls(log)
@@ -45,7 +45,7 @@ async def test_bytes_pass_and_each_generation_is_a_line(tmp_path: Path) -> None:
 async def test_an_answer_that_breaks_is_written_as_far_as_it_came(tmp_path: Path) -> None:
     log = tmp_path / "log"
     async with ScriptedVllm(fault=lambda _: "error_event") as vllm, WireLog(vllm.url, log=log) as wire:
-        await asked(wire.url)
+        await generate(wire.url)
     (call,) = read_calls(log)
     assert call.sampled_ids == sampled([1, 2, 3], 8)[:4]
     assert call.finish_reason is None
@@ -53,7 +53,7 @@ async def test_an_answer_that_breaks_is_written_as_far_as_it_came(tmp_path: Path
 
 async def test_nothing_behind_it_is_a_502(tmp_path: Path) -> None:
     async with WireLog("http://127.0.0.1:9", log=tmp_path / "log") as wire:
-        assert (await asked(wire.url))[0] == 502
+        assert (await generate(wire.url))[0] == 502
 
 
 def test_what_is_no_event_is_not_looked_at() -> None:
@@ -85,7 +85,7 @@ async def test_the_command_stands_in_place_of_another(tmp_path: Path) -> None:
     async with asyncio.timeout(60):
         while status != 200:
             try:
-                status, _ = await asked(f"http://127.0.0.1:{port}")
+                status, _ = await generate(f"http://127.0.0.1:{port}")
             except aiohttp.ClientConnectionError:
                 await asyncio.sleep(0.05)
         done.touch()

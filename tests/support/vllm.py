@@ -1,7 +1,7 @@
 """A server with vLLM's routes that samples and fails on cue, on a real loopback port: for tests.
 
     async with ScriptedVllm(fault=lambda nth: "cut" if nth == 0 else None) as vllm:
-        ... vllm.url, vllm.asked
+        ... vllm.url, vllm.bodies
 
 Tokens  what is sampled follows from the prompt's ids (`sampled`), a log-prob from its id (`log_prob`). It shares
         no code with the model server that asks it, so that it can show its mistakes.
@@ -75,7 +75,7 @@ class ScriptedVllm:
         self.count = count
         self.fault = fault
         self.version = version
-        self.asked: list[JsonObject] = []
+        self.bodies: list[JsonObject] = []
         """Bodies of the generations that were no start-up check."""
         self.generations = 0
         """With the start-up checks, of which there are two."""
@@ -165,7 +165,7 @@ class ScriptedVllm:
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         """The last message once more."""
         body = await request.json()
-        self.asked.append(body)
+        self.bodies.append(body)
         message = {"role": "assistant", "content": body["messages"][-1]["content"]}
         return web.json_response({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
 
@@ -175,7 +175,7 @@ class ScriptedVllm:
         nth, self.generations = self.generations, self.generations + 1
         allowed = params.get("allowed_token_ids")
         if not allowed:
-            self.asked.append(body)
+            self.bodies.append(body)
             self._peers.add(request.transport and request.transport.get_extra_info("peername"))
         fault = self.fault(nth)
         if self._max_model_len is not None and len(prompt) >= self._max_model_len:

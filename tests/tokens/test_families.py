@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import pytest
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from tests.support.conversations import TOOLS, Conversation, conversation
+from tests.support.conversations import TOOLS, RandomConversation, conversation
 from tests.support.families import FAMILIES, Family
 
 from paddock.testing.vocabularies import small_vocabulary
@@ -131,7 +131,7 @@ def test_a_developer_is_never_lost(spoken: Spoken) -> None:
         assert prompter.after([], [rule, USER], TOOLS) == prompter.after([], [as_system, USER], TOOLS)
 
 
-def _for(family: Family, told: Conversation) -> Conversation:
+def _for(family: Family, told: RandomConversation) -> RandomConversation:
     if not family.silent_calls:
         return told
     steps = [

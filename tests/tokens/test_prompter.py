@@ -7,7 +7,7 @@ import pytest
 from tests.sampling import few
 from tests.support.conversations import TOOLS, conversation
 from tests.support.real_vllm import RealVllm
-from tests.support.replaying import Replayed
+from tests.support.template_replay import TemplateReplay
 
 from paddock.errors import ConfigError, RequestError
 from paddock.testing.templates import PLAIN, TEMPLATES
@@ -21,7 +21,7 @@ USER = {"role": "user", "content": "Hi."}
 @pytest.mark.parametrize("name", few(PLAIN, ["instruct", "merged_results"]))
 def test_the_record_reads_as_the_template_writes_the_whole_conversation(name: str) -> None:
     made = TEMPLATES[name]
-    replayed = Replayed(made.source, made.marks)
+    replayed = TemplateReplay(made.source, made.marks)
     random = Random(name)
     reasoning = not replayed.prompter.traits.strips_reasoning
     for _ in range(1000 if name == "chatml" else 150):
@@ -32,31 +32,31 @@ def test_the_record_reads_as_the_template_writes_the_whole_conversation(name: st
 def test_whatever_a_template_does_to_the_past_the_new_text_is_its_own(name: str) -> None:
     """The ids to append say what the template ends the whole conversation with."""
     made, random = TEMPLATES[name], Random(name)
-    replayed = Replayed(made.source, made.marks)
+    replayed = TemplateReplay(made.source, made.marks)
     for _ in range(200):
-        told = conversation(random)
-        history = list(told.start)
-        for step in told.steps:
+        dialogue = conversation(random)
+        history = list(dialogue.start)
+        for step in dialogue.steps:
             history.append(step.answer)
-            new = replayed.prompter.after([], step.follows, told.tools)
+            new = replayed.prompter.after([], step.follows, dialogue.tools)
             history += step.follows
-            written = replayed.text(told, history, prompt=True)
+            written = replayed.text(dialogue, history, prompt=True)
             assert written.endswith(replayed.vocabulary.decode(new))
             assert new[0] in replayed.vocabulary.stop_ids
 
 
 def test_appended_ids_are_those_of_the_whole_text_where_marks_are_tokens() -> None:
-    replayed, random = Replayed(*TEMPLATES["chatml"][:2]), Random(1)
+    replayed, random = TemplateReplay(*TEMPLATES["chatml"][:2]), Random(1)
     for _ in range(200):
-        told = conversation(random)
-        history = [*told.start, told.steps[0].answer]
-        new = replayed.prompter.after([], told.steps[0].follows, told.tools)
-        whole = replayed.prompter.whole([*history, *told.steps[0].follows], told.tools)
+        dialogue = conversation(random)
+        history = [*dialogue.start, dialogue.steps[0].answer]
+        new = replayed.prompter.after([], dialogue.steps[0].follows, dialogue.tools)
+        whole = replayed.prompter.whole([*history, *dialogue.steps[0].follows], dialogue.tools)
         assert whole[-len(new) :] == new
 
 
 def test_the_work_of_a_turn_does_not_grow_with_the_history() -> None:
-    replayed = Replayed(*TEMPLATES["chatml"][:2])
+    replayed = TemplateReplay(*TEMPLATES["chatml"][:2])
     counter = replayed.vocabulary
     result = {"role": "tool", "tool_call_id": "a", "content": "x" * 1000}
     counts: list[int] = []
@@ -70,7 +70,7 @@ def test_the_work_of_a_turn_does_not_grow_with_the_history() -> None:
 
 
 def test_an_answer_that_was_cut_is_ended_first() -> None:
-    replayed = Replayed(*TEMPLATES["chatml"][:2])
+    replayed = TemplateReplay(*TEMPLATES["chatml"][:2])
     end = replayed.vocabulary.stops["<|im_end|>"]
     other_end = replayed.vocabulary.stops["<|endoftext|>"]
     ended = replayed.prompter.after([5, end], [USER])
@@ -80,12 +80,12 @@ def test_an_answer_that_was_cut_is_ended_first() -> None:
 
 
 def test_nothing_new_is_a_new_answer() -> None:
-    replayed = Replayed(*TEMPLATES["chatml"][:2])
+    replayed = TemplateReplay(*TEMPLATES["chatml"][:2])
     assert replayed.vocabulary.decode(replayed.prompter.after([], [])) == "<|im_end|>\n<|im_start|>assistant\n"
 
 
 def test_marks_in_ids_and_names_of_calls_end_no_answer() -> None:
-    replayed = Replayed(*TEMPLATES["chatml"][:2])
+    replayed = TemplateReplay(*TEMPLATES["chatml"][:2])
     result = {"role": "tool", "tool_call_id": "<|im_end|>", "name": "<|im_end|>x", "content": "seen"}
     new = replayed.prompter.after([], [result])
     assert replayed.vocabulary.decode(new) == ("<|im_end|>\n<|im_start|>tool\nseen<|im_end|>\n<|im_start|>assistant\n")
@@ -104,7 +104,7 @@ LOOKING_UP = """\
 
 
 def test_a_template_that_looks_up_the_call_of_a_result_finds_it() -> None:
-    replayed = Replayed(LOOKING_UP, "chatml")
+    replayed = TemplateReplay(LOOKING_UP, "chatml")
     results = [{"role": "tool", "tool_call_id": call_id, "content": call_id} for call_id in "ab"]
     new = replayed.prompter.after([], results, names={"a": "look", "b": "write"})
     assert replayed.vocabulary.decode(new) == (
@@ -113,7 +113,7 @@ def test_a_template_that_looks_up_the_call_of_a_result_finds_it() -> None:
 
 
 def test_long_ids_of_calls_are_shortened_where_the_template_wants_it() -> None:
-    replayed = Replayed(*TEMPLATES["instruct"][:2])
+    replayed = TemplateReplay(*TEMPLATES["instruct"][:2])
     call = {"id": "call_1234567890", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     result = {"role": "tool", "tool_call_id": "call_1234567890", "content": "seen"}
     text = replayed.vocabulary.decode(
@@ -125,7 +125,7 @@ def test_long_ids_of_calls_are_shortened_where_the_template_wants_it() -> None:
 
 
 def test_more_results_than_the_template_takes_calls_are_written() -> None:
-    replayed = Replayed(*TEMPLATES["headers"][:2])
+    replayed = TemplateReplay(*TEMPLATES["headers"][:2])
     results = [{"role": "tool", "tool_call_id": call_id, "content": f"seen {call_id}"} for call_id in "ab"]
     text = replayed.vocabulary.decode(replayed.prompter.after([], results))
     assert text.count("ipython") == 2
@@ -137,8 +137,8 @@ NEEDS_SYSTEM = "{%- if messages[0].role != 'system' %}{{- raise_exception('who a
 
 def test_a_template_that_wants_a_system_message_gets_one() -> None:
     source = NEEDS_SYSTEM + TEMPLATES["chatml"].source
-    new = Replayed(source, "chatml").prompter.after([], [USER])
-    assert new == Replayed(*TEMPLATES["chatml"][:2]).prompter.after([], [USER])
+    new = TemplateReplay(source, "chatml").prompter.after([], [USER])
+    assert new == TemplateReplay(*TEMPLATES["chatml"][:2]).prompter.after([], [USER])
 
 
 @pytest.mark.parametrize(
@@ -159,17 +159,17 @@ def test_a_template_that_wants_a_system_message_gets_one() -> None:
 )
 def test_a_template_that_can_not_be_continued_is_refused_at_the_start(source: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words) as caught:
-        Replayed(source, "chatml")
+        TemplateReplay(source, "chatml")
     assert caught.value.kind == "template_unsupported"
 
 
 def test_chatml_with_a_vocabulary_that_ends_otherwise_is_refused() -> None:
     with pytest.raises(ConfigError, match="<\\|endoftext\\|>"):
-        Replayed(TEMPLATES["chatml"].source, "plain")
+        TemplateReplay(TEMPLATES["chatml"].source, "plain")
 
 
 def test_what_the_template_refuses_is_the_requests_fault() -> None:
-    replayed = Replayed(*TEMPLATES["instruct"][:2])
+    replayed = TemplateReplay(*TEMPLATES["instruct"][:2])
     with pytest.raises(RequestError, match="the system speaks first"):
         replayed.prompter.after([], [{"role": "system", "content": "Stop."}])
     with pytest.raises(RequestError, match="take turns"):
@@ -187,10 +187,10 @@ def test_a_stop_that_text_may_merge_with_is_still_one_id() -> None:
 
 
 def test_a_developer_is_the_system_where_the_template_knows_none() -> None:
-    replayed = Replayed(*TEMPLATES["chatml"][:2])
-    told = [{"role": "system", "content": "A"}, USER, {"role": "developer", "content": "B"}]
+    replayed = TemplateReplay(*TEMPLATES["chatml"][:2])
+    dialogue = [{"role": "system", "content": "A"}, USER, {"role": "developer", "content": "B"}]
     as_system = [{"role": "system", "content": "A\n\nB"}, USER]
-    assert replayed.prompter.whole(told) == replayed.prompter.whole(as_system)
+    assert replayed.prompter.whole(dialogue) == replayed.prompter.whole(as_system)
     note = replayed.prompter.after([], [{"role": "developer", "content": "B"}])
     assert note == replayed.prompter.after([], [{"role": "system", "content": "B"}])
 
@@ -217,15 +217,15 @@ def test_whole_prompts_have_the_ids_that_vllm_gives(real_vllm: RealVllm) -> None
         {"role": "developer", "content": "é"},
     ]
     for _ in range(12):
-        told = conversation(random)
+        dialogue = conversation(random)
         for odd in odds:
-            messages = [*told.messages, odd, {"role": "user", "content": [{"type": "text", "text": "a"}] * 2}]
+            messages = [*dialogue.messages, odd, {"role": "user", "content": [{"type": "text", "text": "a"}] * 2}]
             body = {
                 "model": str(real_vllm.model),
                 "messages": messages,
-                "tools": told.tools,
+                "tools": dialogue.tools,
                 "add_generation_prompt": True,
             }
             answer = httpx.post(f"{real_vllm.engine_url}/tokenize", json=body, timeout=60)
             assert answer.status_code == 200, answer.text
-            assert prompter.whole(messages, told.tools) == answer.json()["tokens"]
+            assert prompter.whole(messages, dialogue.tools) == answer.json()["tokens"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.wandering import Request, Told, Wanderer, output_of, speaks, text_of
+from tests.support.fuzz_client import FuzzClient, FuzzRequest, HistoryItem, output_of, speaks, text_of
 
 from paddock.http import Call
 from paddock.server.exact import ExactConfig
@@ -33,7 +33,7 @@ class World:
         self.vocabulary = small_vocabulary()
         template = ChatTemplate(TEMPLATES["chatml"].source, self.vocabulary.special_texts)
         self.prompter = Prompter(template, self.vocabulary)
-        self.client: Wanderer | None = None
+        self.client: FuzzClient | None = None
         self.engine = ScriptedEngine(self.vocabulary, self._answer, chunk_ids=16)
         self.folder = folder
         self.server = self._server()
@@ -67,10 +67,10 @@ class Watched:
         self.rng = random.Random(seed)
         self.world = world
         self.secret = f"ro_{seed}"
-        self.client = Wanderer(self.rng)
+        self.client = FuzzClient(self.rng)
         self.raw: list[str] = []
         """What was sampled, by call of the engine."""
-        self.answered: dict[str, int] = {}
+        self.record_answer: dict[str, int] = {}
         self.continued: set[int] = set()
         self.appended = 0
         """How many requests only appended to an answer."""
@@ -91,14 +91,14 @@ class Watched:
             self.check_ids(record.turns, nth, turn)
         await self.world.server.forget(self.secret)
 
-    async def ask(self, request: Request) -> None:
+    async def ask(self, request: FuzzRequest) -> None:
         body = self.client.body(request)
         begun, asked = self.world.engine.n_started, json.dumps(body)
         server = self.world.server
-        ask = server.chat if self.client.manners.dialect == "chat" else server.responses
+        ask = server.chat if self.client.habits.dialect == "chat" else server.responses
         reply = await ask(body, Call(path={"secret": self.secret}))
         assert isinstance(reply, dict)
-        known = self.answered.get(asked)
+        known = self.record_answer.get(asked)
         turns = server.store.turns(self.secret)
         output = output_of(reply)
         if self.world.engine.n_started == begun:
@@ -106,10 +106,10 @@ class Watched:
             assert output == self.client.outputs[known], "a retry got another answer"
             return
         assert known is None or known in self.continued, "the same was sampled twice"
-        nth = self.answered[asked] = len(self.client.requests)
+        nth = self.record_answer[asked] = len(self.client.requests)
         assert len(turns) == nth + 1 == len(self.world.engine.calls)
         self.raw.append(self.world.vocabulary.decode(self.world.engine.calls[-1].sampled))
-        self.client.answered(request, output)
+        self.client.record_answer(request, output)
         self.check_prompt(turns, nth)
 
     def check_ids(self, turns: Sequence[Turn], nth: int, turn: Turn) -> None:
@@ -141,9 +141,9 @@ class Watched:
             spoken[-1] == number or self.alike(self.client.ends[number].history, number, spoken[-1])
         )
 
-    def alike(self, history: list[Told], said: int, other: int) -> bool:
+    def alike(self, history: list[HistoryItem], said: int, other: int) -> bool:
         """The client's words for one are those for the other."""
-        items = [told.item for told in history if told.said == said]
+        items = [told.item for told in history if told.sampled_by == said]
         if any(item and ("call_id" in item or _handle(item)) for item in items):
             return False
         text = "".join(text_of(item) for item in items if item is not None and item["type"] == "message")
@@ -151,10 +151,10 @@ class Watched:
         calls = any("call_id" in item for item in self.client.outputs[other])
         return not calls and text.strip() == "".join(map(text_of, spoken)).strip()
 
-    def prompt(self, request: Request, chain: list[int]) -> str:
+    def prompt(self, request: FuzzRequest, chain: list[int]) -> str:
         """What the request has to say, where it continues `chain`."""
         history = self.with_silent(request.history, chain)
-        order = list(dict.fromkeys(told.said for told in history if told.said is not None))
+        order = list(dict.fromkeys(told.sampled_by for told in history if told.sampled_by is not None))
         continued: dict[int, int] = {}
         for said in order:
             turn = chain[len(continued)] if len(continued) < len(chain) else None
@@ -165,8 +165,8 @@ class Watched:
         left = list(chain)
         then = {told.uid: told for told in self.client.requests[left[0]].history} if left else {}
         for told in history:
-            if told.said in continued:
-                turn = continued[told.said]
+            if told.sampled_by in continued:
+                turn = continued[told.sampled_by]
                 if left and turn == left[0]:
                     page.sampled(self.raw[left.pop(0)])
                     then = {told.uid: told for told in self.client.requests[left[0]].history} if left else {}
@@ -175,7 +175,7 @@ class Watched:
             page.add(before.item if _same(before.item, told.item) else told.item)
         return page.text()
 
-    def with_silent(self, history: list[Told], chain: list[int]) -> list[Told]:
+    def with_silent(self, history: list[HistoryItem], chain: list[int]) -> list[HistoryItem]:
         """An answer without a word is told by silence, right where it was given, whatever is told of it later."""
         found = list(history)
         for turn in filter(self.client.is_silent, chain):
@@ -185,13 +185,13 @@ class Watched:
             if len(real) <= len(before) or not all(_alike(found[nth], told) for nth, told in same):
                 continue
             place = real[len(before)]
-            if any(told.said == turn for told in found[real[len(before) - 1] + 1 : place + 1]):
+            if any(told.sampled_by == turn for told in found[real[len(before) - 1] + 1 : place + 1]):
                 continue
             for nth, told in zip(real, before, strict=False):
                 found[nth] = told
-            rest = [replace(told, said=None) if told.said == turn else told for told in found[place:]]
+            rest = [replace(told, sampled_by=None) if told.sampled_by == turn else told for told in found[place:]]
             del rest[: _is_empty(rest[0].item)]
-            found = [*found[:place], Told(0, None, turn), *rest]
+            found = [*found[:place], HistoryItem(0, None, turn), *rest]
         return found
 
 
@@ -247,8 +247,8 @@ def _handle(item: JsonObject) -> bool:
     return "encrypted_content" in item
 
 
-def _alike(one: Told, other: Told) -> bool:
-    return _same(one.item, other.item) or (one.said is not None and one.said == other.said)
+def _alike(one: HistoryItem, other: HistoryItem) -> bool:
+    return _same(one.item, other.item) or (one.sampled_by is not None and one.sampled_by == other.sampled_by)
 
 
 def _same(one: JsonObject | None, other: JsonObject | None) -> bool:
@@ -275,9 +275,9 @@ async def wander(world: World, seeds: range) -> tuple[int, list[Any]]:
         try:
             await watched.live(watched.rng.randrange(3, 9))
         except AssertionError as error:
-            raise AssertionError(f"seed {seed}, {watched.client.manners}: {error}") from error
+            raise AssertionError(f"seed {seed}, {watched.client.habits}: {error}") from error
         appended += watched.appended
-        missed += [(seed, watched.client.manners, *each) for each in watched.missed]
+        missed += [(seed, watched.client.habits, *each) for each in watched.missed]
     return appended, missed
 
 

@@ -16,7 +16,7 @@ import orjson
 import psutil
 import yaml
 from tests.e2e.learning import runs, swe
-from tests.support.processes import Running, gone, running
+from tests.support.processes import RunningCommand, gone, running
 from tests.support.real_vllm import tiny_model
 
 from paddock.http import rollout_from_wire
@@ -108,7 +108,7 @@ def train(folder: Path, *, steps: int, rerolls: int) -> FinishedRun:
     with running("paddock", "train", path, "--out", out, python=python, env=env, cwd=runs.ROOT) as command:
         watcher = _Watcher(command, out)
         watcher.watch()
-        assert command.code() == 0, command.told()
+        assert command.code() == 0, command.output()
         left = not gone(list(watcher.seen), within_s=120)
     pids = [process.pid for process in watcher.seen]
     return FinishedRun(out, pids, swe.left_of(pids), left)
@@ -117,7 +117,7 @@ def train(folder: Path, *, steps: int, rerolls: int) -> FinishedRun:
 class _Watcher:
     """Who looks at a run from outside, and interferes."""
 
-    def __init__(self, command: Running, out: Path) -> None:
+    def __init__(self, command: RunningCommand, out: Path) -> None:
         self.seen: set[psutil.Process] = set()
         """All its processes, as far as one sees them who looks often."""
         self.killed = False
@@ -133,10 +133,10 @@ class _Watcher:
         """Until it has ended."""
         itself, end = psutil.Process(self._command.pid), time.monotonic() + runs.RUN_S
         while itself.status() != psutil.STATUS_ZOMBIE:
-            assert time.monotonic() < end, self._command.told()
+            assert time.monotonic() < end, self._command.output()
             self._look()
             time.sleep(LOOK_S)
-        assert self.killed, self._command.told()
+        assert self.killed, self._command.output()
 
     def _look(self) -> None:
         self.seen.update(self._command.family())

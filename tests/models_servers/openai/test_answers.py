@@ -11,7 +11,7 @@ from typing import Any, get_args
 import orjson
 import pytest
 from tests.models_servers.openai.answers import ARGUMENTS, CASES, NAME, QUICK, Api, BrokenEndpoint, cases
-from tests.support.models import Got, asking
+from tests.support.models import DialectReply, asking
 
 from paddock.collect import EvalSettings, evaluate, make_plan
 from paddock.config import load
@@ -95,11 +95,11 @@ def test_what_is_no_answer_is_never_paid(lines: dict[tuple[Api, str], JsonObject
 
 
 @pytest.fixture(scope="module")
-def replies() -> dict[Asked, tuple[Got, int]]:
+def replies() -> dict[Asked, tuple[DialectReply, int]]:
     """What each client gets, and the turns that were recorded of it."""
 
-    async def run() -> dict[Asked, tuple[Got, int]]:
-        found: dict[Asked, tuple[Got, int]] = {}
+    async def run() -> dict[Asked, tuple[DialectReply, int]]:
+        found: dict[Asked, tuple[DialectReply, int]] = {}
         async with BrokenEndpoint() as endpoint:
             for api, quick in product(APIS, (False, True)):
                 once = {**block(endpoint.url, api, QUICK if quick else ""), "attempts": 1}
@@ -114,7 +114,7 @@ def replies() -> dict[Asked, tuple[Got, int]]:
     return asyncio.run(run())
 
 
-async def ask(client: Any, server: OpenAIServer, asked: Asked) -> tuple[Got, int]:
+async def ask(client: Any, server: OpenAIServer, asked: Asked) -> tuple[DialectReply, int]:
     _, name, dialect, stream = asked
     text = f"CASE-{name}"
     messages = {"messages": [{"role": "user", "content": text}]}
@@ -129,7 +129,9 @@ async def ask(client: Any, server: OpenAIServer, asked: Asked) -> tuple[Got, int
 
 
 @pytest.mark.parametrize("asked", ASKED, ids=lambda asked: "-".join(map(str, asked)))
-def test_what_is_no_answer_is_told_and_recorded_as_none(replies: dict[Asked, tuple[Got, int]], asked: Asked) -> None:
+def test_what_is_no_answer_is_told_and_recorded_as_none(
+    replies: dict[Asked, tuple[DialectReply, int]], asked: Asked
+) -> None:
     _, name, dialect, stream = asked
     case, (got, turns) = CASES[name], replies[asked]
     if case.whose == "policy":

@@ -61,7 +61,7 @@ async def test_a_tool_loop_is_one_chain_of_the_very_ids_that_were_sampled(
     line = exported(record, history if dialect == "responses" else [])
     require_contiguous(line, stand.chat)
     assert (line["instance_config"]["mask_sample"], line["broken_splices"]) == (False, 0)
-    rendered = stand.chat.rendered(stand.chat.bodies[-1])
+    rendered = stand.chat.render(stand.chat.bodies[-1])
     assert rendered != stand.chat.seen[-1].prompt, "nothing had to be spliced"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.models_servers.openai.nemo_rl import PAIR, Stand, require_exact, standing
-from tests.support.wandering import Request, Wanderer, output_of, speaks
+from tests.support.fuzz_client import FuzzClient, FuzzRequest, output_of, speaks
 
 from paddock.testing.engines import EngineAnswer
 from paddock.testing.vocabularies import small_vocabulary
@@ -25,14 +25,14 @@ class Walk:
     """One conversation."""
 
     def __init__(self, seed: int) -> None:
-        self.client = Wanderer(random.Random(seed))
+        self.client = FuzzClient(random.Random(seed))
         self.continued = 0
         """Requests that only appended, and went on from the turn that they appended to."""
 
     def answer(self, _prompt: list[int]) -> EngineAnswer:
         return self.client.sampled(VOCABULARY)
 
-    async def ask(self, stand: Stand, request: Request) -> None:
+    async def ask(self, stand: Stand, request: FuzzRequest) -> None:
         begun = stand.engine.n_started
         body = {**self.client.body(request), **PAIR}
         got = await stand.client.ask("chat" if "messages" in body else "responses", body, "ro_1")
@@ -40,10 +40,10 @@ class Walk:
         if stand.engine.n_started == begun:
             return  # it was asked before
         number = len(self.client.requests)
-        self.client.answered(request, output_of(got.body))
+        self.client.record_answer(request, output_of(got.body))
         self.check(stand, number, request)
 
-    def check(self, stand: Stand, number: int, request: Request) -> None:
+    def check(self, stand: Stand, number: int, request: FuzzRequest) -> None:
         turns = stand.server.store.turns("ro_1")
         turn, target = turns[number], request.appends_to
         assert not turn.splice_broken

@@ -49,7 +49,7 @@ def nth_call(fault: Fault, *numbers: int) -> Callable[[int], Fault | None]:
 async def test_ids_and_log_probs_come_as_they_were_sampled(*, stream: bool) -> None:
     async with ScriptedVllm() as vllm, engine_of(vllm) as engine:
         found = await answer(engine, stream=stream)
-        assert [body["stream"] for body in vllm.asked] == [stream]
+        assert [body["stream"] for body in vllm.bodies] == [stream]
     assert found.ids == sampled(PROMPT, 8)
     assert found.ids[-1] == EOS
     assert found.log_probs == [log_prob(token) for token in found.ids]
@@ -82,7 +82,7 @@ async def test_a_whole_answer_that_nobody_waits_for_is_not_sampled() -> None:
     async with ScriptedVllm(chunk_delay_s=0.05, count=200) as vllm, engine_of(vllm) as engine:
         asking = asyncio.create_task(answer(engine, stream=False))
         async with asyncio.timeout(2):
-            while not vllm.asked:
+            while not vllm.bodies:
                 await asyncio.sleep(0.01)
             asking.cancel()
             while not vllm.cut_off:
@@ -101,7 +101,7 @@ async def test_a_stream_leaves_its_connection_to_the_next() -> None:
 async def test_every_parameter_that_shapes_the_distribution_is_sent() -> None:
     async with ScriptedVllm() as vllm, engine_of(vllm) as engine:
         await answer(engine, temperature=0.5, max_completion_tokens=5, top_p=None, stop=["x"])
-    sent = vllm.asked[0]
+    sent = vllm.bodies[0]
     assert sent["token_ids"] == PROMPT
     assert sent["stream"] is True
     assert sent["sampling_params"] == {
@@ -124,7 +124,7 @@ async def test_an_answer_gets_the_room_beside_the_prompt() -> None:
         await answer(engine, prompt=[1] * 90, max_tokens=50)
         with pytest.raises(RequestError, match="maximum context length") as error:
             await answer(engine, prompt=[1] * 100)
-    assert [body["sampling_params"]["max_tokens"] for body in vllm.asked] == [10, 10]
+    assert [body["sampling_params"]["max_tokens"] for body in vllm.bodies] == [10, 10]
     assert error.value.kind == "context_length_exceeded"
     assert error.value.to_wire()["error"]["code"] == "context_length_exceeded"
 
@@ -144,7 +144,7 @@ async def test_a_budget_that_is_no_number_is_refused(budget: Any) -> None:
         with pytest.raises(RequestError, match="max_tokens: needs a number of tokens, got") as caught:
             await answer(engine, max_tokens=budget)
         assert caught.value.kind == "sampling_invalid"
-        assert not vllm.asked
+        assert not vllm.bodies
 
 
 async def test_n_and_unknown_parameters_are_refused() -> None:
@@ -165,7 +165,7 @@ async def test_an_older_server_is_asked_at_completions(*, stream: bool) -> None:
         assert found.finish_reason == "length"
         assert found.log_probs == [log_prob(token) for token in found.ids]
         assert found.versions == (WeightSpan(version="7", start=0, end=6),)
-    assert vllm.asked[0]["prompt"] == PROMPT
+    assert vllm.bodies[0]["prompt"] == PROMPT
 
 
 async def test_a_version_that_changed_meanwhile_is_unknown() -> None:
@@ -237,7 +237,7 @@ async def test_a_call_of_which_nothing_has_come_is_tried_again(fault: Fault, *, 
     async with ScriptedVllm(fault=nth_call(fault, 0, 1)) as vllm, engine_of(vllm) as engine:
         found = await answer(engine, stream=stream)
     assert found.ids == sampled(PROMPT, 8)
-    assert len(vllm.asked) == 3
+    assert len(vllm.bodies) == 3
 
 
 async def test_tries_end() -> None:
@@ -245,7 +245,7 @@ async def test_tries_end() -> None:
         with pytest.raises(InfraError) as error:
             await answer(engine)
     assert error.value.kind == "upstream_status"
-    assert len(vllm.asked) == 3
+    assert len(vllm.bodies) == 3
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ async def test_what_breaks_after_something_was_sampled_is_raised(fault: Fault, k
                 ids += chunk.ids
         assert error.value.kind == kind
         assert isinstance(error.value, InfraError)
-        assert len(vllm.asked) == 1
+        assert len(vllm.bodies) == 1
         assert ids == sampled(PROMPT, 8)[: len(ids)]
         assert 0 < len(ids) < 8 or fault in ("no_reason",)
         assert (await answer(engine)).ids == sampled(PROMPT, 8), "the engine is as good as before"

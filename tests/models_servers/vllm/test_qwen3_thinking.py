@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from tests.support.conversations import TOOLS, conversation
-from tests.support.replaying import Replayed
+from tests.support.template_replay import TemplateReplay
 
 from paddock.tokens import ChatTemplate
 from paddock.types import JsonObject
@@ -54,26 +54,26 @@ def test_a_thought_in_the_text_is_told_as_one() -> None:
 def test_an_answer_that_was_thought_about_follows_its_prompt() -> None:
     random = Random(4)
     for _ in range(50):
-        told = conversation(random)
-        answer = {**told.steps[0].answer, "reasoning": "so"}
-        prompt = rendered(told.start, tools=told.tools, prompt=True)
-        assert rendered([*told.start, answer], tools=told.tools).startswith(prompt)
+        dialogue = conversation(random)
+        answer = {**dialogue.steps[0].answer, "reasoning": "so"}
+        prompt = rendered(dialogue.start, tools=dialogue.tools, prompt=True)
+        assert rendered([*dialogue.start, answer], tools=dialogue.tools).startswith(prompt)
 
 
 def test_what_was_written_is_the_start_of_what_is_written_later() -> None:
     """But between two results of tools, which are one message."""
     random = Random(3)
     for _ in range(60):
-        told = conversation(random)
-        ends = range(len(told.start), len(told.messages) + 1)
-        whole = [end for end in ends if "tool" not in {one["role"] for one in told.messages[end : end + 1]}]
-        texts = [rendered(told.messages[:end], tools=told.tools) for end in whole]
+        dialogue = conversation(random)
+        ends = range(len(dialogue.start), len(dialogue.messages) + 1)
+        whole = [end for end in ends if "tool" not in {one["role"] for one in dialogue.messages[end : end + 1]}]
+        texts = [rendered(dialogue.messages[:end], tools=dialogue.tools) for end in whole]
         assert all(after.startswith(before) for before, after in pairwise(texts))
 
 
 def test_a_record_reads_as_the_whole_conversation() -> None:
-    replayed, random = Replayed(SOURCE, "chatml", {}), Random(6)
+    replayed, random = TemplateReplay(SOURCE, "chatml", {}), Random(6)
     for _ in range(50):
-        told = conversation(random)
-        steps = [step._replace(answer={**step.answer, "reasoning": "so"}) for step in told.steps]
-        replayed.check(told._replace(steps=steps), random)
+        dialogue = conversation(random)
+        steps = [step._replace(answer={**step.answer, "reasoning": "so"}) for step in dialogue.steps]
+        replayed.check(dialogue._replace(steps=steps), random)

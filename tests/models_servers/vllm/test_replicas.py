@@ -52,33 +52,33 @@ async def test_a_rollout_keeps_to_one_server_and_rollouts_are_spread() -> None:
     async with servers(3) as three, engine_of(*three) as engine:
         for _ in range(3):
             await ask(engine, "one")
-        assert sorted(len(vllm.asked) for vllm in three) == [0, 0, 3]
+        assert sorted(len(vllm.bodies) for vllm in three) == [0, 0, 3]
         for nth in range(30):
             await ask(engine, f"rollout {nth}")
-        assert all(len(vllm.asked) >= 4 for vllm in three)
+        assert all(len(vllm.bodies) >= 4 for vllm in three)
 
 
 async def test_calls_of_no_rollout_take_turns() -> None:
     async with servers(2) as two, engine_of(*two) as engine:
         for _ in range(4):
             await ask(engine, None)
-    assert [len(vllm.asked) for vllm in two] == [2, 2]
+    assert [len(vllm.bodies) for vllm in two] == [2, 2]
 
 
 async def test_a_rollout_moves_when_its_server_dies_and_stays_where_it_went() -> None:
     async with servers(2) as two, engine_of(*two) as engine:
         await ask(engine, "one")
-        dead, alive = sorted(two, key=lambda vllm: -len(vllm.asked))
+        dead, alive = sorted(two, key=lambda vllm: -len(vllm.bodies))
         await dead.__aexit__(None, None, None)
         assert await ask(engine, "one") == sampled(PROMPT, 8)
-        assert len(alive.asked) == 1
+        assert len(alive.bodies) == 1
         await dead.__aenter__()
         await until(lambda: states(engine) == ["ready", "ready"])
         await ask(engine, "one")
-        assert len(alive.asked) == 2
+        assert len(alive.bodies) == 2
         for nth in range(20):
             await ask(engine, f"rollout {nth}")
-        assert len(dead.asked) > 1, "the one that came back is used again"
+        assert len(dead.bodies) > 1, "the one that came back is used again"
 
 
 async def test_a_server_that_stops_answering_health_checks_is_dead_and_its_calls_fail_at_once() -> None:
@@ -101,7 +101,7 @@ async def test_a_server_that_says_it_is_not_well_is_dead_at_once() -> None:
         await until(lambda: states(engine) == ["down", "ready"])
         for nth in range(8):
             await ask(engine, f"rollout {nth}")
-        assert [len(vllm.asked) for vllm in two] == [0, 8]
+        assert [len(vllm.bodies) for vllm in two] == [0, 8]
 
 
 async def test_a_server_is_back_only_when_it_has_sampled() -> None:
@@ -157,10 +157,10 @@ async def test_a_server_that_is_replaced_ends_its_calls_and_gets_no_new_ones() -
         old = next(replica for replica in engine.replicas.all if replica.running)
         replacing = asyncio.create_task(engine.replicas.replace(old.name))
         await until(lambda: old.state == "draining")
-        busy, other = sorted(two, key=lambda vllm: -len(vllm.asked))
+        busy, other = sorted(two, key=lambda vllm: -len(vllm.bodies))
         await ask(engine, "one")
         await ask(engine, "two")
-        assert (len(busy.asked), len(other.asked)) == (1, 2)
+        assert (len(busy.bodies), len(other.bodies)) == (1, 2)
         async for chunk in stream:
             ids += chunk.ids
         assert ids == sampled(PROMPT, 8), "the call that ran has ended whole"

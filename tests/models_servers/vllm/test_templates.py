@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support.conversations import TOOLS, conversation
-from tests.support.replaying import Replayed
+from tests.support.template_replay import TemplateReplay
 
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate, Prompter, PromptTraits
@@ -49,10 +49,11 @@ def test_a_conversation_reads_so() -> None:
 def test_what_was_written_is_the_start_of_what_is_written_later(arguments: JsonObject) -> None:
     random = Random(3)
     for _ in range(1000 if not arguments else 200):
-        told = conversation(random)
-        messages = told.messages
+        dialogue = conversation(random)
+        messages = dialogue.messages
         texts = [
-            rendered(messages[:end], tools=told.tools, **arguments) for end in range(len(told.start), len(messages) + 1)
+            rendered(messages[:end], tools=dialogue.tools, **arguments)
+            for end in range(len(dialogue.start), len(messages) + 1)
         ]
         for before, after in pairwise(texts):
             assert after.startswith(before)
@@ -62,16 +63,16 @@ def test_what_was_written_is_the_start_of_what_is_written_later(arguments: JsonO
 def test_an_answer_follows_its_prompt(arguments: JsonObject) -> None:
     random = Random(4)
     for _ in range(200):
-        told = conversation(random)
-        prompt = rendered(told.start, tools=told.tools, prompt=True, **arguments)
-        answered = [*told.start, told.steps[0].answer]
-        assert rendered(answered, tools=told.tools, **arguments).startswith(prompt)
+        dialogue = conversation(random)
+        prompt = rendered(dialogue.start, tools=dialogue.tools, prompt=True, **arguments)
+        answered = [*dialogue.start, dialogue.steps[0].answer]
+        assert rendered(answered, tools=dialogue.tools, **arguments).startswith(prompt)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", [{}, {"enable_thinking": False}])
 def test_a_record_reads_as_the_whole_conversation(arguments: JsonObject) -> None:
-    replayed, random = Replayed(SOURCE, "chatml", arguments), Random(6)
+    replayed, random = TemplateReplay(SOURCE, "chatml", arguments), Random(6)
     for _ in range(200):
         replayed.check(conversation(random, reasoning=not arguments), random)
 

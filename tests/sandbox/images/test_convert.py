@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.sandbox.images.forms import FORMS, Put, docker_archive, needs_apptainer, oci_folder
-from tests.support.images import CONFIG, LAYER, Entry, Image, ScriptedRegistry, make_image, make_layer
+from tests.support.images import CONFIG, LAYER, Image, ScriptedRegistry, TarEntry, make_image, make_layer
 
 from paddock.errors import ConfigError
 from paddock.sandbox.failures import ImageInvalid, ImageMissing
@@ -23,8 +23,8 @@ def image() -> Image:
     shell = busybox.read_bytes() if busybox.exists() else b"#!"
     return make_image(
         [
-            make_layer([Entry("bin/sh", shell, mode=0o755), Entry("etc/gone"), Entry("etc/name", b"lower")]),
-            make_layer([Entry("etc/.wh.gone"), Entry("etc/name", b"upper")]),
+            make_layer([TarEntry("bin/sh", shell, mode=0o755), TarEntry("etc/gone"), TarEntry("etc/name", b"lower")]),
+            make_layer([TarEntry("etc/.wh.gone"), TarEntry("etc/name", b"upper")]),
         ],
         config={"Env": [f"{key}={value}" for key, value in ENV.items()], "WorkingDir": "/etc"},
     )
@@ -89,7 +89,7 @@ async def test_what_is_no_image_is_said(
     if damage == "noise":
         source.write_bytes(b"noise" * 1000)
     elif damage == "other tar":
-        source.write_bytes(make_layer([Entry("etc/name")]))
+        source.write_bytes(make_layer([TarEntry("etc/name")]))
     elif damage == "lost layer":
         source = Path(oci_folder(image, tmp_path))
         (source / "blobs/sha256" / image.layers[1].removeprefix("sha256:")).unlink()
@@ -103,7 +103,7 @@ async def test_what_is_no_image_is_said(
 
 async def test_an_archive_of_two_images_needs_a_tag(image: Image, store: ImageStore, tmp_path: Path) -> None:
     root = Path(oci_folder(image, tmp_path))
-    other = make_image([make_layer([Entry("other")])])
+    other = make_image([make_layer([TarEntry("other")])])
     for digest, blob in {**other.blobs, other.digest: other.manifest}.items():
         (root / "blobs/sha256" / digest.removeprefix("sha256:")).write_bytes(blob)
     index = json.loads((root / "index.json").read_bytes())
@@ -172,7 +172,7 @@ async def test_a_sif_holds_the_image_and_gives_it_back(
 @pytest.mark.sandbox
 @needs_apptainer
 async def test_a_sif_that_can_not_be_built_leaves_nothing(store: ImageStore, tmp_path: Path) -> None:
-    broken = oci_folder(make_image([make_layer([Entry("a")])], media_type="application/x-unknown"), tmp_path)
+    broken = oci_folder(make_image([make_layer([TarEntry("a")])], media_type="application/x-unknown"), tmp_path)
     target = tmp_path / "out.sif"
     async with Puller(store) as puller:
         with pytest.raises(ImageInvalid, match=r"apptainer could not build out\.sif"):

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 import httpx
 import pytest
-from tests.support.images import MANIFEST, Entry, Image, make_image, make_layer
+from tests.support.images import MANIFEST, Image, TarEntry, make_image, make_layer
 
 from paddock.sandbox.failures import ImageMissing
 from paddock.sandbox.images import ImageStore, Puller, RegistryOptions
@@ -18,7 +18,7 @@ BIG = 8_000_000
 
 @pytest.fixture(scope="module")
 def image() -> Image:
-    layers = [make_layer([Entry("data", os.urandom(BIG))]), make_layer([Entry("bin/sh", b"#!", mode=0o755)])]
+    layers = [make_layer([TarEntry("data", os.urandom(BIG))]), make_layer([TarEntry("bin/sh", b"#!", mode=0o755)])]
     return make_image(layers, config={"Env": ["A=1"], "WorkingDir": "/w"})
 
 

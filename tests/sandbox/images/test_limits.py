@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from tests.sandbox.images.forms import FORMS, needs_apptainer, oci_folder
-from tests.support.images import Entry, ScriptedRegistry, make_image, make_layer
+from tests.support.images import ScriptedRegistry, TarEntry, make_image, make_layer
 
 from paddock.errors import InfraError
 from paddock.sandbox.failures import ImageInvalid
@@ -59,13 +59,13 @@ def summed(block: bytearray) -> bytes:
 
 def bombs() -> dict[str, bytes]:
     """40 MiB of zeros each, in some kB."""
-    tar = make_layer([Entry("zeros", bytes(40 * MIB))])
-    behind = make_layer([Entry("a")]) + bytes(40 * MIB)
+    tar = make_layer([TarEntry("zeros", bytes(40 * MIB))])
+    behind = make_layer([TarEntry("a")]) + bytes(40 * MIB)
     return {
         "gzip": gzip.compress(tar, 1),
         "zstd": zstandard.compress(tar),
         "behind the end": gzip.compress(behind, 1),
-        "in a removal": gzip.compress(make_layer([Entry(".wh.a", bytes(40 * MIB))]), 1),
+        "in a removal": gzip.compress(make_layer([TarEntry(".wh.a", bytes(40 * MIB))]), 1),
     }
 
 
@@ -85,7 +85,7 @@ def test_a_bomb_is_refused_while_it_is_read(form: str, root: Path) -> None:
 async def test_nothing_stays_of_an_image_that_is_too_large(
     form: str, sif: bool, small: ImageStore, tmp_path: Path, registry: ScriptedRegistry
 ) -> None:
-    image = make_image([make_layer([Entry("a", b"1")]), make_layer([Entry("zeros", bytes(8 * MIB))])])
+    image = make_image([make_layer([TarEntry("a", b"1")]), make_layer([TarEntry("zeros", bytes(8 * MIB))])])
     if form == "registry":
         registry.images["t/x:v1"] = image
         source = f"docker://{registry.host}/t/x:v1"
@@ -112,7 +112,7 @@ def lengthen(path: Path, padding: bytes) -> None:
 async def test_what_says_how_an_image_is_made_is_read_up_to_a_bound(
     what: str, small: ImageStore, tmp_path: Path, registry: ScriptedRegistry
 ) -> None:
-    image = make_image([make_layer([Entry("a", b"1")])])
+    image = make_image([make_layer([TarEntry("a", b"1")])])
     padding = b" " * (9 * MIB)
     async with Puller(small) as puller:
         if what == "manifest":
@@ -132,10 +132,10 @@ async def test_what_says_how_an_image_is_made_is_read_up_to_a_bound(
 
 
 def test_layers_count_together_and_so_does_what_they_replace(root: Path) -> None:
-    layers = [make_layer([Entry("a", bytes(MIB))]) for _ in range(3)]
+    layers = [make_layer([TarEntry("a", bytes(MIB))]) for _ in range(3)]
     with pytest.raises(ImageInvalid, match="unpacks to more than 2 MiB"):
         apply(root, *layers)
-    again = [make_layer([Entry("a")] * 60)] * 2
+    again = [make_layer([TarEntry("a")] * 60)] * 2
     with pytest.raises(ImageInvalid, match=r"more than 100 entries.*--entries N"):
         apply(root, *again)
 
@@ -143,15 +143,15 @@ def test_layers_count_together_and_so_does_what_they_replace(root: Path) -> None
 @pytest.mark.parametrize(
     "entries",
     [
-        [Entry(f"f{number}") for number in range(101)],
-        [Entry("a"), *(Entry(f"h{number}", type=HARD, link="a") for number in range(100))],
-        [Entry(f".wh.{number}") for number in range(101)],
-        [Entry("/".join(f"{number}{part}" for part in range(60))) for number in range(2)],
-        [Entry(f"n{number}", type=tarfile.CHRTYPE) for number in range(101)],
+        [TarEntry(f"f{number}") for number in range(101)],
+        [TarEntry("a"), *(TarEntry(f"h{number}", type=HARD, link="a") for number in range(100))],
+        [TarEntry(f".wh.{number}") for number in range(101)],
+        [TarEntry("/".join(f"{number}{part}" for part in range(60))) for number in range(2)],
+        [TarEntry(f"n{number}", type=tarfile.CHRTYPE) for number in range(101)],
     ],
     ids=["files", "hard links", "removals", "folders of two files", "device nodes"],
 )
-def test_entries_of_all_kinds_are_counted(entries: list[Entry], root: Path) -> None:
+def test_entries_of_all_kinds_are_counted(entries: list[TarEntry], root: Path) -> None:
     with pytest.raises(ImageInvalid, match="more than 100 entries"):
         apply(root, make_layer(entries))
 
@@ -167,27 +167,27 @@ def test_a_copied_folder_is_within_the_limits_too(root: Path, tmp_path: Path) ->
 
 
 LONG = {
-    "part": [Entry("a" * 256)],
-    "path": [Entry("/".join(["a" * 200] * 20))],
-    "depth": [Entry("/".join("a" * 300))],
+    "part": [TarEntry("a" * 256)],
+    "path": [TarEntry("/".join(["a" * 200] * 20))],
+    "depth": [TarEntry("/".join("a" * 300))],
     "depth through a link": [
-        Entry("l", type=SYM, link="/".join("a" * 200)),
-        Entry("l/x", type=tarfile.DIRTYPE),
-        Entry("l/x/" + "/".join("b" * 100)),
+        TarEntry("l", type=SYM, link="/".join("a" * 200)),
+        TarEntry("l/x", type=tarfile.DIRTYPE),
+        TarEntry("l/x/" + "/".join("b" * 100)),
     ],
     "folders that links name": [
-        Entry("l", type=SYM, link="/".join(["a" * 255] * 15)),
-        Entry("l/m", type=SYM, link="/".join(["b" * 255] * 15)),
-        Entry("l/m/x"),
+        TarEntry("l", type=SYM, link="/".join(["a" * 255] * 15)),
+        TarEntry("l/m", type=SYM, link="/".join(["b" * 255] * 15)),
+        TarEntry("l/m/x"),
     ],
-    "target": [Entry("l", type=SYM, link="t" * 5000)],
-    "target of nothing": [Entry("l", type=SYM)],
-    "removal": [Entry(".wh." + "a" * 300)],
+    "target": [TarEntry("l", type=SYM, link="t" * 5000)],
+    "target of nothing": [TarEntry("l", type=SYM)],
+    "removal": [TarEntry(".wh." + "a" * 300)],
 }
 
 
 @pytest.mark.parametrize("entries", LONG.values(), ids=LONG)
-def test_what_no_tool_could_walk_is_refused(entries: list[Entry], root: Path) -> None:
+def test_what_no_tool_could_walk_is_refused(entries: list[TarEntry], root: Path) -> None:
     with pytest.raises(ImageInvalid) as caught:
         apply(root, make_layer(entries), limits=ImageLimits())
     assert caught.value.kind == "image_unsafe"
@@ -237,7 +237,7 @@ def test_a_layer_with_any_header_is_applied_or_refused(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     content = bytearray(
-        make_layer([Entry("d/a", b"1"), Entry("l", type=SYM, link="d"), Entry("h", type=HARD, link="d/a")])
+        make_layer([TarEntry("d/a", b"1"), TarEntry("l", type=SYM, link="d"), TarEntry("h", type=HARD, link="d/a")])
     )
     for _ in range(data.draw(st.integers(1, 4))):
         block = 512 * data.draw(st.integers(0, 3))
@@ -254,7 +254,7 @@ def test_a_layer_with_any_header_is_applied_or_refused(
 
 def test_a_full_disk_is_the_machines_failure(tmp_path: Path, root: Path) -> None:
     with pytest.raises(InfraError, match=r"MiB are free.*1099511627776 to stay free.*min_free_disk_mib") as caught:
-        apply(root, make_layer([Entry("a", b"1")]), limits=ImageLimits(min_free_disk_mib=1 << 40))
+        apply(root, make_layer([TarEntry("a", b"1")]), limits=ImageLimits(min_free_disk_mib=1 << 40))
     assert caught.value.kind == "disk_full"
     assert list(root.iterdir()) == []
 
@@ -262,7 +262,7 @@ def test_a_full_disk_is_the_machines_failure(tmp_path: Path, root: Path) -> None
 @pytest.mark.sandbox
 @needs_apptainer
 async def test_a_sif_is_added_up_before_it_is_unpacked(tmp_path: Path, small: ImageStore) -> None:
-    image = make_image([make_layer([Entry("etc/name", b"1"), Entry("zeros", bytes(16 * MIB))])])
+    image = make_image([make_layer([TarEntry("etc/name", b"1"), TarEntry("zeros", bytes(16 * MIB))])])
     target = tmp_path / "image.sif"
     large = ImageStore(tmp_path / "large", payload_id=59734)
     async with Puller(large) as puller:
@@ -282,7 +282,7 @@ async def test_a_sif_is_added_up_before_it_is_unpacked(tmp_path: Path, small: Im
 
 @pytest.mark.slow
 def test_more_hard_links_than_a_file_can_have_are_refused_or_there(root: Path) -> None:
-    entries = [Entry("a"), *(Entry(f"h{number}", type=HARD, link="a") for number in range(100_000))]
+    entries = [TarEntry("a"), *(TarEntry(f"h{number}", type=HARD, link="a") for number in range(100_000))]
     try:
         apply(root, make_layer(entries), limits=ImageLimits())
     except ImageInvalid as error:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.support.images import Entry, ScriptedRegistry, make_image, make_layer
+from tests.support.images import ScriptedRegistry, TarEntry, make_image, make_layer
 
 from paddock.sandbox.images import ImageStore, Puller, RegistryOptions, disk_bytes, layers_in_use, prune
 from paddock.sandbox.images.prune import YOUNG_S
@@ -15,7 +15,7 @@ from paddock.sandbox.images.prune import YOUNG_S
 
 @pytest.fixture
 async def pulled(store: ImageStore, options: RegistryOptions, registry: ScriptedRegistry) -> str:
-    registry.images["t/x:v1"] = make_image([make_layer([Entry("a", b"1")])])
+    registry.images["t/x:v1"] = make_image([make_layer([TarEntry("a", b"1")])])
     name = f"{registry.host}/t/x:v1"
     async with Puller(store, options) as puller:
         await puller.pull(name)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.images import Cut, Entry, Image, ScriptedRegistry, make_image, make_layer, scripted_registry
+from tests.support.images import CutBody, Image, ScriptedRegistry, TarEntry, make_image, make_layer, scripted_registry
 
 from paddock.errors import InfraError
 from paddock.sandbox.failures import ImageInvalid, ImageMissing
@@ -21,8 +21,8 @@ def image() -> Image:
     """Two layers: a big one, and one that changes it."""
     return make_image(
         [
-            make_layer([Entry("etc/name", b"lower"), Entry("data", os.urandom(BIG))]),
-            make_layer([Entry("etc/name", b"upper"), Entry("etc/.wh.nothing")]),
+            make_layer([TarEntry("etc/name", b"lower"), TarEntry("data", os.urandom(BIG))]),
+            make_layer([TarEntry("etc/name", b"upper"), TarEntry("etc/.wh.nothing")]),
         ],
         config={"Env": ["PATH=/bin:/usr/bin", "EMPTY="], "WorkingDir": "/testbed"},
     )
@@ -62,9 +62,9 @@ async def test_a_cut_download_goes_on_where_it_ended(
     store: ImageStore, options: RegistryOptions, name: str, registry: ScriptedRegistry, image: Image
 ) -> None:
     big = image.layers[0]
-    registry.faults[big] = [Cut(1_000_000), Cut(1_000_000)]
+    registry.faults[big] = [CutBody(1_000_000), CutBody(1_000_000)]
     await pull(store, options, name)
-    ranges = [asked.range for asked in registry.asked if big in asked.path]
+    ranges = [asked.range for asked in registry.requests if big in asked.path]
     assert ranges == [None, "bytes=1000000-", "bytes=2000000-"]
     assert sent(registry, big) == len(image.blobs[big]), "no byte twice"
 
@@ -73,7 +73,7 @@ async def test_a_pull_that_failed_is_gone_on_with_by_the_next(
     store: ImageStore, options: RegistryOptions, name: str, registry: ScriptedRegistry, image: Image
 ) -> None:
     big, small = image.layers
-    registry.faults[big] = [Cut(1_000_000), 500, 500, 500, 500]
+    registry.faults[big] = [CutBody(1_000_000), 500, 500, 500, 500]
     with pytest.raises(InfraError, match="500; given up after 4 attempts"):
         await pull(store, options, name)
     assert store.names() == []
@@ -94,7 +94,7 @@ async def test_a_registry_that_can_not_resume_is_asked_for_all_of_it(
     store: ImageStore, options: RegistryOptions, name: str, registry: ScriptedRegistry, image: Image
 ) -> None:
     registry.ranges = False
-    registry.faults[image.layers[0]] = [Cut(1_000_000)]
+    registry.faults[image.layers[0]] = [CutBody(1_000_000)]
     await pull(store, options, name)
     assert sent(registry, image.layers[0]) == len(image.blobs[image.layers[0]]) + 1_000_000
 
@@ -144,7 +144,7 @@ async def test_an_image_that_is_nowhere_is_asked_for_once(
 ) -> None:
     with pytest.raises(ImageMissing, match="t/none"):
         await pull(store, options, f"{registry.host}/t/none:v1")
-    assert len(registry.asked) == 1
+    assert len(registry.requests) == 1
 
 
 async def test_downloads_are_bounded_over_all_images(
@@ -152,7 +152,7 @@ async def test_downloads_are_bounded_over_all_images(
 ) -> None:
     registry.pause_s = 0.03
     for number in range(4):
-        layers = [make_layer([Entry(f"{number}-{one}")]) for one in range(3)]
+        layers = [make_layer([TarEntry(f"{number}-{one}")]) for one in range(3)]
         registry.images[f"t/i{number}:v1"] = make_image(layers)
     async with Puller(store, options._replace(connections=2)) as puller:
         await asyncio.gather(*(puller.pull(f"{registry.host}/t/i{number}:v1") for number in range(4)))
@@ -173,9 +173,9 @@ async def test_images_that_share_a_layer_fetch_it_once(
     store: ImageStore, options: RegistryOptions, registry: ScriptedRegistry
 ) -> None:
     registry.pause_s = 0.1
-    base = make_layer([Entry("base", os.urandom(100_000))])
+    base = make_layer([TarEntry("base", os.urandom(100_000))])
     for number in range(2):
-        registry.images[f"t/big:{number}"] = make_image([base, make_layer([Entry(f"own{number}")])])
+        registry.images[f"t/big:{number}"] = make_image([base, make_layer([TarEntry(f"own{number}")])])
     async with Puller(store, options) as puller:
         await asyncio.gather(*(puller.pull(f"{registry.host}/t/big:{number}") for number in range(2)))
     shared = registry.images["t/big:0"]
@@ -185,7 +185,7 @@ async def test_images_that_share_a_layer_fetch_it_once(
 async def test_a_cancelled_pull_leaves_a_partial_and_no_image(
     store: ImageStore, options: RegistryOptions, name: str, registry: ScriptedRegistry, image: Image, home: Path
 ) -> None:
-    registry.faults[image.layers[0]] = [Cut(2_000_000), *[500] * 50]
+    registry.faults[image.layers[0]] = [CutBody(2_000_000), *[500] * 50]
     patient = options._replace(backoff=options.backoff._replace(attempts=50, first_s=0.05))
     task = asyncio.create_task(pull(store, patient, name))
     partial = home / "blobs" / "sha256" / f"{image.layers[0].removeprefix('sha256:')}.partial"
@@ -215,7 +215,7 @@ async def test_a_killed_pull_is_gone_on_with(
     store: ImageStore, options: RegistryOptions, name: str, registry: ScriptedRegistry, image: Image, home: Path
 ) -> None:
     big = image.layers[0]
-    registry.faults[big] = [Cut(2_000_000), *[503] * 5]
+    registry.faults[big] = [CutBody(2_000_000), *[503] * 5]
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, str(home), name)
     partial = home / "blobs" / "sha256" / f"{big.removeprefix('sha256:')}.partial"
     while not partial.exists() or partial.stat().st_size < 2_000_000:
@@ -231,7 +231,7 @@ async def test_a_killed_pull_is_gone_on_with(
 async def test_the_image_for_this_machine_is_taken_from_a_list(
     store: ImageStore, options: RegistryOptions, registry: ScriptedRegistry, image: Image
 ) -> None:
-    other = make_image([make_layer([Entry("other")])], arch="s390x")
+    other = make_image([make_layer([TarEntry("other")])], arch="s390x")
     registry.images["t/big:one"], registry.images["t/big:two"] = other, image
     entries = [
         {"digest": one.digest, "size": len(one.manifest), "platform": {"os": "linux", "architecture": arch}}
@@ -259,7 +259,7 @@ async def test_a_registry_that_wants_a_login_gets_one(
         monkeypatch.setenv(f"PADDOCK_REGISTRY_{variable}", value)
     await pull(store, options, name)
     assert store.names() == [name]
-    assert len([asked for asked in registry.asked if asked.path.startswith("/token")]) == 1
+    assert len([asked for asked in registry.requests if asked.path.startswith("/token")]) == 1
     assert "secret" not in "".join(capfd.readouterr())
 
 
@@ -275,7 +275,7 @@ async def test_a_refused_login_is_no_retry(
     registry.token = "granted"
     with pytest.raises(ImageMissing, match=r"login was refused \(401\)"):
         await pull(store, options, name)
-    assert len(registry.asked) == 2
+    assert len(registry.requests) == 2
 
 
 async def test_a_redirect_to_plain_http_elsewhere_is_not_followed(
@@ -302,7 +302,7 @@ async def test_a_redirect_to_another_host_gets_no_credentials(
         registry.redirects["blobs"] = other.host
         await pull(store, options, name)
         assert store.names() == [name]
-        assert {asked.authorization for asked in other.asked} == {None}
+        assert {asked.authorization for asked in other.requests} == {None}
 
 
 async def test_a_blob_that_the_disk_lost_is_fetched_again(

@@ -11,7 +11,7 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.images import Entry, digest_of, make_layer
+from tests.support.images import TarEntry, digest_of, make_layer
 
 from paddock.sandbox.failures import ImageInvalid
 from paddock.sandbox.images.unpack import Tree, adopt, apply_layer, copy_folder, write_layer
@@ -27,7 +27,7 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def apply(root: Path, *layers: list[Entry]) -> Tree:
+def apply(root: Path, *layers: list[TarEntry]) -> Tree:
     tree = Tree(root, owner=OWNER)
     for entries in layers:
         tar = make_layer(entries)
@@ -44,7 +44,9 @@ def names(root: Path) -> list[str]:
 
 
 def test_a_file_keeps_content_time_and_permissions(root: Path) -> None:
-    tree = apply(root, [Entry("usr", type=DIR, mode=0o755), Entry("usr/a", b"text", mode=0o4755), Entry("b", mode=0)])
+    tree = apply(
+        root, [TarEntry("usr", type=DIR, mode=0o755), TarEntry("usr/a", b"text", mode=0o4755), TarEntry("b", mode=0)]
+    )
     info = (root / "usr/a").stat()
     assert (root / "usr/a").read_bytes() == b"text"
     assert stat.S_IMODE(info.st_mode) == 0o755, "setuid would lend the payload's rights"
@@ -56,82 +58,88 @@ def test_a_file_keeps_content_time_and_permissions(root: Path) -> None:
 
 
 def test_a_whiteout_removes_what_lower_layers_have(root: Path) -> None:
-    apply(root, [Entry("d/a"), Entry("d/b"), Entry("e/c")], [Entry("d/.wh.a"), Entry(".wh.e")])
+    apply(root, [TarEntry("d/a"), TarEntry("d/b"), TarEntry("e/c")], [TarEntry("d/.wh.a"), TarEntry(".wh.e")])
     assert names(root) == ["d", "d/b"]
 
 
 def test_an_opaque_folder_hides_lower_layers_and_not_its_own(root: Path) -> None:
-    lower = [Entry("d/old"), Entry("d/sub/old"), Entry("d/both", b"1")]
-    apply(root, lower, [Entry("d/new"), Entry("d/sub/new"), Entry("d/.wh..wh..opq"), Entry("d/late")])
+    lower = [TarEntry("d/old"), TarEntry("d/sub/old"), TarEntry("d/both", b"1")]
+    apply(root, lower, [TarEntry("d/new"), TarEntry("d/sub/new"), TarEntry("d/.wh..wh..opq"), TarEntry("d/late")])
     assert names(root) == ["d", "d/late", "d/new", "d/sub", "d/sub/new"]
 
 
 def test_a_whiteout_does_not_remove_what_its_own_layer_wrote(root: Path) -> None:
-    apply(root, [Entry("d/old")], [Entry("d/new"), Entry(".wh.d"), Entry("e"), Entry(".wh.e")])
+    apply(root, [TarEntry("d/old")], [TarEntry("d/new"), TarEntry(".wh.d"), TarEntry("e"), TarEntry(".wh.e")])
     assert names(root) == ["d", "d/new", "e"]
 
 
 def test_bookkeeping_of_old_storage_is_left_out(root: Path) -> None:
-    apply(root, [Entry(".wh..wh.plnk", type=DIR), Entry(".wh..wh.aufs"), Entry("a")])
+    apply(root, [TarEntry(".wh..wh.plnk", type=DIR), TarEntry(".wh..wh.aufs"), TarEntry("a")])
     assert names(root) == ["a"]
 
 
 def test_links_inside_are_followed_as_a_container_would(root: Path) -> None:
     apply(
         root,
-        [Entry("usr/lib", type=DIR), Entry("lib", type=SYM, link="usr/lib"), Entry("abs", type=SYM, link="/usr/lib")],
-        [Entry("lib/a", b"a"), Entry("abs/b", b"b")],
+        [
+            TarEntry("usr/lib", type=DIR),
+            TarEntry("lib", type=SYM, link="usr/lib"),
+            TarEntry("abs", type=SYM, link="/usr/lib"),
+        ],
+        [TarEntry("lib/a", b"a"), TarEntry("abs/b", b"b")],
     )
     assert (root / "lib").is_symlink()
     assert children(root / "usr/lib") == ["a", "b"]
 
 
 def test_a_hard_link_shares_the_file_and_breaks_when_it_is_replaced(root: Path) -> None:
-    apply(root, [Entry("a", b"1"), Entry("b", type=HARD, link="a")])
+    apply(root, [TarEntry("a", b"1"), TarEntry("b", type=HARD, link="a")])
     assert (root / "a").samefile(root / "b")
-    apply(root, [Entry("b", b"2")])
+    apply(root, [TarEntry("b", b"2")])
     assert ((root / "a").read_bytes(), (root / "b").read_bytes()) == (b"1", b"2")
 
 
 def test_a_later_entry_takes_the_place_of_another_kind(root: Path) -> None:
     apply(
-        root, [Entry("d/x"), Entry("f"), Entry("l", type=SYM, link="d")], [Entry("d"), Entry("f/y"), Entry("l/z")][:1]
+        root,
+        [TarEntry("d/x"), TarEntry("f"), TarEntry("l", type=SYM, link="d")],
+        [TarEntry("d"), TarEntry("f/y"), TarEntry("l/z")][:1],
     )
     assert (root / "d").is_file()
-    apply(root, [Entry("f", type=DIR), Entry("f/y"), Entry("l", type=DIR)])
+    apply(root, [TarEntry("f", type=DIR), TarEntry("f/y"), TarEntry("l", type=DIR)])
     assert names(root) == ["d", "f", "f/y", "l"]
     assert not (root / "l").is_symlink()
 
 
 def test_device_nodes_are_left_out_and_counted(root: Path) -> None:
-    null = Entry("dev/null", type=tarfile.CHRTYPE, device=(1, 3))
-    disk = Entry("dev/sda", type=tarfile.BLKTYPE, device=(8, 0))
-    forged = Entry("bin", type=tarfile.CHRTYPE, device=(0, 0))
-    tree = apply(root, [Entry("dev", type=DIR), null, disk, forged, Entry("pipe", type=tarfile.FIFOTYPE)])
+    null = TarEntry("dev/null", type=tarfile.CHRTYPE, device=(1, 3))
+    disk = TarEntry("dev/sda", type=tarfile.BLKTYPE, device=(8, 0))
+    forged = TarEntry("bin", type=tarfile.CHRTYPE, device=(0, 0))
+    tree = apply(root, [TarEntry("dev", type=DIR), null, disk, forged, TarEntry("pipe", type=tarfile.FIFOTYPE)])
     assert tree.left_out == 3
     assert names(root) == ["dev", "pipe"]
 
 
 UNSAFE = {
-    "absolute": [Entry("/etc/x")],
-    "parent": [Entry("../x")],
-    "inner parent": [Entry("a/../../x")],
-    "link above the root": [Entry("a", type=SYM, link="../../outside"), Entry("a/x")],
-    "link chain": [Entry("d/a", type=SYM, link="../.."), Entry("b", type=SYM, link="d/a"), Entry("b/x")],
-    "link loop": [Entry("a", type=SYM, link="b"), Entry("b", type=SYM, link="a"), Entry("a/x")],
-    "hard link out": [Entry("a", type=HARD, link="../outside/secret")],
-    "absolute hard link": [Entry("a", type=HARD, link="/etc/passwd")],
-    "hard link to nothing": [Entry("a", type=HARD, link="nowhere")],
-    "hard link through a link": [Entry("o", type=SYM, link="../outside"), Entry("a", type=HARD, link="o/secret")],
-    "whiteout of the parent": [Entry("d/.wh...")],
-    "whiteout of the folder": [Entry("d/.wh..")],
-    "file in a file": [Entry("a"), Entry("a/b")],
-    "the root as a link": [Entry(".", type=SYM, link="/tmp")],
+    "absolute": [TarEntry("/etc/x")],
+    "parent": [TarEntry("../x")],
+    "inner parent": [TarEntry("a/../../x")],
+    "link above the root": [TarEntry("a", type=SYM, link="../../outside"), TarEntry("a/x")],
+    "link chain": [TarEntry("d/a", type=SYM, link="../.."), TarEntry("b", type=SYM, link="d/a"), TarEntry("b/x")],
+    "link loop": [TarEntry("a", type=SYM, link="b"), TarEntry("b", type=SYM, link="a"), TarEntry("a/x")],
+    "hard link out": [TarEntry("a", type=HARD, link="../outside/secret")],
+    "absolute hard link": [TarEntry("a", type=HARD, link="/etc/passwd")],
+    "hard link to nothing": [TarEntry("a", type=HARD, link="nowhere")],
+    "hard link through a link": [TarEntry("o", type=SYM, link="../outside"), TarEntry("a", type=HARD, link="o/secret")],
+    "whiteout of the parent": [TarEntry("d/.wh...")],
+    "whiteout of the folder": [TarEntry("d/.wh..")],
+    "file in a file": [TarEntry("a"), TarEntry("a/b")],
+    "the root as a link": [TarEntry(".", type=SYM, link="/tmp")],
 }
 
 
 @pytest.mark.parametrize("entries", UNSAFE.values(), ids=UNSAFE)
-def test_what_leads_out_of_the_tree_is_refused(entries: list[Entry], root: Path, tmp_path: Path) -> None:
+def test_what_leads_out_of_the_tree_is_refused(entries: list[TarEntry], root: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret").write_text("secret")
@@ -145,7 +153,7 @@ def test_what_leads_out_of_the_tree_is_refused(entries: list[Entry], root: Path,
 def test_an_absolute_link_never_reaches_this_machine(root: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
-    apply(root, [Entry("a", type=SYM, link=str(outside))], [Entry("a/x", b"in")])
+    apply(root, [TarEntry("a", type=SYM, link=str(outside))], [TarEntry("a/x", b"in")])
     assert children(outside) == []
     assert (root / str(outside).lstrip("/") / "x").read_bytes() == b"in"
 
@@ -153,13 +161,13 @@ def test_an_absolute_link_never_reaches_this_machine(root: Path, tmp_path: Path)
 PARTS = st.sampled_from(["a", "b", "..", ".", "/", ".wh.a", ".wh..wh..opq"])
 PATHS = st.lists(PARTS, min_size=1, max_size=4).map("/".join)
 ENTRIES = st.builds(
-    Entry, PATHS, st.just(b""), st.sampled_from([tarfile.REGTYPE, DIR, SYM, HARD, tarfile.FIFOTYPE]), PATHS
+    TarEntry, PATHS, st.just(b""), st.sampled_from([tarfile.REGTYPE, DIR, SYM, HARD, tarfile.FIFOTYPE]), PATHS
 )
 
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(ENTRIES, max_size=8))
-def test_no_layer_writes_outside_its_tree(tmp_path_factory: pytest.TempPathFactory, entries: list[Entry]) -> None:
+def test_no_layer_writes_outside_its_tree(tmp_path_factory: pytest.TempPathFactory, entries: list[TarEntry]) -> None:
     around = tmp_path_factory.mktemp("around")
     (around / "a").mkdir()
     (around / "deep" / "fs").mkdir(parents=True)
@@ -171,7 +179,7 @@ def test_no_layer_writes_outside_its_tree(tmp_path_factory: pytest.TempPathFacto
 
 
 def test_gzip_and_zstd_are_unpacked(root: Path) -> None:
-    tar = make_layer([Entry("a", os.urandom(300_000))])
+    tar = make_layer([TarEntry("a", os.urandom(300_000))])
     tree = Tree(root)
     apply_layer(tree, io.BytesIO(zstandard.compress(tar)), diff_id=digest_of(tar), what="layer")
     assert (root / "a").stat().st_size == 300_000
@@ -181,7 +189,7 @@ def test_gzip_and_zstd_are_unpacked(root: Path) -> None:
 def test_a_damaged_layer_is_refused(damage: str, root: Path) -> None:
     import gzip
 
-    tar = make_layer([Entry("a", os.urandom(200_000))])
+    tar = make_layer([TarEntry("a", os.urandom(200_000))])
     blob = {
         "cut gzip": gzip.compress(tar)[:-5000],
         "cut zstd": zstandard.compress(tar)[:-5000],
@@ -194,7 +202,7 @@ def test_a_damaged_layer_is_refused(damage: str, root: Path) -> None:
 
 def test_a_layer_with_other_bytes_than_its_digest_is_refused(root: Path) -> None:
     with pytest.raises(ImageInvalid, match="other bytes"):
-        apply_layer(Tree(root), io.BytesIO(make_layer([Entry("a")])), diff_id="sha256:" + "0" * 64, what="layer")
+        apply_layer(Tree(root), io.BytesIO(make_layer([TarEntry("a")])), diff_id="sha256:" + "0" * 64, what="layer")
 
 
 def test_a_copied_folder_is_the_same_tree(root: Path, tmp_path: Path) -> None:
@@ -227,7 +235,7 @@ def test_an_adopted_tree_has_one_owner_and_no_special_bits(root: Path) -> None:
 
 
 def test_a_packed_layer_is_the_layer_again(root: Path, tmp_path: Path) -> None:
-    apply(root, [Entry("d/a", b"1"), Entry("d/h", type=HARD, link="d/a"), Entry("l", type=SYM, link="d")])
+    apply(root, [TarEntry("d/a", b"1"), TarEntry("d/h", type=HARD, link="d/a"), TarEntry("l", type=SYM, link="d")])
     target = tmp_path / "layer.tar"
     written = write_layer(root, target)
     assert (written.size, written.digest) == (target.stat().st_size, digest_of(target.read_bytes()))

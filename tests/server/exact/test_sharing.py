@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.sampling import few
-from tests.support.models import Got, ModelClient, asking
+from tests.support.models import DialectReply, ModelClient, asking
 from tests.support.streams import read_responses_stream
 
 from paddock.server.exchange import Exchange
@@ -30,7 +30,7 @@ class Numbered:
         return f"answer {self.number} {CALL}"
 
 
-def output(got: Got) -> list[JsonObject]:
+def output(got: DialectReply) -> list[JsonObject]:
     assert got.status == 200, got
     body = got.body or read_responses_stream(got.stream)
     found: list[JsonObject] = body["output"]

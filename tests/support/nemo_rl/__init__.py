@@ -8,7 +8,7 @@ the package's own.
 """
 
 from tests.support.nemo_rl.rules import FailedError, Sampling
-from tests.support.nemo_rl.server import Fault, NemoRlChat, Seen
-from tests.support.nemo_rl.splicing import Renderer
+from tests.support.nemo_rl.server import Fault, NemoRlCall, NemoRlChat
+from tests.support.nemo_rl.splice import Renderer
 
-__all__ = ["FailedError", "Fault", "NemoRlChat", "Renderer", "Sampling", "Seen"]
+__all__ = ["FailedError", "Fault", "NemoRlCall", "NemoRlChat", "Renderer", "Sampling"]

@@ -45,7 +45,7 @@ class FailedError(Exception):
         return {"error": {"message": self.why, "type": self.kind, "param": None, "code": self.status}}
 
 
-def asserted(holds: bool, why: str) -> None:
+def assert_or_fail(holds: bool, why: str) -> None:
     """A failed assertion is a 500."""
     if not holds:
         raise FailedError(500, why)
@@ -60,10 +60,10 @@ def require_answerable(body: JsonObject, sampling: Sampling, model: str) -> None
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
         raise FailedError(422, "messages: a list of messages is needed", "validation")
-    asserted(body.get("top_k") in (None, -1), f"top_k is {body.get('top_k')}, and has to be unset or -1")
-    asserted(body.get("top_p") is not None, "top_p has to be set")
+    assert_or_fail(body.get("top_k") in (None, -1), f"top_k is {body.get('top_k')}, and has to be unset or -1")
+    assert_or_fail(body.get("top_p") is not None, "top_p has to be set")
     pair = (body.get("temperature"), body.get("top_p"))
-    asserted(pair in sampling.pairs, f"temperature and top_p are {pair}, and have to be one of {sampling.pairs}")
+    assert_or_fail(pair in sampling.pairs, f"temperature and top_p are {pair}, and have to be one of {sampling.pairs}")
     if body.get("model") != model:
         raise FailedError(404, f"The model `{body.get('model')}` does not exist.", "NotFoundError")
     if body.get("n") not in (None, 1):
@@ -84,14 +84,16 @@ def required_prefix(body: JsonObject) -> list[int] | None:
         return list(given)
     for message in reversed(body["messages"]):
         if "prompt_token_ids" in message:
-            asserted("generation_token_ids" in message, "a message has prompt_token_ids, but no generation_token_ids")
+            assert_or_fail(
+                "generation_token_ids" in message, "a message has prompt_token_ids, but no generation_token_ids"
+            )
             return [*message["prompt_token_ids"], *message["generation_token_ids"]]
     return None
 
 
 def require_room(body: JsonObject, rendered: int, max_model_len: int) -> None:
     """`rendered`: tokens of the prompt as the template writes it: with a budget, one more has to fit."""
-    if rendered + (asked_budget(body) is not None) > max_model_len:
+    if rendered + (requested_budget(body) is not None) > max_model_len:
         raise refused(
             f"This model's maximum context length is {max_model_len} tokens. However, your prompt contains {rendered} "
             "input tokens. Please reduce the length of the input prompt."
@@ -101,15 +103,15 @@ def require_room(body: JsonObject, rendered: int, max_model_len: int) -> None:
 def budget(body: JsonObject, length: int, max_model_len: int) -> int:
     """Tokens of the answer. `length`: of the spliced prompt; one that leaves no room is an exception that nobody
     catches, but where it is as long as the context and nobody said how many."""
-    asked = asked_budget(body)
+    asked = requested_budget(body)
     room = max_model_len - length
     if room == 0 and asked is None:
         raise refused("max_tokens must be at least 1, got 0.")
-    asserted(room > 0, f"the prompt has {length} tokens, and leaves no room in {max_model_len}")
+    assert_or_fail(room > 0, f"the prompt has {length} tokens, and leaves no room in {max_model_len}")
     return room if asked is None else min(asked, room)
 
 
-def asked_budget(body: JsonObject) -> int | None:
+def requested_budget(body: JsonObject) -> int | None:
     asked: Any = body.get("max_completion_tokens")
     asked = body.get("max_tokens") if asked is None else asked
     return None if asked is None else int(asked)

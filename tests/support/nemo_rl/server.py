@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, Self
 from aiohttp import web
 from tests.support.nemo_rl import rules
 from tests.support.nemo_rl.rules import FailedError, Sampling
-from tests.support.nemo_rl.splicing import Renderer
+from tests.support.nemo_rl.splice import Renderer
 
 from paddock.errors import PaddockError
 from paddock.http import Call
@@ -42,7 +42,7 @@ _PASSED = ("temperature", "top_p", "seed", "stop", "ignore_eos")
 NO_ARGUMENTS: Mapping[str, Any] = {}
 
 
-class Seen(NamedTuple):
+class NemoRlCall(NamedTuple):
     """One answer of the engine."""
 
     prompt: list[int]
@@ -73,7 +73,7 @@ class NemoRlChat:
         self.fault = fault
         self.calls = 0
         self.bodies: list[JsonObject] = []
-        self.seen: list[Seen] = []
+        self.seen: list[NemoRlCall] = []
         self.refused: list[str] = []
         self.url = ""
         """The base URL, with `/v1`."""
@@ -103,9 +103,9 @@ class NemoRlChat:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    def rendered(self, body: JsonObject) -> list[int]:
+    def render(self, body: JsonObject) -> list[int]:
         """The prompt of a request by the template alone, whatever ids it brings."""
-        return self._renderer.rendered(body)
+        return self._renderer.render(body)
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         nth, self.calls = self.calls, self.calls + 1
@@ -152,10 +152,10 @@ class NemoRlChat:
     def _prompt(self, body: JsonObject, *, room: bool = False) -> tuple[list[int], list[int]]:
         """The prompt, and what it has to begin with."""
         given = rules.required_prefix(body) or []
-        rendered = self._renderer.rendered(body)
+        rendered_ids = self._renderer.render(body)
         if room:
-            rules.require_room(body, len(rendered), self._max_model_len)
-        return self._renderer.spliced(body, rendered, given), given
+            rules.require_room(body, len(rendered_ids), self._max_model_len)
+        return self._renderer.splice(body, rendered_ids, given), given
 
     async def _answer(self, body: JsonObject, fault: Fault | None) -> JsonObject:
         if fault == "overflow":
@@ -173,7 +173,7 @@ class NemoRlChat:
             sampled += chunk.ids
             log_probs += chunk.log_probs
             reason = chunk.finish_reason or reason
-        self.seen.append(Seen(prompt, sampled, log_probs, bool(given)))
+        self.seen.append(NemoRlCall(prompt, sampled, log_probs, bool(given)))
         message = self._message(sampled)
         if rules.asks_for_tokens(body):
             message |= _tokens(prompt, sampled, log_probs, fault)

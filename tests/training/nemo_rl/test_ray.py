@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.support.nemo_rl import NemoRlChat, Sampling
-from tests.support.nemo_rl.server import Seen
+from tests.support.nemo_rl.server import NemoRlCall
 from tests.support.real_vllm import MAX_TOKENS, RealVllm
 from tests.training.nemo_rl.trainer import rows
 from tests.training.nemo_rl.world import FILES
@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.vllm, pytest.mark.sandbox]
 
 
 class RayRun:
-    def __init__(self, told: JsonObject, seen: list[Seen], refused: list[str]) -> None:
+    def __init__(self, told: JsonObject, seen: list[NemoRlCall], refused: list[str]) -> None:
         self.told = told
         self.streamed: list[JsonObject] = sorted(told["streamed"], key=lambda one: one["index"])
         self.seen = seen

@@ -10,7 +10,7 @@ Errors  FailedError, 500: where the former has fewer end tokens, or the latter n
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.support.nemo_rl.rules import asserted
+from tests.support.nemo_rl.rules import assert_or_fail
 
 from paddock.tokens import ChatTemplate, Vocabulary
 from paddock.types import JsonObject
@@ -26,22 +26,22 @@ class Renderer:
         self.end = vocabulary.stops[vocabulary.special_texts["eos_token"]]
         """The one end token that is counted; other stop tokens are none."""
 
-    def rendered(self, body: JsonObject) -> list[int]:
+    def render(self, body: JsonObject) -> list[int]:
         """By the template alone."""
         return self._ids(body, body["messages"], generation_prompt=True)
 
-    def spliced(self, body: JsonObject, rendered: list[int], given: list[int]) -> list[int]:
-        """`rendered`: the whole request's."""
+    def splice(self, body: JsonObject, rendered_ids: list[int], given: list[int]) -> list[int]:
+        """`rendered_ids`: the whole request's."""
         if not given:
-            return rendered
+            return rendered_ids
         messages = body["messages"]
         spoken = [nth for nth, message in enumerate(messages) if message.get("role") == "assistant"]
         told = messages[: spoken[-1] + 1] if spoken else messages
         count = self._ids(body, told, generation_prompt=False).count(self.end)
-        ends = [place for place, token in enumerate(rendered) if token == self.end]
-        asserted(0 < count <= len(ends), f"end token {count} is none of the {len(ends)} of the whole prompt")
+        ends = [place for place, token in enumerate(rendered_ids) if token == self.end]
+        assert_or_fail(0 < count <= len(ends), f"end token {count} is none of the {len(ends)} of the whole prompt")
         kept = given[:-1] if given[-1] == self.end else given
-        return kept + rendered[ends[count - 1] :]
+        return kept + rendered_ids[ends[count - 1] :]
 
     def _ids(self, body: JsonObject, messages: Sequence[JsonObject], *, generation_prompt: bool) -> list[int]:
         arguments = {**self._arguments, **(body.get("chat_template_kwargs") or {})}

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from itertools import pairwise
 from random import Random
 
-from tests.support.conversations import Conversation
+from tests.support.conversations import RandomConversation
 
 from paddock.testing.vocabularies import Marks, small_vocabulary
 from paddock.tokens import ChatTemplate, Prompter
 from paddock.types import JsonObject
 
 
-class Replayed:
+class TemplateReplay:
     """One template, in a small vocabulary of its own."""
 
     def __init__(self, source: str, marks: Marks, arguments: JsonObject | None = None) -> None:
@@ -25,15 +25,21 @@ class Replayed:
         self.prompter = Prompter(self.template, self.vocabulary)
         self.arguments = arguments or {}
 
-    def text(self, told: Conversation, messages: Sequence[JsonObject], *, prompt: bool) -> str:
-        return self.template.render(messages, tools=told.tools, generation_prompt=prompt, arguments=self.arguments)
+    def text(self, dialogue: RandomConversation, messages: Sequence[JsonObject], *, prompt: bool) -> str:
+        return self.template.render(messages, tools=dialogue.tools, generation_prompt=prompt, arguments=self.arguments)
 
     def sampled(
-        self, told: Conversation, history: Sequence[JsonObject], answer: JsonObject, *, cut: bool, random: Random
+        self,
+        dialogue: RandomConversation,
+        history: Sequence[JsonObject],
+        answer: JsonObject,
+        *,
+        cut: bool,
+        random: Random,
     ) -> list[int]:
         """The answer in ids that no tokenizer would choose."""
-        before = self.text(told, history, prompt=True)
-        after = self.text(told, [*history, answer], prompt=False)
+        before = self.text(dialogue, history, prompt=True)
+        after = self.text(dialogue, [*history, answer], prompt=False)
         assert after.startswith(before)
         written = after[len(before) :]
         place, stop = max((written.rfind(stop), stop) for stop in self.vocabulary.stop_texts)
@@ -43,12 +49,12 @@ class Replayed:
         ids = [each for piece in pieces for each in self.vocabulary.encode(piece)]
         return ids if cut else [*ids, self.vocabulary.stops[stop]]
 
-    def check(self, told: Conversation, random: Random) -> None:
-        history = list(told.start)
-        record = self.prompter.whole(history, told.tools, self.arguments)
-        for step in told.steps:
-            sampled = self.sampled(told, history, step.answer, cut=step.cut, random=random)
-            new = self.prompter.after(sampled[-1:], step.follows, told.tools, self.arguments)
+    def check(self, dialogue: RandomConversation, random: Random) -> None:
+        history = list(dialogue.start)
+        record = self.prompter.whole(history, dialogue.tools, self.arguments)
+        for step in dialogue.steps:
+            sampled = self.sampled(dialogue, history, step.answer, cut=step.cut, random=random)
+            new = self.prompter.after(sampled[-1:], step.follows, dialogue.tools, self.arguments)
             record += sampled + new
             history += [step.answer, *step.follows]
-            assert self.vocabulary.decode(record) == self.text(told, history, prompt=True)
+            assert self.vocabulary.decode(record) == self.text(dialogue, history, prompt=True)

@@ -1,4 +1,4 @@
-"""A client that wanders: it appends, retries, branches, trims, rewords, prunes, truncates, sums up, tells things twice.
+"""A client at random: it appends, retries, branches, trims, rewords, prunes, truncates, sums up, says things twice.
 
 Law     it knows of each item of its history which call of the engine sampled it, by itself: tests compare that with
         what a model server makes of its requests. All that it does is drawn from one random generator.
@@ -41,25 +41,25 @@ NOTICE, PRUNED, SUMMARY = "[steps left out]", "[output removed]", "What was done
 
 
 @dataclass(frozen=True)
-class Told:
-    """An item of the client's history; None: an answer that is told by silence."""
+class HistoryItem:
+    """An item of the client's history; None: an answer that the client leaves out."""
 
     uid: int
     item: JsonObject | None
-    said: int | None = None
+    sampled_by: int | None = None
     """Which call of the engine sampled it."""
 
 
-class Request(NamedTuple):
-    history: list[Told]
+class FuzzRequest(NamedTuple):
+    history: list[HistoryItem]
     system: str
     tools: list[JsonObject]
     appends_to: int | None = None
     """The answer that it only appends to."""
 
 
-class Manners(NamedTuple):
-    """How a client tells what it was told."""
+class ClientHabits(NamedTuple):
+    """How a client writes its history."""
 
     dialect: str
     keeps_ids: bool
@@ -68,33 +68,33 @@ class Manners(NamedTuple):
     silence: str
 
 
-class Wanderer:
-    """One conversation. Who asks tells it the answers (`answered`)."""
+class FuzzClient:
+    """One conversation. Who sends its requests brings it the answers (`record_answer`)."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        self.manners = Manners(
+        self.habits = ClientHabits(
             rng.choice(["responses", "responses", "chat"]),
             rng.random() < 0.5,
             rng.choice(["drop", "keep", "handle"]),
             rng.random() < 0.3,
             rng.choice(["omit", "empty"]),
         )
-        self.requests: list[Request] = []
+        self.requests: list[FuzzRequest] = []
         """Of each call of the engine."""
         self.outputs: list[list[JsonObject]] = []
         """What each of them said, as the client read it."""
-        self.ends: list[Request] = []
+        self.ends: list[FuzzRequest] = []
         """The requests, with the answer."""
         self._uids = 0
 
-    def first(self) -> Request:
-        return Request([self.told("user")], self.rng.choice(SYSTEMS), TOOLS[: self.rng.randrange(3)])
+    def first(self) -> FuzzRequest:
+        return FuzzRequest([self.new_item("user")], self.rng.choice(SYSTEMS), TOOLS[: self.rng.randrange(3)])
 
-    def body(self, request: Request) -> JsonObject:
-        return _body(request, self.manners.dialect)
+    def body(self, request: FuzzRequest) -> JsonObject:
+        return _body(request, self.habits.dialect)
 
-    def answered(self, request: Request, output: list[JsonObject]) -> None:
+    def record_answer(self, request: FuzzRequest, output: list[JsonObject]) -> None:
         """The engine's next call answered the request."""
         nth = len(self.requests)
         self.requests.append(request)
@@ -104,14 +104,16 @@ class Wanderer:
     def is_silent(self, turn: int) -> bool:
         return not any("call_id" in item or (speaks(item) and text_of(item)) for item in self.outputs[turn])
 
-    def told(self, role: str, text: str | None = None) -> Told:
+    def new_item(self, role: str, text: str | None = None) -> HistoryItem:
         self._uids += 1
-        return Told(self._uids, {"type": "message", "role": role, "content": self.text() if text is None else text})
+        return HistoryItem(
+            self._uids, {"type": "message", "role": role, "content": self.text() if text is None else text}
+        )
 
     def text(self) -> str:
         return "".join(self.rng.choice(TEXTS) for _ in range(self.rng.choice([1, 1, 2, 4])))
 
-    def plan(self) -> Request:
+    def plan(self) -> FuzzRequest:
         rng = self.rng
         if rng.random() < 0.12:
             return rng.choice([self.requests[-1], rng.choice(self.requests)])._replace(appends_to=None)
@@ -134,134 +136,137 @@ class Wanderer:
         )
         return change(end, number)
 
-    def append(self, end: Request, number: int | None = None) -> Request:
+    def append(self, end: FuzzRequest, number: int | None = None) -> FuzzRequest:
         """Results, and what the user says."""
         rng = self.rng
         history = list(end.history)
-        done = {told.item["call_id"] for told in history if told.item and told.item["type"].endswith("output")}
-        asked = [told for told in history if told.item and told.item["type"] == "function_call"]
-        results = [self.result(call) for call in asked if call.item and call.item["call_id"] not in done]
+        done = {entry.item["call_id"] for entry in history if entry.item and entry.item["type"].endswith("output")}
+        calls = [entry for entry in history if entry.item and entry.item["type"] == "function_call"]
+        results = [self.result(call) for call in calls if call.item and call.item["call_id"] not in done]
         if len(results) > 1 and rng.random() < 0.1:
             results.pop(rng.randrange(len(results)))
         if rng.random() < 0.2:
             rng.shuffle(results)
-        elif rng.random() < 0.15 and history[-1].said is not None and not done:
+        elif rng.random() < 0.15 and history[-1].sampled_by is not None and not done:
             for result in results:
-                ids = [told.item["call_id"] if told.item and "call_id" in told.item else "" for told in history]
+                ids = [entry.item["call_id"] if entry.item and "call_id" in entry.item else "" for entry in history]
                 assert result.item is not None
                 history.insert(ids.index(result.item["call_id"]) + 1, result)
             results = []
         history += results
         if history == end.history or rng.random() < 0.15:
-            history += [self.told("user") for _ in range(rng.choice([1, 1, 2]))]
-        return Request(history, end.system, end.tools, number)
+            history += [self.new_item("user") for _ in range(rng.choice([1, 1, 2]))]
+        return FuzzRequest(history, end.system, end.tools, number)
 
-    def result(self, call: Told) -> Told:
+    def result(self, call: HistoryItem) -> HistoryItem:
         self._uids += 1
         assert call.item is not None
         item = {"type": "function_call_output", "call_id": call.item["call_id"], "output": self.text()}
-        return Told(self._uids, item)
+        return HistoryItem(self._uids, item)
 
-    def trim(self, end: Request, number: int) -> Request:
-        return self.append(end._replace(history=[_trimmed(told) for told in end.history]), number)
+    def trim(self, end: FuzzRequest, number: int) -> FuzzRequest:
+        return self.append(end._replace(history=[_trimmed(entry) for entry in end.history]), number)
 
-    def reword(self, end: Request, number: int) -> Request:
+    def reword(self, end: FuzzRequest, number: int) -> FuzzRequest:
         """An answer, and maybe without its id."""
-        said = self.rng.choice([told.said for told in end.history if told.said is not None])
-        history = [self.reworded(told) if told.said == said else told for told in _without_repeats(end.history)]
+        reworded = self.rng.choice([entry.sampled_by for entry in end.history if entry.sampled_by is not None])
+        history = [
+            self.reworded_item(entry) if entry.sampled_by == reworded else entry
+            for entry in _without_repeats(end.history)
+        ]
         return self.append(end._replace(history=history))
 
-    def reworded(self, told: Told) -> Told:
-        item = told.item
+    def reworded_item(self, entry: HistoryItem) -> HistoryItem:
+        item = entry.item
         if item is None or item["type"] == "reasoning":
-            return told
+            return entry
         changed = {key: item[key] for key in item if key != "id" or self.rng.random() < 0.5}
         if item["type"] == "function_call":
-            return replace(told, item={**changed, "arguments": '{"raw": "?"}'})
+            return replace(entry, item={**changed, "arguments": '{"raw": "?"}'})
         return replace(
-            told, item={**changed, "content": self.rng.choice(["", "ok", "(malformed call)", text_of(item) + "."])}
+            entry, item={**changed, "content": self.rng.choice(["", "ok", "(malformed call)", text_of(item) + "."])}
         )
 
-    def prune(self, end: Request, number: int) -> Request:
+    def prune(self, end: FuzzRequest, number: int) -> FuzzRequest:
         """The text of an early result, or of what the user said."""
-        own = [told for told in end.history if told.said is None and told.item and not speaks(told.item)]
+        own = [entry for entry in end.history if entry.sampled_by is None and entry.item and not speaks(entry.item)]
         pruned = self.rng.choice(own)
         assert pruned.item is not None
         field = "output" if "output" in pruned.item else "content"
         changed = replace(pruned, item={**pruned.item, field: PRUNED})
-        return self.append(end._replace(history=[changed if told is pruned else told for told in end.history]))
+        return self.append(end._replace(history=[changed if entry is pruned else entry for entry in end.history]))
 
-    def cut(self, end: Request, number: int) -> Request:
+    def cut(self, end: FuzzRequest, number: int) -> FuzzRequest:
         """Head and tail."""
         history = _without_repeats(end.history)
-        whole = [nth for nth in range(1, len(history)) if history[nth].said != history[nth - 1].said]
+        whole = [nth for nth in range(1, len(history)) if history[nth].sampled_by != history[nth - 1].sampled_by]
         start, stop = sorted(self.rng.choices([*whole, len(history)], k=2))
-        notice = [self.told("user", NOTICE)] if self.rng.random() < 0.7 else []
+        notice = [self.new_item("user", NOTICE)] if self.rng.random() < 0.7 else []
         if stop < len(history) and history[stop].item is None:
-            notice = []  # silence is told where it was
+            notice = []  # what is left out stays where it was
         return self.append(end._replace(history=[*history[:start], *notice, *history[stop:]]))
 
-    def sum_up(self, end: Request, number: int) -> Request:
+    def sum_up(self, end: FuzzRequest, number: int) -> FuzzRequest:
         tools = [] if self.rng.random() < 0.5 else end.tools
-        return Request([self.told("user", SUMMARY)], end.system, tools)
+        return FuzzRequest([self.new_item("user", SUMMARY)], end.system, tools)
 
-    def retool(self, end: Request, number: int) -> Request:
+    def retool(self, end: FuzzRequest, number: int) -> FuzzRequest:
         system = self.rng.choice(SYSTEMS)
         tools = TOOLS[: self.rng.randrange(3)]
         same = (system, tools) == (end.system, end.tools)
         return self.append(end._replace(system=system, tools=tools), number if same else None)
 
-    def leave_out(self, end: Request, number: int) -> Request:
-        said = self.rng.choice([told.said for told in end.history if told.said is not None])
-        if self.is_silent(said):
+    def leave_out(self, end: FuzzRequest, number: int) -> FuzzRequest:
+        left_out = self.rng.choice([entry.sampled_by for entry in end.history if entry.sampled_by is not None])
+        if self.is_silent(left_out):
             return self.append(end, number)
-        kept = [told for told in _without_repeats(end.history) if told.said != said]
-        return self.append(end._replace(history=kept))
+        others = [entry for entry in _without_repeats(end.history) if entry.sampled_by != left_out]
+        return self.append(end._replace(history=others))
 
-    def repeat(self, end: Request, number: int) -> Request:
-        """An answer's message is told twice."""
-        spoken = [told for told in end.history if told.item and speaks(told.item) and _is_rare(text_of(told.item))]
+    def repeat(self, end: FuzzRequest, number: int) -> FuzzRequest:
+        """An answer's message, twice."""
+        spoken = [entry for entry in end.history if entry.item and speaks(entry.item) and _is_rare(text_of(entry.item))]
         if not spoken:
             return self.append(end, number)
         twice = self.rng.choice(spoken)
         self._uids += 1
         assert twice.item is not None
-        again = Told(self._uids, {key: twice.item[key] for key in twice.item if key != "id"})
+        again = HistoryItem(self._uids, {key: twice.item[key] for key in twice.item if key != "id"})
         place = end.history.index(twice) + 1
         return self.append(end._replace(history=[*end.history[:place], again, *end.history[place:]]))
 
-    def go_on(self, end: Request, number: int) -> Request:
+    def go_on(self, end: FuzzRequest, number: int) -> FuzzRequest:
         """From an answer, without a word."""
         last = end.history[-1]
         if last.item is None or not speaks(last.item):
             return self.append(end, number)
         return end._replace(appends_to=number)
 
-    def echo(self, nth: int, output: list[JsonObject]) -> list[Told]:
-        """How the client tells the answer from now on."""
-        items = [self.echoed(item) for item in output]
+    def echo(self, nth: int, output: list[JsonObject]) -> list[HistoryItem]:
+        """How the client writes the answer in its history."""
+        items = [self.echoed_item(item) for item in output]
         found: list[JsonObject | None] = [item for item in items if item is not None]
         if not any(item and ("call_id" in item or item["type"] == "reasoning" or text_of(item)) for item in found):
             empty = {"type": "message", "role": "assistant", "content": ""}
-            found = [None if self.manners.silence == "omit" else (found[0] if found else empty)]
-        told: list[Told] = []
+            found = [None if self.habits.silence == "omit" else (found[0] if found else empty)]
+        entries: list[HistoryItem] = []
         for item in found:
             self._uids += 1
-            told.append(Told(self._uids, item, nth))
-        return told
+            entries.append(HistoryItem(self._uids, item, nth))
+        return entries
 
-    def echoed(self, item: JsonObject) -> JsonObject | None:
-        manners = self.manners
-        item = {key: value for key, value in item.items() if manners.keeps_ids or key not in ("id", "status")}
+    def echoed_item(self, item: JsonObject) -> JsonObject | None:
+        habits = self.habits
+        item = {key: value for key, value in item.items() if habits.keeps_ids or key not in ("id", "status")}
         if item["type"] == "reasoning":
-            if manners.reasoning == "keep":
+            if habits.reasoning == "keep":
                 item.pop("encrypted_content", None)
-            return None if manners.reasoning == "drop" else item
+            return None if habits.reasoning == "drop" else item
         if item["type"] == "message":
-            return {**item, "content": text_of(item).strip() if manners.respells else text_of(item)}
-        if manners.respells:
-            said = json.loads(item["arguments"])
-            return {**item, "arguments": json.dumps(said, sort_keys=True, separators=(",", ":"))}
+            return {**item, "content": text_of(item).strip() if habits.respells else text_of(item)}
+        if habits.respells:
+            arguments = json.loads(item["arguments"])
+            return {**item, "arguments": json.dumps(arguments, sort_keys=True, separators=(",", ":"))}
         return item
 
     def sampled(self, vocabulary: Vocabulary) -> EngineAnswer:
@@ -296,25 +301,25 @@ class Wanderer:
         return thought + words + calls
 
 
-def _body(request: Request, dialect: str) -> JsonObject:
+def _body(request: FuzzRequest, dialect: str) -> JsonObject:
     if dialect == "responses":
-        items = [told.item for told in request.history if told.item is not None]
+        items = [entry.item for entry in request.history if entry.item is not None]
         return {"model": "m", "instructions": request.system, "tools": request.tools, "input": items}
     tools = [
         {"type": "function", "function": {key: tool[key] for key in tool if key != "type"}} for tool in request.tools
     ]
     messages: list[JsonObject] = [{"role": "system", "content": request.system}] if request.system else []
     speaker: object = None
-    for told in request.history:
-        if told.item is None:
+    for entry in request.history:
+        if entry.item is None:
             continue
-        own = told.item["type"] in ("reasoning", "function_call") or speaks(told.item)
-        now = None if not own else told.said if told.said is not None else told
+        own = entry.item["type"] in ("reasoning", "function_call") or speaks(entry.item)
+        now = None if not own else entry.sampled_by if entry.sampled_by is not None else entry
         if not own or now != speaker:
-            messages.append({"role": "assistant", "content": None} if own else _chat(told.item))
+            messages.append({"role": "assistant", "content": None} if own else _chat(entry.item))
         speaker = now
         if own:
-            _say(messages[-1], told.item)
+            _say(messages[-1], entry.item)
     return {"model": "m", "messages": messages, "tools": tools}
 
 
@@ -367,13 +372,13 @@ def _is_rare(text: str) -> bool:
     return len(text) > 12 and "cmd" not in text
 
 
-def _without_repeats(history: list[Told]) -> list[Told]:
+def _without_repeats(history: list[HistoryItem]) -> list[HistoryItem]:
     """Else a repeated message could be taken for the one that it repeats."""
-    return [told for told in history if told.said is not None or told.item is None or not speaks(told.item)]
+    return [entry for entry in history if entry.sampled_by is not None or entry.item is None or not speaks(entry.item)]
 
 
-def _trimmed(told: Told) -> Told:
-    item = told.item
-    if told.said is not None or item is None:
-        return told
-    return replace(told, item={**item, **{key: item[key].strip() for key in ("content", "output") if key in item}})
+def _trimmed(entry: HistoryItem) -> HistoryItem:
+    item = entry.item
+    if entry.sampled_by is not None or item is None:
+        return entry
+    return replace(entry, item={**item, **{key: item[key].strip() for key in ("content", "output") if key in item}})
