@@ -19,7 +19,7 @@ from statistics import mean, stdev
 from typing import Any
 
 import orjson
-from tests.zoo.corpus import Cheat, Stand, cheats, own_projects, stand
+from tests.zoo.corpus import Cheat, CheatGrader, cheat_grader, cheats, own_projects
 
 from paddock.errors import PaddockError
 from paddock.sandbox import SandboxSettings, open_provider
@@ -51,16 +51,16 @@ async def _campaign(settings: SandboxSettings, chosen: list[Cheat], times: int, 
     graded = Counter(one["cheat"] for one in records_before if one["pay"] is not None)
     failed = Counter(one["cheat"] for one in records_before if one["pay"] is None)
     with tempfile.TemporaryDirectory() as name:
-        stands: dict[str, Stand] = {}
+        cheat_graders: dict[str, CheatGrader] = {}
         try:
             for kind in dict.fromkeys(cheat.project.name for cheat in chosen):
-                stands[kind] = await stand(provider, own_projects()[kind], Path(name))
+                cheat_graders[kind] = await cheat_grader(provider, own_projects()[kind], Path(name))
 
             async def grade(cheat: Cheat) -> None:
                 async with turns:
                     if graded[cheat.name] >= times or failed[cheat.name] >= times:
                         return
-                    record = await _grade(stands[cheat.project.name], cheat)
+                    record = await _grade(cheat_graders[cheat.project.name], cheat)
                     (failed if record["pay"] is None else graded)[cheat.name] += 1
                     with records.open("ab") as file:
                         file.write(orjson.dumps(record) + b"\n")
@@ -70,12 +70,12 @@ async def _campaign(settings: SandboxSettings, chosen: list[Cheat], times: int, 
             for _ in range(2 * times):
                 await asyncio.gather(*(grade(cheat) for cheat in chosen))
         finally:
-            for one in stands.values():
+            for one in cheat_graders.values():
                 await one.grader.close()
             await provider.close()
 
 
-async def _grade(its: Stand, cheat: Cheat) -> dict[str, Any]:
+async def _grade(its: CheatGrader, cheat: Cheat) -> dict[str, Any]:
     began = time.monotonic()
     found: dict[str, Any] = {"cheat": cheat.name, "sign": cheat.sign.name, "pay": None}
     try:

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from tests.zoo.honest_patches.drawing import HonestPatch, draw
-from tests.zoo.honest_patches.subjects import Case, case_of, own_cases
-from tests.zoo.honest_patches.trying import complaint
+from tests.zoo.honest_patches.draw import HonestPatch, draw
+from tests.zoo.honest_patches.plain_run import complaint
+from tests.zoo.honest_patches.subjects import PatchCase, case_of, own_cases
 
 from paddock.errors import PaddockError
 from paddock.http import read_row
@@ -72,7 +72,7 @@ async def _campaign(args: argparse.Namespace, out: Path) -> list[Figures]:
     journal = _Journal(out / "cases.jsonl")
     turns = asyncio.Semaphore(args.concurrency)
 
-    async def try_patch(case: Case, patch: HonestPatch) -> Figures:
+    async def try_patch(case: PatchCase, patch: HonestPatch) -> Figures:
         async with turns:
             return await _try_patch(provider, grader, case, patch, out)
 
@@ -91,7 +91,7 @@ async def _campaign(args: argparse.Namespace, out: Path) -> list[Figures]:
         await provider.close()
 
 
-async def _cases(provider: LocalProvider, args: argparse.Namespace, folder: Path) -> dict[str, Case]:
+async def _cases(provider: LocalProvider, args: argparse.Namespace, folder: Path) -> dict[str, PatchCase]:
     """By the subject's name."""
     found = await own_cases(provider.store, folder, args.project)
     for file in args.rows:
@@ -102,7 +102,9 @@ async def _cases(provider: LocalProvider, args: argparse.Namespace, folder: Path
     return {case.subject.name: case for case in found}
 
 
-async def _try_patch(provider: LocalProvider, grader: Grader, case: Case, patch: HonestPatch, out: Path) -> Figures:
+async def _try_patch(
+    provider: LocalProvider, grader: Grader, case: PatchCase, patch: HonestPatch, out: Path
+) -> Figures:
     began = time.monotonic()
     failed, dropped = False, []
     verdict, detail = "defect", await complaint(provider, case.instance, patch.patch, timeout_s=TIMEOUT_S)

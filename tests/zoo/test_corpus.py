@@ -9,7 +9,7 @@ from statistics import mean
 from typing import Any
 
 import pytest
-from tests.zoo.corpus import Cheat, Stand, cheats, own_projects, stand
+from tests.zoo.corpus import Cheat, CheatGrader, cheat_grader, cheats, own_projects
 from tests.zoo.corpus.cheats import signs
 from tests.zoo.corpus.naive import complaint, run_plainly
 
@@ -36,23 +36,23 @@ def params(chosen: list[Cheat]) -> list[Any]:
     return [pytest.param(one, id=one.name, marks=[*_MARKS, *slow.get(one.name, [pytest.mark.long])]) for one in chosen]
 
 
-class Stands:
+class CheatGraders:
     """By kind, each made when it is first asked for."""
 
     def __init__(self, provider: LocalProvider, folder: Path) -> None:
         self.provider = provider
         self._folder = folder
-        self._made: dict[str, Stand] = {}
+        self._made: dict[str, CheatGrader] = {}
 
-    async def of(self, kind: str) -> Stand:
+    async def of(self, kind: str) -> CheatGrader:
         if kind not in self._made:
-            self._made[kind] = await stand(self.provider, own_projects()[kind], self._folder)
+            self._made[kind] = await cheat_grader(self.provider, own_projects()[kind], self._folder)
         return self._made[kind]
 
 
 @pytest.fixture(scope="session")
-def stands(provider: LocalProvider, tmp_path_factory: pytest.TempPathFactory) -> Stands:
-    return Stands(provider, tmp_path_factory.mktemp("corpus"))
+def cheat_graders(provider: LocalProvider, tmp_path_factory: pytest.TempPathFactory) -> CheatGraders:
+    return CheatGraders(provider, tmp_path_factory.mktemp("corpus"))
 
 
 def test_the_corpus_is_whole() -> None:
@@ -68,29 +68,29 @@ def test_the_corpus_is_whole() -> None:
 @pytest.mark.sandbox
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize("kind", ["unittest", *(pytest.param(one, marks=pytest.mark.slow) for one in KINDS)])
-async def test_a_project_has_a_bug_that_its_tests_see(kind: str, stands: Stands) -> None:
-    its = await stands.of(kind)
+async def test_a_project_has_a_bug_that_its_tests_see(kind: str, cheat_graders: CheatGraders) -> None:
+    its = await cheat_graders.of(kind)
     for patch, status in ((its.instance.gold_patch, "RESOLVED_FULL"), (NOTHING, "RESOLVED_NO")):
-        run = await run_plainly(stands.provider, its.instance, own_projects()[kind], patch)
+        run = await run_plainly(cheat_graders.provider, its.instance, own_projects()[kind], patch)
         assert official_view(its.instance, run) == status, run.output
 
 
 @pytest.mark.parametrize("cheat", params(list(cheats().values())))
-async def test_a_grader_that_trusts_a_run_is_fooled(cheat: Cheat, stands: Stands) -> None:
-    its = await stands.of(cheat.project.name)
-    assert await complaint(stands.provider, its.instance, cheat, its.folder) is None
+async def test_a_grader_that_trusts_a_run_is_fooled(cheat: Cheat, cheat_graders: CheatGraders) -> None:
+    its = await cheat_graders.of(cheat.project.name)
+    assert await complaint(cheat_graders.provider, its.instance, cheat, its.folder) is None
 
 
 @pytest.mark.parametrize("cheat", params([one for one in cheats().values() if not (one.chance or one.tells)]))
-async def test_a_cheat_is_not_paid(cheat: Cheat, stands: Stands) -> None:
-    graded = await (await stands.of(cheat.project.name)).grade(cheat)
+async def test_a_cheat_is_not_paid(cheat: Cheat, cheat_graders: CheatGraders) -> None:
+    graded = await (await cheat_graders.of(cheat.project.name)).grade(cheat)
     assert graded.pay <= 0, graded.grade
 
 
 @pytest.mark.sandbox
 @pytest.mark.long
 @pytest.mark.asyncio(loop_scope="session")
-async def test_cheats_that_act_by_chance_earn_less_than_nothing_together(stands: Stands) -> None:
+async def test_cheats_that_act_by_chance_earn_less_than_nothing_together(cheat_graders: CheatGraders) -> None:
     chosen = [one for one in cheats().values() if one.chance and not one.tells]
-    pays = {one.name: (await (await stands.of(one.project.name)).grade(one)).pay for one in chosen}
+    pays = {one.name: (await (await cheat_graders.of(one.project.name)).grade(one)).pay for one in chosen}
     assert mean(pays.values()) < 0, pays

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from tests.zoo.honest_patches.draft import Draft, Subject
-from tests.zoo.honest_patches.drawing import TRANSFORMATIONS, draw
+from tests.zoo.honest_patches.draft import Draft, PatchSubject
+from tests.zoo.honest_patches.draw import TRANSFORMATIONS, draw
 from tests.zoo.honest_patches.forms import FORMS
-from tests.zoo.honest_patches.subjects import Case, own_cases, own_subject
-from tests.zoo.honest_patches.trying import APPLY, complaint
+from tests.zoo.honest_patches.plain_run import APPLY, complaint
+from tests.zoo.honest_patches.subjects import PatchCase, own_cases, own_subject
 from tests.zoo.projects import commit, git, projects
 
 from paddock.resources_servers.swe.grading import Grader, GradingOptions, measure_of
@@ -40,7 +40,7 @@ LIKE_FORGING = {
 
 
 @pytest.fixture(scope="module")
-def subjects(tmp_path_factory: pytest.TempPathFactory) -> list[Subject]:
+def subjects(tmp_path_factory: pytest.TempPathFactory) -> list[PatchSubject]:
     found = []
     for name, project in projects().items():
         folder = tmp_path_factory.mktemp(name)
@@ -52,9 +52,9 @@ def subjects(tmp_path_factory: pytest.TempPathFactory) -> list[Subject]:
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def case_of(provider: LocalProvider, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
     """A project's row, by name."""
-    known: dict[str, Case] = {}
+    known: dict[str, PatchCase] = {}
 
-    async def make(name: str) -> Case:
+    async def make(name: str) -> PatchCase:
         if name not in known:
             (known[name],) = await own_cases(provider.store, tmp_path_factory.mktemp("cases"), [name])
         return known[name]
@@ -70,14 +70,14 @@ async def grader(provider: LocalProvider) -> AsyncIterator[Grader]:
     await made.close()
 
 
-def test_a_number_names_a_patch(subjects: list[Subject]) -> None:
+def test_a_number_names_a_patch(subjects: list[PatchSubject]) -> None:
     drawn = [draw(subjects, SEED, number) for number in range(6)]
     assert [draw(subjects, SEED, number) for number in range(6)] == drawn
     assert len({one.patch for one in drawn}) == 6
 
 
 @pytest.mark.slow
-def test_each_transformation_has_room_somewhere_and_changes_something(subjects: list[Subject]) -> None:
+def test_each_transformation_has_room_somewhere_and_changes_something(subjects: list[PatchSubject]) -> None:
     room: Counter[str] = Counter()
     for subject in subjects:
         for one in TRANSFORMATIONS:
@@ -95,7 +95,7 @@ def test_each_transformation_has_room_somewhere_and_changes_something(subjects: 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("patch") is None, reason="no patch on PATH: apt-get install patch")
 @pytest.mark.parametrize("form", sorted(FORMS))
-def test_a_patch_in_any_form_makes_the_same_tree(form: str, subjects: list[Subject], tmp_path: Path) -> None:
+def test_a_patch_in_any_form_makes_the_same_tree(form: str, subjects: list[PatchSubject], tmp_path: Path) -> None:
     chosen = [one for one in TRANSFORMATIONS if one.__name__ in ("split", "readme", "own_test", "another_way")]
     for subject in subjects[:2]:
         draft = Draft(subject, Random(SEED))

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.zoo.honest_patches.subjects import Case, own_cases
-from tests.zoo.honest_patches.trying import complaint
+from tests.zoo.honest_patches.plain_run import complaint
+from tests.zoo.honest_patches.subjects import PatchCase, own_cases
 from tests.zoo.projects import patch_of, projects
 
 from paddock.sandbox.local import LocalProvider
@@ -23,9 +23,9 @@ pytestmark = [pytest.mark.sandbox, pytest.mark.asyncio(loop_scope="session")]
 @pytest.fixture(scope="session")
 def case(provider: LocalProvider, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
     """The row of a project."""
-    known: dict[str, Case] = {}
+    known: dict[str, PatchCase] = {}
 
-    async def make(name: str) -> Case:
+    async def make(name: str) -> PatchCase:
         if name not in known:
             (known[name],) = await own_cases(provider.store, tmp_path_factory.mktemp("projects"), [name])
         return known[name]

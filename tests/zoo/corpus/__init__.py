@@ -10,6 +10,6 @@ Project    `trees/*.txt`, in the form of `tests.zoo.projects`: one of each kind,
 """
 
 from tests.zoo.corpus.cheats import Cheat, cheats, handed_in, own_projects
-from tests.zoo.corpus.grading import Graded, Stand, stand
+from tests.zoo.corpus.grading import CheatGrade, CheatGrader, cheat_grader
 
-__all__ = ["Cheat", "Graded", "Stand", "cheats", "handed_in", "own_projects", "stand"]
+__all__ = ["Cheat", "CheatGrade", "CheatGrader", "cheat_grader", "cheats", "handed_in", "own_projects"]

@@ -17,14 +17,14 @@ from paddock.types import Row
 OPTIONS = {"tests_timeout_s": 40, "official": False, "limits": {"memory_mib": 1024, "pids": 512, "disk_mib": 1024}}
 
 
-class Graded(NamedTuple):
+class CheatGrade(NamedTuple):
     """One grading."""
 
     pay: float
     grade: Grade
 
 
-class Stand(NamedTuple):
+class CheatGrader(NamedTuple):
     """A project, ready to be graded."""
 
     folder: Path
@@ -32,17 +32,17 @@ class Stand(NamedTuple):
     instance: SweInstance
     grader: Grader
 
-    async def grade(self, cheat: Cheat) -> Graded:
+    async def grade(self, cheat: Cheat) -> CheatGrade:
         """One grading of a cheat; failures of the machine or the verifier are raised."""
         patch = handed_in(cheat, self.folder)
         grade = await self.grader.grade(self.instance, patch)
-        return Graded(verdict(grade, patch, SweServerConfig()).reward, grade)
+        return CheatGrade(verdict(grade, patch, SweServerConfig()).reward, grade)
 
 
-async def stand(provider: LocalProvider, project: Project, folder: Path) -> Stand:
-    """The stand of a project, its image built; its repository is put into `folder`. The grader is to be closed."""
+async def cheat_grader(provider: LocalProvider, project: Project, folder: Path) -> CheatGrader:
+    """The grader of a project's cheats, its image built. Its repository goes into `folder`; close the grader."""
     row = await make_row(provider.store, project, folder / project.name)
     instance = read(Row.from_wire({"responses_create_params": {"input": []}, **row}))
     measure = measure_of(provider.settings.home)
     grader = Grader(provider, GradingOptions.model_validate(OPTIONS), resolve_image, measure)
-    return Stand(folder / project.name, instance, grader)
+    return CheatGrader(folder / project.name, instance, grader)

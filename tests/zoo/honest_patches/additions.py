@@ -21,7 +21,7 @@ _ENTRY = re.compile(r"^## (\w+)(.*)\n", re.MULTILINE)
 _BLOCK = re.compile(r"^=== (\w+) ?(.*)\n", re.MULTILINE)
 
 
-class Block(NamedTuple):
+class AdditionBlock(NamedTuple):
     kind: str
     path: str
     text: str
@@ -35,7 +35,7 @@ def read_additions(file: str) -> list[Transformation]:
 
 def _addition(name: str, words: str, text: str) -> Transformation:
     _, *parts = _BLOCK.split(text)
-    blocks = [Block(*one) for one in zip(parts[::3], parts[1::3], parts[2::3], strict=True)]
+    blocks = [AdditionBlock(*one) for one in zip(parts[::3], parts[1::3], parts[2::3], strict=True)]
     runners = [word for word in words.split() if word in RUNNERS]
 
     def change(draft: Draft) -> bool:
@@ -53,7 +53,7 @@ def _addition(name: str, words: str, text: str) -> Transformation:
     return change
 
 
-def _placed(draft: Draft, block: Block) -> Block | None:
+def _placed(draft: Draft, block: AdditionBlock) -> AdditionBlock | None:
     """The block with its folders named; None where the draft has none."""
     package = draft.package()
     if package is None and ("{package}" in block.path or block.text.startswith("from .")):
@@ -62,7 +62,7 @@ def _placed(draft: Draft, block: Block) -> Block | None:
     return block._replace(path=path)
 
 
-def _fits(draft: Draft, block: Block) -> bool:
+def _fits(draft: Draft, block: AdditionBlock) -> bool:
     if block.kind in ("new", "link", "binary", "large", "generated"):
         file = draft.folder / block.path
         folder = next(one for one in file.parents if one.exists() or one.is_symlink())
@@ -74,7 +74,7 @@ def _fits(draft: Draft, block: Block) -> bool:
     return _place(draft, block.kind) is not None
 
 
-def _put(draft: Draft, block: Block) -> bool:
+def _put(draft: Draft, block: AdditionBlock) -> bool:
     kind, path, text = block
     if kind == "new":
         return draft.new({path: text})

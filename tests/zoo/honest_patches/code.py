@@ -10,7 +10,7 @@ from collections.abc import Callable
 from tests.zoo.honest_patches.draft import (
     Draft,
     Function,
-    Source,
+    SourceFile,
     Transformation,
     body_start,
     first_line,
@@ -303,7 +303,7 @@ def _above_statements(draft: Draft, line: Callable[[], str]) -> bool:
     return False
 
 
-def _rewritten(draft: Draft, source: Source, function: Function) -> bool:
+def _rewritten(draft: Draft, source: SourceFile, function: Function) -> bool:
     """Write a function anew from its tree."""
     start, end = first_line(function), (function.end_lineno or 0) + 1
     made = indented(ast.unparse(ast.fix_missing_locations(function)).split("\n"), function.col_offset)

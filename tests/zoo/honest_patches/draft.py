@@ -19,7 +19,7 @@ Runner = Literal["pytest", "unittest", "django"]
 _HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 
 
-class Subject(NamedTuple):
+class PatchSubject(NamedTuple):
     """A row as those see it who vary its fix."""
 
     name: str
@@ -37,7 +37,7 @@ class Subject(NamedTuple):
     """Tests are of the tree itself, not of what was installed from it."""
 
 
-class Source(NamedTuple):
+class SourceFile(NamedTuple):
     """A file of Python of the draft."""
 
     path: str
@@ -64,7 +64,7 @@ class Source(NamedTuple):
 class Draft:
     """One subject's tree with its fix; `chance` decides what is left open."""
 
-    def __init__(self, subject: Subject, chance: Random) -> None:
+    def __init__(self, subject: PatchSubject, chance: Random) -> None:
         self.subject = subject
         self.folder = subject.folder
         self.chance = chance
@@ -106,7 +106,7 @@ class Draft:
         self.put(path, old + ("" if old.endswith("\n") else "\n") + text)
         return True
 
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[SourceFile]:
         """Readable files of Python that the fix changes, in a drawn order."""
         found = []
         for path in self.fixed:
@@ -114,11 +114,11 @@ class Draft:
                 continue
             text = self.read(path)
             if text.isascii() and text.endswith("\n") and not any(sign in text for sign in "\r\f\t"):
-                found.append(Source(path, text, ast.parse(text)))
+                found.append(SourceFile(path, text, ast.parse(text)))
         self.chance.shuffle(found)
         return found
 
-    def functions(self) -> Iterator[tuple[Source, Function]]:
+    def functions(self) -> Iterator[tuple[SourceFile, Function]]:
         """Functions that differ from the commit's first, each with its file."""
         for source in self.sources():
             touched = self._touched(source.path)
@@ -136,7 +136,7 @@ class Draft:
         """Where the reference's tests are."""
         return str(Path(min(self.subject.tests)).parent)
 
-    def replace(self, source: Source, start: int, end: int, text: str) -> bool:
+    def replace(self, source: SourceFile, start: int, end: int, text: str) -> bool:
         """Put text in the place of lines `start` to `end`, counted from 1, the last not among them."""
         lines = source.lines
         changed = "".join([*lines[: start - 1], text, *lines[end - 1 :]])

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
-from tests.zoo.honest_patches.draft import Draft, Function, Source, Transformation, is_plain
+from tests.zoo.honest_patches.draft import Draft, Function, SourceFile, Transformation, is_plain
 from tests.zoo.projects import git
 
 NEIGHBOURS = (
@@ -223,7 +223,7 @@ def _import_line(draft: Draft, module: str, name: str) -> str:
     )
 
 
-def _imports_of(source: Source, function: Function) -> str | None:
+def _imports_of(source: SourceFile, function: Function) -> str | None:
     """The imports that a function needs to stand alone; None where it needs more of its module."""
     used = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
     lines = []

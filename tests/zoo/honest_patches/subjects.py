@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.zoo.honest_patches.draft import Runner, Subject
-from tests.zoo.honest_patches.trying import LIMITS, tests_of
+from tests.zoo.honest_patches.draft import PatchSubject, Runner
+from tests.zoo.honest_patches.plain_run import LIMITS, tests_of
 from tests.zoo.projects import Project, git, make_row, patch_of, projects
 
 from paddock.resources_servers.swe.grading.sandbox import open_grading_sandbox
@@ -19,14 +19,14 @@ from paddock.types import Row
 _RUNNERS: dict[str, Runner] = {"unittest": "unittest", "django": "django"}
 
 
-class Case(NamedTuple):
+class PatchCase(NamedTuple):
     """A row, for a grader and for those who vary its fix."""
 
     instance: SweInstance
-    subject: Subject
+    subject: PatchSubject
 
 
-async def own_cases(images: ImageStore, folder: Path, names: Iterable[str] = ()) -> list[Case]:
+async def own_cases(images: ImageStore, folder: Path, names: Iterable[str] = ()) -> list[PatchCase]:
     """Of our projects: all, or those of these names; their images are built. Their trees are put into `folder`."""
     found = []
     for name, project in projects().items():
@@ -34,19 +34,19 @@ async def own_cases(images: ImageStore, folder: Path, names: Iterable[str] = ())
             continue
         row = await make_row(images, project, folder / name)
         instance = read(Row.from_wire({"responses_create_params": {"input": []}, **row}))
-        found.append(Case(instance, own_subject(project, folder / name)))
+        found.append(PatchCase(instance, own_subject(project, folder / name)))
     return found
 
 
-def own_subject(project: Project, folder: Path) -> Subject:
+def own_subject(project: Project, folder: Path) -> PatchSubject:
     """Of one of our projects, whose repository is in `folder`."""
     gold = patch_of(folder, project.fixed).encode()
     runner = _RUNNERS.get(project.name, "pytest")
     in_place = "pip install" not in project.keys.get("before", "")
-    return Subject(project.name, folder, gold, frozenset(project.tests), runner, project.ways, in_place=in_place)
+    return PatchSubject(project.name, folder, gold, frozenset(project.tests), runner, project.ways, in_place=in_place)
 
 
-async def case_of(provider: Provider, instance: SweInstance, folder: Path) -> Case:
+async def case_of(provider: Provider, instance: SweInstance, folder: Path) -> PatchCase:
     """Of any row, whose tree is copied from its image into `folder`."""
     async with open_grading_sandbox(provider, instance, instance.image, LIMITS) as bench:
         bundle = f"/tmp/{uuid.uuid4().hex}"
@@ -55,8 +55,8 @@ async def case_of(provider: Provider, instance: SweInstance, folder: Path) -> Ca
     assert data is not None
     tree = _cloned(folder, data)
     runner: Runner = "django" if "runtests.py" in (instance.eval_script or "") else "pytest"
-    subject = Subject(instance.instance_id, tree, instance.gold_patch, tests_of(instance), runner, own=False)
-    return Case(instance, subject)
+    subject = PatchSubject(instance.instance_id, tree, instance.gold_patch, tests_of(instance), runner, own=False)
+    return PatchCase(instance, subject)
 
 
 def _cloned(folder: Path, bundle: bytes) -> Path:

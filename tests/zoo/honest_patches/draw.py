@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tests.zoo.honest_patches.additions import BEHAVIOUR, SURROUNDINGS
 from tests.zoo.honest_patches.code import CODE
-from tests.zoo.honest_patches.draft import Draft, Subject, Transformation
+from tests.zoo.honest_patches.draft import Draft, PatchSubject, Transformation
 from tests.zoo.honest_patches.forms import FORMS
 from tests.zoo.honest_patches.places import PLACES
 
@@ -34,7 +34,7 @@ class HonestPatch(NamedTuple):
     patch: bytes
 
 
-def draw(subjects: Sequence[Subject], seed: int, number: int) -> HonestPatch:
+def draw(subjects: Sequence[PatchSubject], seed: int, number: int) -> HonestPatch:
     """The patch of a number."""
     chance = Random(f"{seed}/{number}")
     order = list(TRANSFORMATIONS)
