@@ -7,7 +7,7 @@ records themselves; an `HttpPeer` sends JSON, replays what may be replayed, and 
 
 from paddock.http.access import headers_for, token_for
 from paddock.http.client import DirectPeer, Handler, HttpPeer, Peer, RetryPolicy
-from paddock.http.context import Call
+from paddock.http.context import Call, rollout_of
 from paddock.http.routes import (
     AGGREGATE,
     CHAT,
@@ -79,6 +79,7 @@ __all__ = [
     "read_row",
     "require_response",
     "rollout_from_wire",
+    "rollout_of",
     "rollout_to_wire",
     "token_for",
 ]

@@ -76,3 +76,12 @@ def _key(headers: Mapping[str, Any]) -> str | None:
     if key.startswith(SECRET_PREFIX) and not authorized.startswith(SECRET_PREFIX):
         return key
     return authorized or key or None
+
+
+def rollout_of(call: Call) -> str | None:
+    """The secret of the rollout that a call of a model belongs to: the one in its base URL (`/r/<secret>/v1/...`), else
+    an API key that has a secret's form. None: it belongs to none, and is not recorded."""
+    named = call.path.get("secret")
+    if named:
+        return named
+    return call.bearer if call.bearer and call.bearer.startswith(SECRET_PREFIX) else None

@@ -1,46 +1,34 @@
 """One FastAPI app per server: its routes, `GET /`, `/healthz`, `/metrics`, `/docs`; a token where one is asked for.
 
-Cost    the framework's layers take as long as the rest of a small call: the server's routes are answered before them
-        (`paddock.server.endpoints`), and within them only where a server has added middleware of its own.
+Bodies  are read and written by `paddock.server.endpoints`: rows are flat objects with keys of their own, and errors say
+        whose they are. The framework routes, and describes what the routes take and give.
 Errors  every error is `{"error": {owner, kind, message, stage, retryable}}` with its owner's status; where clients of a
         model call, what these understand (`dialects.errors`).
 Health  `GET /` says that the process lives, `/healthz` whether the server can serve: 503 with the reason where not.
 Access  with a token, every route but `GET /` and `/healthz` answers 401 without `Authorization: Bearer <token>`, or
         `X-Api-Key: <token>`, as Anthropic's clients say it. With one that was made at start, the pages for a browser,
-        which can't bring it, are open too: they say what the routes are. See also `paddock.server.local_requests`.
+        which can't bring it, are open too: they say what the routes are. See also `paddock.server.request_checks`.
 """
 
-import hmac
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from paddock import __version__
 from paddock.errors import RequestError
 from paddock.http import VERIFY, Route
-from paddock.http.access import SCHEME
-from paddock.http.context import API_KEY
 from paddock.server.access import NO_TOKEN, Access
 from paddock.server.base import ResourcesServer, Server
 from paddock.server.endpoints import Endpoint, Events, Reply, refusal
 from paddock.server.openapi import operation
-from paddock.server.pages import ASSETS, PAGES, add_docs
-from paddock.server.request_limits import LimitedBodies
+from paddock.server.pages import add_docs
+from paddock.server.request_checks import LimitedBodies, RequireToken
 from paddock.server.settings import DEFAULT_LIMITS, RequestLimits
 from paddock.server.telemetry import MEDIA_TYPE, Telemetry
-
-OPEN_PATHS = frozenset({"/", "/healthz"})
-NEEDS_TOKEN = "this server needs `Authorization: Bearer <token>`"
-HOW_TO_FIND = (
-    ": `paddock.connect(url)` and `headers=paddock.http.headers_for(url)` find it for its user, by the "
-    "server's address (127.0.0.1, not `localhost`); with curl, `-H @FILE` as `paddock serve` said at its start"
-)
-_ROLLOUT = "/r/"
-_SECRET = "secret"
 
 
 def build_app(
@@ -56,7 +44,7 @@ def build_app(
     endpoints = {
         route: Endpoint(route, handler, long=_is_long(route, server)) for route, handler in telemetry.handlers().items()
     }
-    app = _App(endpoints, access, limits, title=f"paddock {server.KIND}: {server.name}", version=__version__)
+    app = _App(has_token=access.token is not None, title=f"paddock {server.KIND}: {server.name}", version=__version__)
     add_docs(app)
     app.add_api_route("/metrics", _exposition(telemetry), methods=["GET"], include_in_schema=False)
     app.add_api_route("/", _answer({"status": "ok"}), methods=["GET"], summary="Liveness")
@@ -66,13 +54,17 @@ def build_app(
     for route, endpoint in endpoints.items():
         app.add_api_route(
             route.path,
-            _inside(endpoint),
+            _answering(endpoint),
             methods=[route.method],
             summary=route.summary,
             openapi_extra=operation(route, server),
         )
     server.extend(app)
     app.add_exception_handler(HTTPException, _refused(server))
+    # The last one that is added is asked first: before any that the server added itself.
+    app.add_middleware(LimitedBodies, limits=limits)
+    if access.token is not None:
+        app.add_middleware(RequireToken, token=access.token, made=access.made)
     return app
 
 
@@ -82,23 +74,11 @@ def _is_long(route: Route[Any, Any], server: Server[Any]) -> bool:
 
 
 class _App(FastAPI):
-    """`endpoints`: of the server's routes."""
+    """`has_token`: clients are asked for one."""
 
-    def __init__(
-        self,
-        endpoints: Mapping[Route[Any, Any], Endpoint],
-        access: Access,
-        limits: RequestLimits,
-        **settings: Any,
-    ) -> None:
+    def __init__(self, *, has_token: bool, **settings: Any) -> None:
         super().__init__(docs_url=None, redoc_url=None, **settings)
-        self._endpoints = {(route.method, route.path): endpoint for route, endpoint in endpoints.items()}
-        self._has_token = access.token is not None
-        limited = LimitedBodies(self._serve, limits)
-        self._front: ASGIApp = limited if access.token is None else RequireToken(limited, access.token, access.made)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._front(scope, receive, send)
+        self._has_token = has_token
 
     def openapi(self) -> dict[str, Any]:
         """The description; it says of a token that it is to be given, so that the page asks for it."""
@@ -108,49 +88,6 @@ class _App(FastAPI):
             schemes["token"] = {"type": "http", "scheme": "bearer"}
             description["security"] = [{"token": []}]
         return description
-
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        endpoint = None
-        if scope["type"] == "http" and not (self.user_middleware or scope.get("root_path")):
-            path, values = _template(scope["path"])
-            endpoint = self._endpoints.get((scope["method"], path))
-        if endpoint is None:
-            await super().__call__(scope, receive, send)
-        else:
-            reply = await endpoint.reply(scope["headers"], values, receive)
-            await reply.send(receive, send)
-
-
-def _template(path: str) -> tuple[str, dict[str, str]]:
-    """A route's path with its parameters, and their values: as the framework's router reads them."""
-    if not path.startswith(_ROLLOUT):
-        return path, {}
-    secret, slash, rest = path[len(_ROLLOUT) :].partition("/")
-    return (f"{_ROLLOUT}{{{_SECRET}}}{slash}{rest}", {_SECRET: secret}) if secret else (path, {})
-
-
-class RequireToken:
-    """Answers 401 to whoever does not bring the token. `made`: at start; its user's clients find it by themselves."""
-
-    def __init__(self, app: ASGIApp, token: str, made: bool) -> None:
-        self._app = app
-        self._expected = (SCHEME + token).encode()
-        self._made = made
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or self._is_open(scope["path"]) or self._may(scope):
-            await self._app(scope, receive, send)
-            return
-        error = RequestError(NEEDS_TOKEN + (HOW_TO_FIND if self._made else ""), kind="unauthorized")
-        await refusal(scope["path"], error, 401).send(receive, send)
-
-    def _is_open(self, path: str) -> bool:
-        return path in OPEN_PATHS or (self._made and (path in PAGES or path.startswith(f"{ASSETS}/")))
-
-    def _may(self, scope: Scope) -> bool:
-        given = dict(scope["headers"])
-        keys = (given.get(b"authorization", b""), SCHEME.encode() + given.get(API_KEY.encode(), b""))
-        return any(hmac.compare_digest(key, self._expected) for key in keys)
 
 
 class _Replied(Response):
@@ -164,9 +101,7 @@ class _Replied(Response):
         await self._reply.send(receive, send)
 
 
-def _inside(endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
-    """Within the framework's layers."""
-
+def _answering(endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         return _Replied(await endpoint.reply(request.headers.raw, request.path_params, request.receive))
 

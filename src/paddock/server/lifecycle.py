@@ -126,7 +126,7 @@ async def listening(
     # Imported here: a runtime that does not listen needs no web framework.
     from paddock.server.app import build_app
     from paddock.server.http_server import HttpServer
-    from paddock.server.local_requests import LocalRequests
+    from paddock.server.request_checks import LocalRequests
 
     listeners: dict[str, HttpServer] = {}
     for name, server in servers.items():

@@ -22,7 +22,7 @@ from typing import TypeVar
 from pydantic import Field, ValidationError
 
 from paddock.errors import BugError, InfraError, PaddockError, RequestError, describe
-from paddock.http import Call, EventStream, ModelReply, Peer
+from paddock.http import Call, EventStream, ModelReply, Peer, rollout_of
 from paddock.server.base import ModelServer, ServerConfig
 from paddock.server.dialects import (
     Answer,
@@ -44,7 +44,6 @@ from paddock.tokens import (
     TurnStoreSettings,
     place,
     request_hash,
-    rollout_of,
     root_of,
 )
 from paddock.types import (

@@ -1,13 +1,12 @@
 """Turns as they are kept: delta-coded against their parents, append-only on disk, one file per rollout.
 
 `TurnStore` holds the turns of all rollouts of one model server; `place` and `full_prompt` code and join prompts;
-`TurnIndex` finds the turn that a history continues; `rollout_of` reads the rollout that a call
-belongs to; `samples` turns a record into what the loss sees. `Prompter` makes prompts in a `Vocabulary`'s
-ids with a `ChatTemplate`, whole or what is new since a turn; `PromptTraits` say what the template does to the past.
+`TurnIndex` finds the turn that a history continues, `request_hash` the one that answered the same request; `samples`
+turns a record into what the loss sees. `Prompter` makes prompts in a `Vocabulary`'s ids with a `ChatTemplate`, whole or
+what is new since a turn; `PromptTraits` say what the template does to the past.
 """
 
-from paddock.tokens.calls import request_hash, rollout_of
-from paddock.tokens.deltas import Placement, chain, full_ids, full_prompt, place, split_prompt
+from paddock.tokens.deltas import Placement, chain, full_prompt, place, split_prompt
 from paddock.tokens.export import (
     Mode,
     RolloutSample,
@@ -20,7 +19,7 @@ from paddock.tokens.export import (
     samples,
     skipped,
 )
-from paddock.tokens.prefix_match import PrefixMatch, TurnIndex, root_of
+from paddock.tokens.prefix_match import PrefixMatch, TurnIndex, request_hash, root_of
 from paddock.tokens.prompter import Prompter
 from paddock.tokens.settings import TurnStoreSettings
 from paddock.tokens.store import FrozenError, TurnStore
@@ -46,13 +45,11 @@ __all__ = [
     "TurnStoreSettings",
     "Vocabulary",
     "chain",
-    "full_ids",
     "full_prompt",
     "inline",
     "place",
     "plan_rollout",
     "request_hash",
-    "rollout_of",
     "rollout_samples",
     "root_of",
     "samples",

@@ -76,11 +76,3 @@ def _join(turns: Iterable[Turn]) -> list[int] | None:
         ids += turn.prompt_ids
         ids += turn.sampled_ids
     return ids
-
-
-def full_ids(turns: Iterable[Turn]) -> list[int]:
-    """All ids of a chain, root first, that has them; ValueError where a turn has none."""
-    ids = _join(turns)
-    if ids is None:
-        raise ValueError("a turn of the chain has no ids")
-    return ids

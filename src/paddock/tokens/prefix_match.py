@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from paddock.tokens.deltas import full_ids
+from paddock.errors import RequestError
 from paddock.types import JsonObject, Turn
 from paddock.types.responses import calls, content_text, item_type, messages, output_items
 
@@ -28,6 +28,8 @@ DIGEST_BYTES = 12
 CALLS = ("function_call", "custom_tool_call")
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
 HANDLE_PREFIX = "turn_"
+HOW_NOT_WHAT = frozenset({"stream", "stream_options"})
+"""Request keys that say how an answer is sent, not what was asked."""
 
 
 class PrefixMatch(NamedTuple):
@@ -120,7 +122,13 @@ class TurnIndex:
 
     def full_ids(self, turn_id: str) -> list[int]:
         """All ids up to the turn's end. ValueError where a turn has none."""
-        return full_ids(self.chain(turn_id))
+        ids: list[int] = []
+        for turn in self.chain(turn_id):
+            if turn.prompt_ids is None or turn.sampled_ids is None:
+                raise ValueError("a turn of the chain has no ids")
+            ids += turn.prompt_ids
+            ids += turn.sampled_ids
+        return ids
 
     def match(self, items: Sequence[JsonObject], *, root: bytes = b"") -> PrefixMatch:
         """`root`: what stands before all items (`root_of`)."""
@@ -167,6 +175,16 @@ class TurnIndex:
                 break
             digest = _with_item(digest, items[position])
         return covered
+
+
+def request_hash(body: JsonObject) -> str:
+    """The request key: SHA-256 (hex) of the canonical JSON, keys sorted, of what a request asks. RequestError
+    `body_invalid` for a body that is no JSON."""
+    asked = {key: value for key, value in body.items() if key not in HOW_NOT_WHAT}
+    try:
+        return hashlib.sha256(orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    except orjson.JSONEncodeError as error:
+        raise RequestError(f"body is no JSON: {error}", kind="body_invalid") from error
 
 
 def root_of(*parts: Any) -> bytes:

@@ -3,6 +3,10 @@
 Law     a prompt is the recorded ids of the turn that the request continues, then what is new since that turn's end,
         newly tokenised; a request that continues none is tokenised whole. What was sampled is never tokenised again.
         What the engine was given and what it sampled is what is recorded.
+Stops   what a client reads ends before the first stop text that it asked for, whatever else was sampled: an engine
+        stops once a stop text is there, but the last id may bring characters beyond it. The ids stay as they were
+        sampled; the text is cut. The first stop is the one that is complete first, of two that end together the longer:
+        so it is the same one however the text comes. What may be the beginning of one is held back until more is known.
 Errors  those of the engine, the template and the record; `context_length_exceeded` before the engine is asked, where
         its limit is known; RequestError of `require_renderable`.
 """
@@ -10,7 +14,7 @@ Errors  those of the engine, the template and the record; `context_length_exceed
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pydantic import Field
 
@@ -22,7 +26,6 @@ from paddock.server.dialects.conversation import Conversation, require_renderabl
 from paddock.server.dialects.items import CALLS
 from paddock.server.dialects.sampling import merged
 from paddock.server.exact.engine import Chunk, Parser, ParserFactory, TokenEngine
-from paddock.server.exact.stop_strings import Stopper, stop_texts
 from paddock.server.exchange import Batch
 from paddock.server.fields import Block
 from paddock.server.recording_server import OVERFLOW, PendingCall, RecordingConfig, RecordingServer
@@ -146,6 +149,29 @@ class ExactServer(RecordingServer[ExactConfigT]):
         return prompter.after(before, _messages(pending.matched.environment), told.tools, arguments, names=names)
 
 
+class Stopper:
+    """Of one answer."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.found: str | None = None
+        """The stop text that ended it; None: none yet."""
+        self._texts = [text for text in texts if text]
+        self._held = ""
+
+    def feed(self, text: str, *, finished: bool) -> str:
+        """Of all text so far, what may be told now."""
+        if not self._texts or self.found is not None:
+            return "" if self.found is not None else text
+        held = self._held + text
+        places = [(place + len(stop), place, stop) for stop in self._texts if (place := held.find(stop)) >= 0]
+        if places:
+            _, place, self.found = min(places)
+            return held[:place]
+        kept = 0 if finished else max(_overlap(held, stop) for stop in self._texts)
+        self._held = held[len(held) - kept :]
+        return held[: len(held) - kept]
+
+
 class _Answering:
     """An answer while it is sampled."""
 
@@ -220,3 +246,15 @@ def tool_names(said: Sequence[JsonObject], told: Conversation) -> dict[str, str]
         for item in said
         if item_type(item) in CALLS
     }
+
+
+def stop_texts(given: Any) -> list[str]:
+    """Of a request's `stop`."""
+    texts = given if isinstance(given, list) else [given]
+    return [text for text in texts if isinstance(text, str)]
+
+
+def _overlap(text: str, stop: str) -> int:
+    """Length of the longest end of `text` that begins `stop`."""
+    longest = min(len(text), len(stop) - 1)
+    return next((size for size in range(longest, 0, -1) if stop.startswith(text[-size:])), 0)

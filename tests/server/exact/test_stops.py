@@ -3,7 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from paddock.server.exact.stop_strings import Stopper, stop_texts
+from paddock.server.exact.server import Stopper, stop_texts
 
 TEXT = st.text("ab", max_size=12)
 

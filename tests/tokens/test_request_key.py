@@ -1,4 +1,4 @@
-"""Claims about what identifies a call."""
+"""Claims about what identifies a call of a model: its rollout and its request key."""
 
 import hashlib
 
@@ -6,8 +6,8 @@ import orjson
 import pytest
 
 from paddock.errors import RequestError
-from paddock.http import Call
-from paddock.tokens import request_hash, rollout_of
+from paddock.http import Call, rollout_of
+from paddock.tokens import request_hash
 from paddock.types import JsonObject
 
 

@@ -16,7 +16,7 @@ from paddock.http.transport import make_client
 from paddock.server.app import build_app
 from paddock.server.base import Handler, Server, ServerConfig
 from paddock.server.http_server import HttpServer
-from paddock.server.local_requests import LocalRequests
+from paddock.server.request_checks import LocalRequests
 from paddock.testing import over
 
 PATH = "/r/ro_1/v1/responses"
