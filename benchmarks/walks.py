@@ -31,7 +31,8 @@ from paddock.testing.engines import scripted_server
 from paddock.types import JsonObject
 
 PRODUCT = f"{Path(paddock.__file__).resolve().parents[2]}/"
-NOT_COUNTED = ("benchmarks/", "src/paddock/testing/")
+NOT_COUNTED = ("benchmarks/", "src/paddock/testing/", "src/paddock/http/transport.py")
+"""Clients, engines."""
 WARM_ROWS = 20
 SECRET = "ro_walk"
 

@@ -1,4 +1,4 @@
-"""Claims about calls over ASGI: the same before the framework's layers and within them; nobody works for nobody."""
+"""Claims about calls over ASGI: the same within middleware of a server's own; nobody works for nobody."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -71,7 +71,7 @@ class Passing:
         await self._app(scope, receive, send)
 
 
-@pytest.fixture(params=[False, True], ids=["direct", "layered"])
+@pytest.fixture(params=[False, True], ids=["plain", "middleware"])
 def probe(request: pytest.FixtureRequest) -> Probe:
     return Probe(layered=request.param)
 

@@ -16,14 +16,13 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
-from starlette.types import Receive, Scope, Send
 
 from paddock import __version__
 from paddock.errors import RequestError
 from paddock.http import VERIFY, Route
 from paddock.server.access import NO_TOKEN, Access
 from paddock.server.base import ResourcesServer, Server
-from paddock.server.endpoints import Endpoint, Events, Reply, refusal
+from paddock.server.endpoints import Endpoint, refusal
 from paddock.server.openapi import operation
 from paddock.server.pages import add_docs
 from paddock.server.request_checks import LimitedBodies, RequireToken
@@ -54,7 +53,7 @@ def build_app(
     for route, endpoint in endpoints.items():
         app.add_api_route(
             route.path,
-            _answering(endpoint),
+            endpoint.answer,
             methods=[route.method],
             summary=route.summary,
             openapi_extra=operation(route, server),
@@ -90,24 +89,6 @@ class _App(FastAPI):
         return description
 
 
-class _Replied(Response):
-    """A reply that the framework sends."""
-
-    def __init__(self, reply: Reply | Events) -> None:
-        super().__init__(status_code=reply.status)
-        self._reply = reply
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._reply.send(receive, send)
-
-
-def _answering(endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(request: Request) -> Response:
-        return _Replied(await endpoint.reply(request.headers.raw, request.path_params, request.receive))
-
-    return answer
-
-
 def _refused(server: Server[Any]) -> Callable[[Request, Exception], Response]:
     """Answers a request that no route takes, and errors of routes that the server added itself."""
     there = ", ".join(f"{route.method} {route.path}" for route in server.handlers())
@@ -118,7 +99,7 @@ def _refused(server: Server[Any]) -> Callable[[Request, Exception], Response]:
         if error.status_code in (404, 405):
             # Without the path that was asked for: a rollout's secret may be in it.
             message, kind = f"{server.name}: {message}; there are: {there}", "no_route"
-        return _Replied(refusal(request.url.path, RequestError(message, kind=kind), error.status_code, error.headers))
+        return refusal(request.url.path, RequestError(message, kind=kind), error.status_code, error.headers)
 
     return answer
 

@@ -1,4 +1,4 @@
-"""Calls of one route over ASGI: a body and headers in, one reply out, and nothing between.
+"""Calls of one route over HTTP: a body and headers in, one reply out.
 
 Bodies  parsed and written by orjson, once.
 Errors  those of the handler by their owner's status (`dialects.error_reply`); what is no error of ours is a bug; a body
@@ -9,49 +9,41 @@ Ends    a long route's handler is cancelled when its caller has gone or its dead
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
-from starlette.types import Receive, Send
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from paddock.errors import BugError, CancelledError, PaddockError, RequestError
 from paddock.http import Call, EventStream, Route
 from paddock.server.base import Handler
 from paddock.server.dialects import error_reply
+from paddock.types import JsonObject
 
-Headers = list[tuple[bytes, bytes]]
-_EVENTS: Headers = [(b"content-type", b"text/event-stream; charset=utf-8")]
-
-
-class Reply(NamedTuple):
-    """A whole one."""
-
-    status: int
-    body: bytes
-    headers: Mapping[str, str] = {}
-
-    async def send(self, receive: Receive, send: Send) -> None:
-        own = [(name.lower().encode(), value.encode("latin-1")) for name, value in self.headers.items()]
-        length = (b"content-length", b"%d" % len(self.body))
-        headers = [(b"content-type", b"application/json"), length, *own]
-        await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": self.body})
+JSON = "application/json"
 
 
-class Events:
-    """A stream. `caller`: who waits for it, if that is known."""
+class Events(Response):
+    """A stream of server-sent events. `caller`: who waits for it, if that is known."""
 
-    status = 200
+    media_type = "text/event-stream"
 
     def __init__(self, events: AsyncIterator[bytes], caller: "_Caller | None" = None) -> None:
-        self.events = events
+        super().__init__()
+        self._events = events
         self._caller = caller
 
-    async def send(self, receive: Receive, send: Send) -> None:
+    def init_headers(self, headers: Mapping[str, str] | None = None) -> None:
+        super().init_headers(headers)
+        del self.headers["content-length"]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller = self._caller or _Caller(receive)
         try:
-            await send({"type": "http.response.start", "status": self.status, "headers": _EVENTS})
-            async for chunk in self.events:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            async for chunk in self._events:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
         except asyncio.CancelledError:
@@ -59,8 +51,8 @@ class Events:
                 raise
         finally:
             caller.forget()
-            if isinstance(self.events, AsyncGenerator):
-                await self.events.aclose()
+            if isinstance(self._events, AsyncGenerator):
+                await self._events.aclose()
 
 
 class Endpoint:
@@ -72,18 +64,18 @@ class Endpoint:
         self._handler = handler
         self._has_body = route.method in ("POST", "PUT")
 
-    async def reply(self, headers: Headers, path: Mapping[str, str], receive: Receive) -> Reply | Events:
-        """`headers`: of the request, their names in lower case; `path`: the values of the route's parameters."""
+    async def answer(self, request: Request) -> Response:
+        """The reply, an error too: nothing is raised but what cancels this."""
         route = self._route
         try:
-            call = Call.from_headers(_named(headers), path)
-            body = route.from_wire(_object(await _read(receive)) if self._has_body else {})
+            call = Call.from_headers(request.headers, request.path_params)
+            body = route.from_wire(await _object(request) if self._has_body else {})
             work = self._handler(body, call)
-            caller = _Caller(receive, call.remaining_s) if self._long else None
+            caller = _Caller(request.receive, call.remaining_s) if self._long else None
             reply = await (work if caller is None else _unless_gone(work, caller))
             if isinstance(reply, EventStream):
                 return Events(reply.events, caller)
-            return Reply(200, orjson.dumps(route.reply_to_wire(body, reply)))
+            return Response(orjson.dumps(route.reply_to_wire(body, reply)), media_type=JSON)
         except PaddockError as error:
             return refusal(route.path, error)
         except Exception as error:  # noqa: BLE001 - the last boundary: whatever is left is a bug of ours
@@ -91,9 +83,11 @@ class Endpoint:
             return refusal(route.path, BugError(f"{route.path}: {kind}: {error}", kind=kind))
 
 
-def _object(body: bytes) -> dict[str, Any]:
+async def _object(request: Request) -> JsonObject:
     try:
-        wire = orjson.loads(body)
+        wire = orjson.loads(await request.body())
+    except ClientDisconnect as error:
+        raise _gone() from error
     except orjson.JSONDecodeError as error:
         raise RequestError(f"body is no JSON: {error}", kind="body_invalid") from error
     if not isinstance(wire, dict):
@@ -103,10 +97,10 @@ def _object(body: bytes) -> dict[str, Any]:
 
 def refusal(
     path: str, error: PaddockError, status: int | None = None, headers: Mapping[str, str] | None = None
-) -> Reply:
+) -> Response:
     """An error as the clients of a path understand it."""
     reply = error_reply(path, error, status)
-    return Reply(reply.status, orjson.dumps(reply.body), {**(headers or {}), **reply.headers})
+    return Response(orjson.dumps(reply.body), reply.status, {**(headers or {}), **reply.headers}, media_type=JSON)
 
 
 class _Caller:
@@ -172,22 +166,5 @@ async def _unless_gone(work: Awaitable[Any], caller: _Caller) -> Any:
     return reply
 
 
-async def _read(receive: Receive) -> bytes:
-    """The whole body."""
-    message = await receive()
-    parts: list[bytes] = [message.get("body", b"")]
-    while message.get("more_body"):
-        message = await receive()
-        parts.append(message.get("body", b""))
-    if message["type"] == "http.disconnect":
-        raise _gone()
-    return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
 def _gone() -> CancelledError:
     return CancelledError("the caller has gone, or its deadline has passed", kind="caller_gone")
-
-
-def _named(headers: Headers) -> dict[str, str]:
-    """Of several of one name, the first."""
-    return {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(headers)}

@@ -50,7 +50,7 @@ class RequireToken:
             await self._app(scope, receive, send)
             return
         error = RequestError(NEEDS_TOKEN + (HOW_TO_FIND if self._made else ""), kind="unauthorized")
-        await refusal(scope["path"], error, 401).send(receive, send)
+        await refusal(scope["path"], error, 401)(scope, receive, send)
 
     def _is_open(self, path: str) -> bool:
         return path in OPEN_PATHS or (self._made and (path in PAGES or path.startswith(f"{ASSETS}/")))
@@ -79,7 +79,7 @@ class LocalRequests:
         if error is None:
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
-            await refusal(scope["path"], error, 403).send(receive, send)
+            await refusal(scope["path"], error, 403)(scope, receive, send)
         else:
             await send({"type": "websocket.close", "code": 1008})
 
@@ -186,7 +186,7 @@ class LimitedBodies:
             error = error or BodyTooLargeError(self._limits)
         if error is not None:
             # What is left of the body is not waited for.
-            await refusal(scope["path"], error, headers={"connection": "close"}).send(receive, send)
+            await refusal(scope["path"], error, headers={"connection": "close"})(scope, receive, send)
             return
         await self._app(scope, receive if length is not None else self._counted(receive), send)
 

@@ -1,11 +1,18 @@
 """The turns of all rollouts that a model server serves: appended to disk, recent ones in memory.
 
+File    one per rollout, 0600, named by the SHA-256 of its secret, never by the secret. A JSON line per turn: its own
+        fields, and `history`, the digest of its request's history (`paddock.tokens.prefix_match`). What was set for the
+        rollout: a line `{"settings": ...}`; the last one counts. A last line `{"state": ...}` when it is closed.
+        A line counts when it is whole: a torn last one (a crash in mid-write) is cut off before anything is added.
+        No fsync: sampling a turn again is cheaper than a disk flush on every model call, and what has to last, the
+        collector's rollout line, is flushed there. A killed process loses nothing, a lost machine the last seconds.
 Law     after `freeze` a rollout's record never changes. What was appended is there after a restart. A rollout whose
         turns had to be dropped for lack of space says so for ever; its record is never silently shorter.
 Bounds  files idle for `max_age_s` are deleted; beyond `max_disk_bytes` the longest idle rollouts are dropped; beyond
         `max_memory_bytes` the least recently used ones leave memory and are read again when needed.
 Units   seconds of `clock` (wall time, as file times are), bytes.
-Errors  FrozenError (kind `frozen`, 409); InfraError `turns_dropped`; those of `paddock.tokens.files`.
+Errors  FrozenError (kind `frozen`, 409); InfraError `turns_dropped`, `turn_store` when the disk refuses,
+        `turns_unreadable` when a line before the last is no turn.
         One event loop's business: not for use from several threads, nor one folder's file from several processes.
 """
 
@@ -16,13 +23,172 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import orjson
+from pydantic import ValidationError
 
 from paddock.errors import BugError, InfraError, RequestError
 from paddock.temporary import Hold
-from paddock.tokens import files
-from paddock.tokens.files import State
 from paddock.tokens.prefix_match import TurnIndex
-from paddock.types import Engine, RolloutSettings, Turn, TurnRecord
+from paddock.types import Engine, Record, RolloutSettings, Turn, TurnRecord
+
+RecordT = TypeVar("RecordT", bound=Record)
+State = Literal["open", "frozen", "dropped"]
+MODE = 0o600
+
+
+class StoredTurns(NamedTuple):
+    """What a rollout's file holds."""
+
+    turns: list[Turn]
+    state: State
+    size: int
+    """Bytes; 0: there is no file."""
+    histories: dict[str, str]
+    """Digest of what a turn's request told, by turn id; turns of which it is unknown are missing."""
+    settings: RolloutSettings
+
+
+def turn_line(turn: Turn, history: str | None = None) -> bytes:
+    """The turn's line. Field by field: a generic dump would copy every id and log-prob once more."""
+    usage = turn.usage.__dict__ if turn.usage else None
+    spans = [span.__dict__ for span in turn.weight_spans]
+    known = {} if history is None else {"history": history}
+    return orjson.dumps(
+        {**turn.__dict__, "usage": usage, "weight_spans": spans, **known}, option=orjson.OPT_APPEND_NEWLINE
+    )
+
+
+def state_line(state: State) -> bytes:
+    return orjson.dumps({"state": state}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def settings_line(settings: RolloutSettings) -> bytes:
+    return orjson.dumps({"settings": settings.model_dump()}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def read_file(path: Path) -> StoredTurns:
+    """The file's turns, after cutting off a torn last line."""
+    with _disk(path):
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return StoredTurns([], "open", 0, {}, RolloutSettings())
+        whole = data.rfind(b"\n") + 1
+        if whole < len(data):
+            os.truncate(path, whole)
+    turns: list[Turn] = []
+    histories: dict[str, str] = {}
+    state: State = "open"
+    settings = RolloutSettings()
+    for line in data[:whole].splitlines():
+        wire = _parse(line, path)
+        if "state" in wire:
+            state = wire["state"]
+            continue
+        if "settings" in wire:
+            settings = _valid(RolloutSettings, wire["settings"], path)
+            continue
+        history = wire.pop("history", None)
+        turns.append(_valid(Turn, wire, path))
+        if isinstance(history, str):
+            histories[turns[-1].id] = history
+    return StoredTurns(turns, state, whole, histories, settings)
+
+
+class Appending:
+    """Adds lines to rollouts' files. The latest files stay open: a rollout's lines come close together."""
+
+    def __init__(self, *, max_open: int = 64) -> None:
+        self._max_open = max_open
+        self._open: OrderedDict[Path, int] = OrderedDict()
+
+    def append(self, path: Path, line: bytes, size: int) -> None:
+        """Add a line to a file of `size` bytes; a line that does not fit is taken back whole."""
+        with _disk(path):
+            descriptor = self._descriptor(path)
+            written = os.write(descriptor, line)
+            if written < len(line):
+                os.ftruncate(descriptor, size)
+                raise OSError(f"only {written} of {len(line)} bytes could be written")
+
+    def release(self, path: Path) -> None:
+        """Close the file, if it is open."""
+        descriptor = self._open.pop(path, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def close(self) -> None:
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+    def _descriptor(self, path: Path) -> int:
+        descriptor = self._open.get(path)
+        if descriptor is None:
+            while len(self._open) >= self._max_open:
+                os.close(self._open.popitem(last=False)[1])
+            try:
+                descriptor = _open(path)
+            except FileNotFoundError:
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                descriptor = _open(path)
+            self._open[path] = descriptor
+        self._open.move_to_end(path)
+        return descriptor
+
+
+def replace_file(path: Path, line: bytes) -> None:
+    """Make a line all that the file holds."""
+    with _disk(path):
+        descriptor = _open(path)
+        try:
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, line)
+        finally:
+            os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, MODE)
+
+
+class _disk:  # noqa: N801 - read as a statement: `with _disk(path):`
+    """What the disk refuses is the machine's failure."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, OSError):
+            raise InfraError(f"turns in {self._path.parent}: {error.strerror or error}", kind="turn_store") from error
+
+
+def _parse(line: bytes, path: Path) -> dict[str, Any]:
+    try:
+        wire = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise _unreadable(path, error) from error
+    if not isinstance(wire, dict):
+        raise _unreadable(path, "a line is no object")
+    return wire
+
+
+def _valid(model: type[RecordT], wire: Any, path: Path) -> RecordT:
+    try:
+        return model.model_validate(wire)
+    except ValidationError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, why: object) -> InfraError:
+    return InfraError(f"turns in {path}: {why}", kind="turns_unreadable", retryable=False)
+
 
 DAY_S = 86400.0
 SWEEP_EVERY_S = 300.0
@@ -44,7 +210,7 @@ class _Rollout:
 
     __slots__ = ("index", "path", "settings", "size", "state", "turns")
 
-    def __init__(self, stored: files.StoredTurns, path: Path) -> None:
+    def __init__(self, stored: StoredTurns, path: Path) -> None:
         self.path = path
         self.turns = stored.turns
         self.settings = stored.settings
@@ -82,7 +248,7 @@ class TurnStore:
         self._max_memory_bytes = max_memory_bytes
         self._clock = clock
         self._recent: OrderedDict[str, _Rollout] = OrderedDict()
-        self._files = files.Appending()
+        self._files = Appending()
         self._on_disk: set[str] = set()
         """Keys that may have a file; for others the disk is not asked."""
         self._memory_bytes = 0
@@ -106,7 +272,7 @@ class TurnStore:
     def set(self, secret: str, settings: RolloutSettings) -> None:
         """Set it, in place of what was set before; when this returns, it is in the file."""
         rollout = self._open(secret)
-        self._write(_key(secret), rollout, files.settings_line(settings))
+        self._write(_key(secret), rollout, settings_line(settings))
         rollout.settings = settings
 
     def require_open(self, secret: str) -> None:
@@ -119,7 +285,7 @@ class TurnStore:
         known = rollout.index.by_id
         if turn.id in known or (turn.parent is not None and turn.parent not in known):
             raise BugError(f"turn {turn.id}: its id is taken, or its parent {turn.parent} unknown", kind="turn_invalid")
-        self._write(_key(secret), rollout, files.turn_line(turn, history))
+        self._write(_key(secret), rollout, turn_line(turn, history))
         self._share_ids(turn)
         rollout.turns.append(turn)
         rollout.index.add(turn, history)
@@ -134,7 +300,7 @@ class TurnStore:
         if rollout.state == "dropped":
             raise _dropped()
         if rollout.state == "open":
-            self._write(key, rollout, files.state_line("frozen"))
+            self._write(key, rollout, state_line("frozen"))
             rollout.state = "frozen"
         return TurnRecord(engine=self.engine, turns=list(rollout.turns))
 
@@ -157,7 +323,7 @@ class TurnStore:
                 continue
             if now - stat.st_mtime > self._max_age_s:
                 self._delete(path.stem)
-            elif stat.st_size > len(files.state_line("dropped")):  # dropped ones wait for their age
+            elif stat.st_size > len(state_line("dropped")):  # dropped ones wait for their age
                 total += stat.st_size
                 kept.append((stat.st_mtime, stat.st_size, path.stem))
         kept.sort()
@@ -192,9 +358,7 @@ class TurnStore:
         rollout = self._recent.get(key)
         if rollout is None:
             path = self._path(key)
-            stored = (
-                files.read(path) if key in self._on_disk else files.StoredTurns([], "open", 0, {}, RolloutSettings())
-            )
+            stored = read_file(path) if key in self._on_disk else StoredTurns([], "open", 0, {}, RolloutSettings())
             for turn in stored.turns:
                 self._share_ids(turn)
             rollout = self._recent[key] = _Rollout(stored, path)
@@ -242,7 +406,7 @@ class TurnStore:
         self._leave_memory(key)
         path = self._path(key)
         self._files.release(path)
-        files.replace(path, files.state_line("dropped"))
+        replace_file(path, state_line("dropped"))
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.jsonl"
