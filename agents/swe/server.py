@@ -180,7 +180,7 @@ class SweAgent(AgentServer[SweAgentConfig]):
         program = variant.program
         located = self._programs[program.folder] if program and program.where == "outside" else None
         harness = make_harness(variant.harness, variant.harness_config, gold_patch=gold, program=located)
-        state.files = getattr(harness, "left", {})
+        state.files = getattr(harness, "artifacts", {})
         name = self.config.model_server.name
         try:
             async with RolloutModel(

@@ -26,7 +26,7 @@ from paddock.harness.oracles.claude_code import turns_of
 from paddock.harness.programs.cli import HOME, CliHarness, CliSettings, ProgramStart
 from paddock.harness.programs.lab import COMPACT_AT_TOKENS, LabTools
 from paddock.harness.programs.step_recorder import RequestRules, StepRecorder
-from paddock.harnesses.claude_code.configuring import COMPACTING_TOKENS, MODEL, environment
+from paddock.harnesses.claude_code.program_config import COMPACTING_TOKENS, MODEL, environment
 from paddock.types import Fix, JsonObject
 from paddock.types.responses import call_item
 
@@ -96,7 +96,7 @@ class ClaudeCodeHarness(CliHarness):
     def prompts(self) -> Prompts:
         return Prompts(user=(_PROMPTS / "user.jinja").read_text())
 
-    def started(self, task: Task, endpoint: ModelEndpoint, workdir: str) -> ProgramStart:
+    def start(self, task: Task, endpoint: ModelEndpoint, workdir: str) -> ProgramStart:
         settings = self._settings
         shown = (*settings.tools, *((SUBAGENT,) if settings.subagents else ()))
         flag = "--system-prompt-file" if settings.task_system == "replace" else "--append-system-prompt-file"
@@ -118,12 +118,12 @@ class ClaudeCodeHarness(CliHarness):
             stdin=task.prompt.encode(),
         )
 
-    def check(self, left: Exit, said: StepRecorder) -> None:
-        if left.ended == "finished" and said.unanswered:
+    def check(self, exit_: Exit, recorder: StepRecorder) -> None:
+        if exit_.ended == "finished" and recorder.unanswered_requests:
             raise InfraError("an answer of its model broke off: it has taken its pieces", kind="answer_broke_off")
 
-    def habits(self) -> RequestRules:
-        return RequestRules(pin=partial(_pinned, self._settings.prompt_date.isoformat()), aside=_aside)
+    def request_rules(self) -> RequestRules:
+        return RequestRules(pin=partial(_pinned, self._settings.prompt_date.isoformat()), side_request=_side_request)
 
     def oracle(self, fix: Fix) -> list[list[JsonObject]]:
         return turns_of(fix)
@@ -133,6 +133,6 @@ def _pinned(day: str, text: str) -> str:
     return _BILLING.sub("x-anthropic-billing-header:", _KERNEL.sub("Linux", _DATE.sub(day, text)))
 
 
-def _aside(_path: str, body: JsonObject) -> str | None:
+def _side_request(_path: str, body: JsonObject) -> str | None:
     """The agent always has tools, and so has who sums up; titles and the like are asked for without."""
     return None if body.get("tools") else "without tools"

@@ -22,8 +22,8 @@ _LENIENT = ("security_risk", "is_input", "timeout", "insert_line")
 """Types that V0 does not look at, or converts."""
 
 
-def taken(wording: Wording, name: str, given: JsonObject, schema: JsonObject) -> JsonObject | Malformed:
-    """The arguments that the tool works with."""
+def accepted_arguments(wording: Wording, name: str, given: JsonObject, schema: JsonObject) -> JsonObject | Malformed:
+    """Return the arguments that the tool works with, or what is wrong with them."""
     arguments = {key: value for key, value in given.items() if value is not None}
     if wording == "v1":
         return violation(arguments, {**schema, "additionalProperties": False}) or _plan(name, arguments) or arguments

@@ -11,8 +11,8 @@ MAX_CHARS = 8_000
 MAX_NEWLINES = 100
 
 
-def separate(text: str) -> list[str]:
-    """The commands of a text."""
+def split_commands(text: str) -> list[str]:
+    """Split a text into its commands."""
     if "\n" not in text or text.count("\n") > MAX_NEWLINES or len(text) > MAX_CHARS:
         return [text.strip()]
     whole = parse(text)

@@ -19,12 +19,12 @@ from paddock.harnesses.codeact.folders import listing
 from paddock.harnesses.codeact.texts import (
     FILE_NOTICE,
     FileText,
-    clipped,
-    decoded,
-    encoded,
+    clip,
+    decode_file,
+    encode_file,
     lines_of,
-    newlines,
-    numbered,
+    normalise_newlines,
+    number_lines,
 )
 
 CONTEXT_LINES = 4
@@ -45,7 +45,7 @@ class EditorCall(NamedTuple):
 
 
 class Editor:
-    """One rollout's; remembers what it edited."""
+    """The editor of one rollout; it remembers edits for `undo_edit`."""
 
     COMMANDS: ClassVar[tuple[str, ...]] = ("view", "create", "str_replace", "insert", "undo_edit")
 
@@ -56,7 +56,7 @@ class Editor:
         self._history: defaultdict[str, deque[str]] = defaultdict(lambda: deque(maxlen=max_undo))
 
     async def run(self, call: EditorCall) -> str:
-        """What the program says. Raises EditorError."""
+        """Do one call and return the program's text. Raises EditorError."""
         path = str(PurePosixPath(call.path))
         if not path.startswith("/"):
             raise await self._relative(path)
@@ -65,7 +65,7 @@ class Editor:
             return await self._create(path, call.file_text, exists=data is not None)
         if data is None:
             raise invalid("path", path, f"The path {path} does not exist. Please provide a valid path.")
-        if isinstance(data, _Folder):
+        if isinstance(data, _Directory):
             return await self._folder(path, call)
         match call.command:
             case "view":
@@ -92,7 +92,7 @@ class Editor:
 
     def _view(self, path: str, text: str, wanted: list[int] | None) -> str:
         if not wanted:
-            return numbered(text, 1, path, self._max_chars)
+            return number_lines(text, 1, path, self._max_chars)
         lines = lines_of(text)
         count = len(lines)
         if len(wanted) != 2:
@@ -108,7 +108,7 @@ class Editor:
         if last < first:
             more = f"should be greater than or equal to the first element `{first}`."
             raise invalid("view_range", wanted, f"Its second element `{last}` {more}")
-        return note + numbered("".join(lines[first - 1 : last]), first, path, self._max_chars)
+        return note + number_lines("".join(lines[first - 1 : last]), first, path, self._max_chars)
 
     async def _create(self, path: str, text: str | None, *, exists: bool) -> str:
         if exists:
@@ -118,7 +118,7 @@ class Editor:
         if text is None:
             raise missing("create", "file_text")
         folder = await self._read(str(PurePosixPath(path).parent))
-        if not isinstance(folder, _Folder):
+        if not isinstance(folder, _Directory):
             code = errno.ENOENT if folder is None else errno.ENOTDIR
             raise EditorError(f"Ran into [Errno {code}] {os.strerror(code)}: '{path}' while trying to write to {path}")
         await self._write(path, text.encode())
@@ -143,7 +143,7 @@ class Editor:
         numbers = _line_numbers(before, starts)
         if len(starts) > 1:
             often = f"Multiple occurrences of old_str `{old}` in lines {numbers}. Please ensure it is unique."
-            raise EditorError(clipped(f"No replacement was performed. {often}", self._max_chars, FILE_NOTICE))
+            raise EditorError(clip(f"No replacement was performed. {often}", self._max_chars, FILE_NOTICE))
         after = before[: starts[0]] + new + before[starts[0] + len(old) :]
         await self._save(path, file, after)
         shown = self._snippet(after, numbers[0] - CONTEXT_LINES, numbers[0] + CONTEXT_LINES + new.count("\n"), path)
@@ -171,28 +171,28 @@ class Editor:
         if not self._history[path]:
             raise EditorError(f"No edit history found for {path}.")
         text = self._history[path].pop()
-        await self._write(path, encoded(text, _file(path, data).encoding))
-        return f"Last edit to {path} undone successfully. {numbered(text, 1, path, self._max_chars)}"
+        await self._write(path, encode_file(text, _file(path, data).encoding))
+        return f"Last edit to {path} undone successfully. {number_lines(text, 1, path, self._max_chars)}"
 
     async def _save(self, path: str, before: FileText, after: str) -> None:
-        await self._write(path, encoded(after, before.encoding))
+        await self._write(path, encode_file(after, before.encoding))
         self._history[path].append(before.text)
 
     def _snippet(self, text: str, start: int, end: int, path: str, of: str | None = None) -> str:
         """Lines after `start`, to `end`."""
         start = max(0, start)
-        part = "".join(lines_of(newlines(text))[start:end])
+        part = "".join(lines_of(normalise_newlines(text))[start:end])
         heading = f"a snippet of {of or path}"
-        return f"The file {path} has been edited. {numbered(part, start + 1, heading, self._max_chars)}"
+        return f"The file {path} has been edited. {number_lines(part, start + 1, heading, self._max_chars)}"
 
-    async def _read(self, path: str) -> "bytes | _Folder | None":
+    async def _read(self, path: str) -> "bytes | _Directory | None":
         """None: there is nothing."""
         if "\0" in path:
             return None
         try:
             return await self._workspace.read(path)
         except IsADirectoryError:
-            return _Folder()
+            return _Directory()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -205,15 +205,15 @@ class Editor:
             raise EditorError(f"Ran into {_said(error, path)} while trying to write to {path}") from error
 
 
-class _Folder:
-    """What stands at a path is one."""
+class _Directory:
+    """Stands for the content of a path that is a directory."""
 
 
 def _file(path: str, data: bytes) -> FileText:
     if len(data) > MAX_FILE_MIB << 20:
         size = f"File is too large ({len(data) / (1 << 20):.1f}MB). Maximum allowed size is {MAX_FILE_MIB}MB."
         raise EditorError(f"File validation failed for {path}: {size}")
-    file = decoded(data)
+    file = decode_file(data)
     if file is None:
         binary = "File appears to be binary and this file type cannot be read or edited by this tool."
         raise BinaryFileError(f"File validation failed for {path}: {binary}")

@@ -6,7 +6,7 @@ Source  one `find` in the workspace. Errors  `EditorError` where there is none.
 
 from paddock.harness import Workspace
 from paddock.harnesses.codeact.errors import EditorError
-from paddock.harnesses.codeact.texts import FOLDER_NOTICE, clipped
+from paddock.harnesses.codeact.texts import FOLDER_NOTICE, clip
 
 _DEPTH = 2
 _TIMEOUT_S = 60.0
@@ -37,7 +37,7 @@ async def listing(workspace: Workspace, path: str, *, max_chars: int) -> str:
             f"\n\n{hidden} hidden files/directories in this directory are excluded. "
             f"You can use 'ls -la {path}' to see them."
         )
-    return clipped(text, max_chars, FOLDER_NOTICE)
+    return clip(text, max_chars, FOLDER_NOTICE)
 
 
 def _parts(name: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from paddock.harness.native import NativeHarness, NativeSettings, Toolbox
 from paddock.harness.oracles.codeact import turns_of
-from paddock.harnesses.codeact.toolbox import CodeActToolbox, Options
+from paddock.harnesses.codeact.toolbox import CodeActOptions, CodeActToolbox
 from paddock.types import Fix, JsonObject
 
 NUDGE = (
@@ -25,13 +25,13 @@ EMPTY = "Your last answer said nothing and called no tool. Call one; where the t
 
 class CodeActHarness(NativeHarness):
     TOOLBOX: ClassVar[type[Toolbox]] = CodeActToolbox
-    OPTIONS: ClassVar[type[BaseModel] | None] = Options
+    OPTIONS: ClassVar[type[BaseModel] | None] = CodeActOptions
     CONCURRENT: ClassVar[bool] = False
     CUT_ENDS: ClassVar[bool] = False
 
     def __init__(self, settings: NativeSettings) -> None:
         super().__init__(settings)
-        self._options = Options.model_validate(self.profile.options)
+        self._options = CodeActOptions.model_validate(self.profile.options)
         self._nudges = 0
 
     def without_call(self, text: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What of a long output is shown. Pure.
+"""Truncation of long output. Pure.
 
 Cut     a text that is too long loses its middle, as in OpenHands: half of the limit on either side of a notice.
 """
@@ -6,8 +6,8 @@ Cut     a text that is too long loses its middle, as in OpenHands: half of the l
 CUT_NOTICE = "\n[... Observation truncated due to length ...]\n"
 
 
-def shortened(text: str, max_chars: int) -> str:
-    """Without its middle where it is too long."""
+def cut_middle(text: str, max_chars: int) -> str:
+    """Cut the middle of a text that is too long."""
     if len(text) <= max_chars:
         return text
     half = max_chars // 2

@@ -8,7 +8,7 @@ from paddock.types import JsonObject
 _SIGNS = {"todo": "⏳", "in_progress": "🔄", "done": "✅"}
 
 
-class Tasks:
+class TaskList:
     """One rollout's list."""
 
     def __init__(self) -> None:

@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from paddock.harness import ShellOutput, ShellSession, Workspace
-from paddock.harness.screen import rendered
-from paddock.harnesses.codeact.commands import separate
-from paddock.harnesses.codeact.screen import shortened
+from paddock.harness.screen import render_screen
+from paddock.harnesses.codeact.commands import split_commands
+from paddock.harnesses.codeact.screen import cut_middle
 
 STEP_S = 0.5
 PREVIOUS = "[Below is the output of the previous command.]\n"
@@ -68,7 +68,7 @@ class Terminal:
         self._runs = False
 
     async def run(self, command: str, *, is_input: bool = False, timeout_s: float | None = None) -> str:
-        """What the program says. Raises TerminalError."""
+        """Run a command, or type at the running one; return the program's text. Raises TerminalError."""
         command = command.strip()
         if not command or is_input:
             if not self._runs:
@@ -84,7 +84,7 @@ class Terminal:
             self._runs, before = False, now.output
         if command == "C-c":
             command = "printf '^C\\n'; (exit 130)"
-        commands = separate(command) if self._style.one_command else [command]
+        commands = split_commands(command) if self._style.one_command else [command]
         if len(commands) > 1:
             listed = "\n".join(f"({number}) {each}" for number, each in enumerate(commands, 1))
             raise TerminalError(
@@ -129,7 +129,7 @@ class Terminal:
         key: str | None = None,
         again: bool = False,
     ) -> str:
-        """Act, then wait until the command has ended or is to be left alone."""
+        """Call `act`, then wait until the command has ended or its waiting time is over."""
         now = asyncio.get_running_loop().time
         quiet_s = self._style.no_change_timeout_s if timeout_s is None else None
         limit_s = min((limit for limit in (timeout_s, self._call_s) if limit is not None), default=None)
@@ -150,7 +150,7 @@ class Terminal:
         return await self._ended(seen, before, key)
 
     def _left(self, seen: list[ShellOutput], before: bytes, over_s: float | None, *, again: bool) -> str:
-        """Of a command that still runs."""
+        """Format the output of a command that still runs."""
         happened = f"no new output after {self._style.no_change_timeout_s:g} seconds"
         why = (
             f"The command has {happened}" if over_s is None else f"The command timed out after {float(over_s)} seconds"
@@ -175,7 +175,7 @@ class Terminal:
     async def _python(self) -> list[str]:
         """Which one the shell would start; empty: none."""
         done = await (await self._opened()).run("command -v python")
-        return rendered(done.output.decode(errors="replace")).split("\n")[:1] if done.output else []
+        return render_screen(done.output.decode(errors="replace")).split("\n")[:1] if done.output else []
 
     def _busy(self, command: str, now: ShellOutput) -> str:
         return (
@@ -198,4 +198,4 @@ class Terminal:
             killed=tuple(kill for one in seen for kill in one.killed),
             timed_out=any(one.timed_out for one in seen),
         )
-        return shortened(rendered(whole.text()), self._style.max_output_chars)
+        return cut_middle(render_screen(whole.text()), self._style.max_output_chars)

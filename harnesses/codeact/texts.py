@@ -37,12 +37,12 @@ class FileText(NamedTuple):
     encoding: str
 
 
-def decoded(data: bytes) -> FileText | None:
-    """None: it is binary."""
+def decode_file(data: bytes) -> FileText | None:
+    """Decode a file's bytes; None: it is binary."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             try:
-                return FileText(newlines(data.decode(encoding)), encoding)
+                return FileText(normalise_newlines(data.decode(encoding)), encoding)
             except UnicodeDecodeError:
                 break
     for encoding in ("utf-8", "cp1252", "latin-1"):
@@ -50,38 +50,38 @@ def decoded(data: bytes) -> FileText | None:
             text = data.decode(encoding)
         except UnicodeDecodeError:
             continue
-        return None if encoding != "utf-8" and _CONTROL.search(text) else FileText(newlines(text), encoding)
+        return None if encoding != "utf-8" and _CONTROL.search(text) else FileText(normalise_newlines(text), encoding)
     return None
 
 
-def encoded(text: str, encoding: str) -> bytes:
+def encode_file(text: str, encoding: str) -> bytes:
     try:
         return text.encode(encoding)
     except UnicodeEncodeError:
         return text.encode()
 
 
-def newlines(text: str) -> str:
-    """With newlines in place of every other line end."""
+def normalise_newlines(text: str) -> str:
+    """Replace every other line end by a newline."""
     return _LINE_END.sub("\n", text) if "\r" in text else text
 
 
 def lines_of(text: str) -> list[str]:
-    """Its lines, newlines kept."""
+    """Split a text into its lines, with their newlines."""
     return _LINE.findall(text)
 
 
-def clipped(text: str, max_chars: int, notice: str) -> str:
-    """Without its middle where it is too long; the notice counts."""
+def clip(text: str, max_chars: int, notice: str) -> str:
+    """Cut the middle of a text that is too long; the notice in its place counts."""
     if len(text) <= max_chars:
         return text
     room = max(0, max_chars - len(notice))
     return text[: room - room // 2] + notice + text[len(text) - room // 2 :]
 
 
-def numbered(text: str, first: int, what: str, max_chars: int) -> str:
-    """As `cat -n` shows it; `what` is what the heading calls it."""
-    pieces = clipped(text, max_chars, FILE_NOTICE).split("\n")
+def number_lines(text: str, first: int, what: str, max_chars: int) -> str:
+    """Number the lines as `cat -n` does; `what`: the heading's name for the text."""
+    pieces = clip(text, max_chars, FILE_NOTICE).split("\n")
     if not pieces[-1]:
         pieces.pop()
     shown = "".join(f"{number:6}\t{piece}\n" for number, piece in enumerate(pieces, first))

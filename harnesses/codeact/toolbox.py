@@ -1,7 +1,7 @@
 """The tools of CodeAct, by their real names, over one rollout's workspace.
 
 Names   V0 calls them `execute_bash` and `str_replace_editor`, V1 `terminal` and `file_editor`; the profile says which
-        there are, and how results read (`Options`).
+        there are, and how results read (`CodeActOptions`).
 Finish  ends the run with its message; `think` does nothing.
 """
 
@@ -10,18 +10,18 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from paddock.harness import RunLimits, Workspace
-from paddock.harness.native import Toolbox, ToolCall, ToolProfile, ToolResult
+from paddock.harness.native import RawToolCall, Toolbox, ToolProfile, ToolResult
 from paddock.harnesses.codeact import wordings
-from paddock.harnesses.codeact.arguments import taken
+from paddock.harnesses.codeact.arguments import accepted_arguments
 from paddock.harnesses.codeact.editor import Editor, EditorCall
 from paddock.harnesses.codeact.errors import BinaryFileError, EditorError
-from paddock.harnesses.codeact.tasks import Tasks
+from paddock.harnesses.codeact.tasks import TaskList
 from paddock.harnesses.codeact.terminal import Terminal, TerminalBusyError, TerminalError, TerminalStyle
 from paddock.tools import Malformed, decode_object
 from paddock.types import JsonObject
 
 
-class Options(BaseModel):
+class CodeActOptions(BaseModel):
     """Options of a profile."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,10 +53,10 @@ class CodeActToolbox(Toolbox):
 
     def __init__(self, workspace: Workspace, limits: RunLimits, profile: ToolProfile) -> None:
         super().__init__(workspace, limits, profile)
-        options = Options.model_validate(profile.options)
+        options = CodeActOptions.model_validate(profile.options)
         self._wording = options.wording
         self._editor = Editor(workspace, max_chars=options.max_view_chars, max_undo=options.max_undo)
-        self._tasks = Tasks()
+        self._tasks = TaskList()
         style = TerminalStyle(
             no_change_timeout_s=options.no_change_timeout_s,
             max_output_chars=options.max_output_chars,
@@ -111,9 +111,13 @@ class CodeActToolbox(Toolbox):
 
     def read_arguments(self, name: str, raw: str) -> JsonObject | Malformed:
         given = decode_object(raw or "{}")
-        return given if isinstance(given, Malformed) else taken(self._wording, name, given, self._schemas[name])
+        return (
+            given
+            if isinstance(given, Malformed)
+            else accepted_arguments(self._wording, name, given, self._schemas[name])
+        )
 
-    def unknown_tool(self, call: ToolCall) -> str:
+    def unknown_tool(self, call: RawToolCall) -> str:
         given = decode_object(call.raw or "{}")
         if isinstance(given, Malformed):
             return self.bad_json(call.shown, call.raw, given)

@@ -7,35 +7,44 @@ Source  by trial: Codex 0.169.0 for `exec_command`, `write_stdin`, `update_plan`
 from collections.abc import Mapping
 from dataclasses import replace
 
-from paddock.harnesses.codex.shapes import Fields, Flag, ListOf, Maybe, OneOf, Shape, Text, Whole
+from paddock.harnesses.codex.shapes import (
+    BoolShape,
+    EnumShape,
+    IntegerShape,
+    ListShape,
+    ObjectShape,
+    OptionalShape,
+    Shape,
+    StringShape,
+)
 
-_U64 = Whole("u64", 0, (1 << 64) - 1)
-_TOKENS = Maybe(Whole("usize", 0, (1 << 64) - 1))
+_U64 = IntegerShape("u64", 0, (1 << 64) - 1)
+_TOKENS = OptionalShape(IntegerShape("usize", 0, (1 << 64) - 1))
 
 
-def _fields(called: str, *required: str, **fields: Shape) -> Fields:
-    return Fields(called, fields, frozenset(required))
+def _fields(rust_name: str, *required: str, **fields: Shape) -> ObjectShape:
+    return ObjectShape(rust_name, fields, frozenset(required))
 
 
 _EXEC = _fields(
     "ExecCommandArgs",
     "cmd",
-    cmd=Text(),
-    workdir=Maybe(Text()),
-    shell=Maybe(Text()),
-    login=Maybe(Flag()),
-    tty=Flag(),
+    cmd=StringShape(),
+    workdir=OptionalShape(StringShape()),
+    shell=OptionalShape(StringShape()),
+    login=OptionalShape(BoolShape()),
+    tty=BoolShape(),
     yield_time_ms=_U64,
     max_output_tokens=_TOKENS,
-    sandbox_permissions=Maybe(OneOf(("use_default", "require_escalated", "with_additional_permissions"))),
-    justification=Maybe(Text()),
-    prefix_rule=Maybe(ListOf(Text())),
+    sandbox_permissions=OptionalShape(EnumShape(("use_default", "require_escalated", "with_additional_permissions"))),
+    justification=OptionalShape(StringShape()),
+    prefix_rule=OptionalShape(ListShape(StringShape())),
 )
 _STDIN = _fields(
     "WriteStdinArgs",
     "session_id",
-    session_id=Whole("i32", -(1 << 31), (1 << 31) - 1),
-    chars=Text(),
+    session_id=IntegerShape("i32", -(1 << 31), (1 << 31) - 1),
+    chars=StringShape(),
     yield_time_ms=_U64,
     max_output_tokens=_TOKENS,
 )
@@ -44,24 +53,26 @@ _STEP = replace(
         "PlanItemArg",
         "step",
         "status",
-        step=Text(),
-        status=OneOf(("pending", "in_progress", "completed")),
+        step=StringShape(),
+        status=EnumShape(("pending", "in_progress", "completed")),
     ),
     strict=True,
 )
-_PLAN = replace(_fields("UpdatePlanArgs", "plan", explanation=Maybe(Text()), plan=ListOf(_STEP)), strict=True)
+_PLAN = replace(
+    _fields("UpdatePlanArgs", "plan", explanation=OptionalShape(StringShape()), plan=ListShape(_STEP)), strict=True
+)
 _MORE: dict[str, Shape] = {
-    "workdir": Maybe(Text()),
-    "timeout_ms": Maybe(_U64),
-    "with_escalated_permissions": Maybe(Flag()),
-    "justification": Maybe(Text()),
+    "workdir": OptionalShape(StringShape()),
+    "timeout_ms": OptionalShape(_U64),
+    "with_escalated_permissions": OptionalShape(BoolShape()),
+    "justification": OptionalShape(StringShape()),
 }
 
-READ_BY: Mapping[str, tuple[Fields, ...]] = {
-    "exec_command": (_fields("ToolEnvironmentArgs", environment_id=Maybe(Text())), _EXEC),
+SHAPES: Mapping[str, tuple[ObjectShape, ...]] = {
+    "exec_command": (_fields("ToolEnvironmentArgs", environment_id=OptionalShape(StringShape())), _EXEC),
     "write_stdin": (_fields("TerminalSessionArgs", "session_id", session_id=_STDIN.fields["session_id"]), _STDIN),
     "update_plan": (_PLAN,),
-    "apply_patch": (_fields("ApplyPatchToolArgs", "input", input=Text()),),
-    "shell": (_fields("ShellToolCallParams", "command", command=ListOf(Text()), **_MORE),),
-    "shell_command": (_fields("ShellCommandToolCallParams", "command", command=Text(), **_MORE),),
+    "apply_patch": (_fields("ApplyPatchToolArgs", "input", input=StringShape()),),
+    "shell": (_fields("ShellToolCallParams", "command", command=ListShape(StringShape()), **_MORE),),
+    "shell_command": (_fields("ShellCommandToolCallParams", "command", command=StringShape(), **_MORE),),
 }

@@ -1,4 +1,4 @@
-"""What Codex's tools have in common: how a call is read, what is said to one that no tool can take, plans and patches.
+"""What Codex's tools share: how calls are read, the answers to calls that no tool can take, plans and patches.
 
 Source  by trial of Codex 0.169.0 and 0.63.0; the options of a profile say where the two differ.
 Wording a call of the wrong kind (a function's name with a custom tool's text, or the other way round) is "aborted".
@@ -7,10 +7,10 @@ Wording a call of the wrong kind (a function's name with a custom tool's text, o
 import re
 from posixpath import join, normpath
 
-from paddock.harness.native import Toolbox, ToolCall
-from paddock.harnesses.codex.arguments import READ_BY
-from paddock.harnesses.codex.patching import Applied, apply_patch
-from paddock.harnesses.codex.reader import Reader, Wrong
+from paddock.harness.native import RawToolCall, Toolbox
+from paddock.harnesses.codex.apply_patch import PatchResult, apply_patch
+from paddock.harnesses.codex.arguments import SHAPES
+from paddock.harnesses.codex.json_reader import ArgumentError, JsonReader
 from paddock.harnesses.codex.shapes import read_as
 from paddock.tools import Malformed, Refusal
 from paddock.types import Json, JsonObject
@@ -36,13 +36,13 @@ class CodexBase(Toolbox):
             return Malformed("not_json", ABORTED)
         read: JsonObject = {}
         try:
-            for shape in READ_BY[name]:
+            for shape in SHAPES[name]:
                 read = read_as(shape, raw)
                 if self.is_enough(name, read):
                     break
-        except Wrong as wrong:
+        except ArgumentError as wrong:
             reason: Refusal = "wrong_type" if wrong.text.startswith(_TYPE_PROBLEMS) else "not_json"
-            place = Reader(raw).place(wrong.at or 0)
+            place = JsonReader(raw).position(wrong.at or 0)
             detail = f"{wrong.text} at line {place.line} column {place.column}"
             if self.option("debug_errors") and name != "update_plan":
                 text = wrong.text.replace("\\", "\\\\").replace('"', '\\"')
@@ -51,10 +51,10 @@ class CodexBase(Toolbox):
         return read
 
     def is_enough(self, name: str, read: JsonObject) -> bool:
-        """Whether the call is answered by what was read, before the rest is."""
+        """Whether the call can be answered by the arguments read so far."""
         return False
 
-    def unknown_tool(self, call: ToolCall) -> str:
+    def unknown_tool(self, call: RawToolCall) -> str:
         return f"unsupported custom tool call: {call.shown}" if call.custom else f"unsupported call: {call.shown}"
 
     def bad_json(self, shown: str, raw: str, problem: Malformed) -> str:
@@ -73,21 +73,21 @@ class CodexBase(Toolbox):
         if (text is None) == self._is_custom("apply_patch"):
             return ABORTED
         patch = arguments["input"] if text is None else text
-        return self.of_patch(await apply_patch(self.workspace, patch, self.workspace.workdir))
+        return self.format_patch_result(await apply_patch(self.workspace, patch, self.workspace.workdir))
 
-    def of_patch(self, applied: Applied) -> str:
+    def format_patch_result(self, applied: PatchResult) -> str:
         if applied.end == "refused":
             return applied.text
         return self.answer(int(applied.end == "failed"), applied.text)
 
     def answer(self, exit_code: int, text: str) -> str:
-        """How the profile's program tells a patch's end."""
+        """Format the end of a patch as the profile's program does."""
         return f"Exit code: {exit_code}\nWall time: 0 seconds\nOutput:\n{text}"
 
-    async def patched(self, cmd: str, folder: str) -> Applied | None:
-        """What came of a patch that stands where a command should; None: it's a command."""
+    async def patch_in_command(self, cmd: str, folder: str) -> PatchResult | None:
+        """Apply a patch that stands where a command should; None: it is a command."""
         if cmd.strip().startswith("*** Begin Patch"):
-            return Applied(_BARE_PATCH, "refused")
+            return PatchResult(_BARE_PATCH, "refused")
         found = _PATCH_COMMAND.fullmatch(cmd)
         if found is None:
             return None

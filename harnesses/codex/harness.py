@@ -11,14 +11,14 @@ from pydantic import BaseModel
 
 from paddock.harness.native import NativeHarness, Toolbox
 from paddock.harness.oracles.codex import turns_of
-from paddock.harnesses.codex.options import Options
-from paddock.harnesses.codex.toolbox import CodexTools
+from paddock.harnesses.codex.options import CodexOptions
+from paddock.harnesses.codex.toolbox import CodexToolbox
 from paddock.types import Fix, JsonObject
 
 
 class CodexHarness(NativeHarness):
-    TOOLBOX: ClassVar[type[Toolbox]] = CodexTools
-    OPTIONS: ClassVar[type[BaseModel] | None] = Options
+    TOOLBOX: ClassVar[type[Toolbox]] = CodexToolbox
+    OPTIONS: ClassVar[type[BaseModel] | None] = CodexOptions
     CONCURRENT: ClassVar[bool] = True
     CUT_ENDS: ClassVar[bool] = True
 

@@ -3,7 +3,7 @@
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class Options(BaseModel):
+class CodexOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_output_tokens: int = Field(gt=0)

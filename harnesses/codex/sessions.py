@@ -14,10 +14,10 @@ import time
 from typing import NamedTuple
 
 from paddock.harness import ShellOutput, ShellSession, Workspace
-from paddock.harnesses.codex.output import Written, torn
+from paddock.harnesses.codex.output import OutputBuffer, split_output
 
 SLICE_S = 0.25
-"""Between two looks at a command that does not end: what it started in the background may hold its output open."""
+"""Seconds between two polls of a command that does not end: a child in the background may hold its output open."""
 FIRST_SLICE_S = 0.05
 INTERRUPT = "\x03"
 KILLED_CODE = 137
@@ -25,7 +25,7 @@ _NO_FOLDER = {"2": "No such file or directory", "13": "Permission denied", "20":
 _CODE = re.compile(rb"([cf])(\d+);")
 
 
-class Command(NamedTuple):
+class SessionCommand(NamedTuple):
     line: str
     folder: str
     shell: list[str]
@@ -34,10 +34,10 @@ class Command(NamedTuple):
     tty: bool
 
 
-class Heard(NamedTuple):
-    """What came of a session in one call."""
+class SessionOutput(NamedTuple):
+    """What a session wrote during one call, and whether it has ended."""
 
-    written: Written
+    buffer: OutputBuffer
     notices: str
     """The workspace's own words: kills, limits, refusals."""
     exit_code: int | None
@@ -46,10 +46,10 @@ class Heard(NamedTuple):
     """Nothing ran: the system's words for what is wrong with the folder."""
 
 
-class Session:
+class CommandSession:
     """A command, from its start to its end."""
 
-    def __init__(self, shell: ShellSession, command: Command) -> None:
+    def __init__(self, shell: ShellSession, command: SessionCommand) -> None:
         self.tty = command.tty
         self._shell = shell
         self._mark = secrets.token_hex(12).encode()
@@ -58,70 +58,70 @@ class Session:
         self._over = False
 
     @classmethod
-    async def open(cls, workspace: Workspace, command: Command) -> "Session":
+    async def open(cls, workspace: Workspace, command: SessionCommand) -> "CommandSession":
         return cls(await workspace.shell(), command)
 
-    async def start(self, wait_s: float) -> Heard:
-        due = time.monotonic() + wait_s
-        return await self._listen(await self._shell.run(self._line, wait_s=min(wait_s, FIRST_SLICE_S)), due)
+    async def start(self, wait_s: float) -> SessionOutput:
+        deadline = time.monotonic() + wait_s
+        return await self._collect(await self._shell.run(self._line, wait_s=min(wait_s, FIRST_SLICE_S)), deadline)
 
-    async def type(self, text: str, wait_s: float) -> Heard:
-        due = time.monotonic() + wait_s
+    async def type(self, text: str, wait_s: float) -> SessionOutput:
+        deadline = time.monotonic() + wait_s
         data = text.encode(errors="replace")
-        return await self._listen(await self._shell.type(data, wait_s=min(wait_s, FIRST_SLICE_S)), due)
+        return await self._collect(await self._shell.type(data, wait_s=min(wait_s, FIRST_SLICE_S)), deadline)
 
-    async def poll(self, wait_s: float) -> Heard:
-        due = time.monotonic() + wait_s
-        return await self._listen(await self._shell.poll(wait_s=min(wait_s, FIRST_SLICE_S)), due)
+    async def poll(self, wait_s: float) -> SessionOutput:
+        deadline = time.monotonic() + wait_s
+        return await self._collect(await self._shell.poll(wait_s=min(wait_s, FIRST_SLICE_S)), deadline)
 
     async def close(self) -> None:
         await self._shell.close()
 
-    async def _listen(self, heard: ShellOutput, due: float) -> Heard:
-        written = Written()
+    async def _collect(self, result: ShellOutput, deadline: float) -> SessionOutput:
+        buffer = OutputBuffer()
         notices: list[str] = []
         while True:
-            if heard.refused is not None:
-                code = heard.exit_code
-                return Heard(written, heard.output.decode(errors="replace"), code)
-            ending = self._hear(heard, written)
-            notices += [heard._replace(output=b"").text()] if heard.killed or heard.timed_out else []
-            if ending is not None:
-                return Heard(written, "\n".join(notices), *ending)
-            left = due - time.monotonic()
+            if result.refused is not None:
+                code = result.exit_code
+                return SessionOutput(buffer, result.output.decode(errors="replace"), code)
+            end = self._take(result, buffer)
+            notices += [result._replace(output=b"").text()] if result.killed or result.timed_out else []
+            if end is not None:
+                return SessionOutput(buffer, "\n".join(notices), *end)
+            left = deadline - time.monotonic()
             if left <= 0:
-                return Heard(written, "\n".join(notices), None)
-            heard = await self._shell.poll(wait_s=min(left, SLICE_S))
+                return SessionOutput(buffer, "\n".join(notices), None)
+            result = await self._shell.poll(wait_s=min(left, SLICE_S))
 
-    def _hear(self, heard: ShellOutput, written: Written) -> tuple[int, str | None] | None:
-        """How it ended; None: it runs."""
-        data = self._held + heard.output
-        if (parts := torn(heard.output)) is not None:
-            written.add(self._held + parts.before, parts.gone_bytes)
+    def _take(self, result: ShellOutput, buffer: OutputBuffer) -> tuple[int, str | None] | None:
+        """Take a result's output; return exit code and folder error at the command's end, None while it runs."""
+        data = self._held + result.output
+        if (parts := split_output(result.output)) is not None:
+            buffer.add(self._held + parts.before, parts.gone_bytes)
             data = parts.after
         at = data.find(self._mark)
         found = _CODE.match(data, at + len(self._mark)) if at >= 0 else None
         if found is not None:
-            written.add(data[:at])
+            buffer.add(data[:at])
             if found[1] == b"f":
                 return 1, f"{_NO_FOLDER[found[2].decode()]} (os error {found[2].decode()})"
             return int(found[2]), None
-        if not heard.running:
-            written.add(data)
-            return heard.exit_code or KILLED_CODE, None
+        if not result.running:
+            buffer.add(data)
+            return result.exit_code or KILLED_CODE, None
         hold = len(data) - at if at >= 0 else _overlap(data, self._mark)
         self._held = data[len(data) - hold :]
-        written.add(data[: len(data) - hold])
+        buffer.add(data[: len(data) - hold])
         return None
 
 
 def _overlap(data: bytes, mark: bytes) -> int:
-    """How many of the last bytes may be the start of the mark."""
+    """Return how many of the last bytes may be the start of the mark."""
     return next((size for size in range(min(len(mark) - 1, len(data)), 0, -1) if data.endswith(mark[:size])), 0)
 
 
-def _line(command: Command, mark: str) -> str:
-    """Text for the session's shell. The mark is followed by `c` and the exit code, or by `f` and an error number."""
+def _line(command: SessionCommand, mark: str) -> str:
+    """Build the line for the shell. The mark is followed by `c` and the exit code, or by `f` and an error number."""
     folder = shlex.quote(command.folder)
     where = f"[ -e {folder} ] || n=2; [ -d {folder} ] && n=13; printf %s {mark}f${{n:-20}}\\;"
     words = [f"{name}={shlex.quote(value)}" for name, value in command.environment.items()]

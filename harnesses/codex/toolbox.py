@@ -1,4 +1,4 @@
-"""The executors of Codex's tools: `exec_command` and `write_stdin`; the others are `base`'s and `older`'s.
+"""The executors of Codex's tools: `exec_command` and `write_stdin`; the others are in `base` and `shell_tools`.
 
 Source  by trial of Codex 0.169.0.
 Fixed   where the program prints what is random or a clock, this prints the same each time: chunk ids and session ids
@@ -11,9 +11,9 @@ from posixpath import basename, join, normpath
 from paddock.harness import RunLimits, Workspace
 from paddock.harness.native import ToolProfile
 from paddock.harnesses.codex.base import ABORTED
-from paddock.harnesses.codex.older import OlderTools
-from paddock.harnesses.codex.output import Written, shown, tokens
-from paddock.harnesses.codex.sessions import INTERRUPT, Command, Heard, Session
+from paddock.harnesses.codex.output import OutputBuffer, format_output, tokens
+from paddock.harnesses.codex.sessions import INTERRUPT, CommandSession, SessionCommand, SessionOutput
+from paddock.harnesses.codex.shell_tools import ShellTools
 from paddock.types import JsonObject
 
 FIRST_SESSION = 1000
@@ -28,10 +28,10 @@ _NO_LOGIN = "login shell is disabled by config; omit `login` or set it to false.
 _CLOSED = "write_stdin failed: stdin is closed for this session; rerun exec_command with tty=true to keep stdin open"
 
 
-class CodexTools(OlderTools):
+class CodexToolbox(ShellTools):
     def __init__(self, workspace: Workspace, limits: RunLimits, profile: ToolProfile) -> None:
         super().__init__(workspace, limits, profile)
-        self._sessions: dict[int, Session] = {}
+        self._sessions: dict[int, CommandSession] = {}
         self._calls = 0
         self._shells: dict[str, str] = {}
 
@@ -76,16 +76,20 @@ class CodexTools(OlderTools):
         folder = normpath(join(self.workspace.workdir, workdir or ""))
         if "\0" in folder:
             return f"'{workdir}' is invalid on 'linux'"
-        applied = await self.patched(cmd, folder)
+        applied = await self.patch_in_command(cmd, folder)
         if applied is not None:
-            return ("Wall time: 0.0000 seconds\nOutput:\n" if applied.end != "refused" else "") + self.of_patch(applied)
+            return (
+                "Wall time: 0.0000 seconds\nOutput:\n" if applied.end != "refused" else ""
+            ) + self.format_patch_result(applied)
         if "\0" in cmd:
             return _not_created("nul byte found in provided data")
-        command = Command(cmd, folder, await self._shell(shell, login=bool(login)), self.option("environment"), tty)
-        session = await Session.open(self.workspace, command)
+        command = SessionCommand(
+            cmd, folder, await self._shell(shell, login=bool(login)), self.option("environment"), tty
+        )
+        session = await CommandSession.open(self.workspace, command)
         self._sessions[FIRST_SESSION + number] = session
-        heard = await session.start(self._wait(yield_time_ms, _MIN_YIELD_MS, _MAX_YIELD_MS))
-        return await self._told(number, FIRST_SESSION + number, heard, max_output_tokens)
+        output = await session.start(self._wait_s(yield_time_ms, _MIN_YIELD_MS, _MAX_YIELD_MS))
+        return await self._format_result(number, FIRST_SESSION + number, output, max_output_tokens)
 
     async def t_write_stdin(self, text: str | None = None, /, **arguments: object) -> str:
         if text is not None:
@@ -107,13 +111,13 @@ class CodexTools(OlderTools):
         if chars and not session.tty and chars != INTERRUPT:
             return _CLOSED
         if chars:
-            heard = await session.type(chars, self._wait(yield_time_ms, _MIN_YIELD_MS, _MAX_YIELD_MS))
+            output = await session.type(chars, self._wait_s(yield_time_ms, _MIN_YIELD_MS, _MAX_YIELD_MS))
         else:
-            heard = await session.poll(self._wait(yield_time_ms, _MIN_POLL_MS, _MAX_POLL_MS))
-        return await self._told(number, session_id, heard, max_output_tokens)
+            output = await session.poll(self._wait_s(yield_time_ms, _MIN_POLL_MS, _MAX_POLL_MS))
+        return await self._format_result(number, session_id, output, max_output_tokens)
 
     async def _shell(self, wanted: str | None, *, login: bool) -> list[str]:
-        """What runs a command; a shell that the program does not know is plain `sh` to it."""
+        """Return the shell that runs a command; a shell that the program does not know is taken for plain `sh`."""
         name = "bash" if wanted is None else basename(wanted)
         if name not in self._shells:
             names = [name, "sh"] if name in ("bash", "zsh") else ["sh"]
@@ -122,28 +126,30 @@ class CodexTools(OlderTools):
             self._shells[name] = found.output.decode(errors="replace").strip() or "/bin/sh"
         return [self._shells[name], "-lc" if login else "-c"]
 
-    def _wait(self, asked_ms: int, low_ms: int, high_ms: int) -> float:
-        wait_s = min(max(asked_ms, low_ms), high_ms) / 1000
+    def _wait_s(self, wanted_ms: int, low_ms: int, high_ms: int) -> float:
+        wait_s = min(max(wanted_ms, low_ms), high_ms) / 1000
         return wait_s if self.limits.tool_s is None else min(wait_s, self.limits.tool_s)
 
-    async def _told(self, number: int, session_id: int, heard: Heard, max_output_tokens: int | None) -> str:
-        if heard.exit_code is not None and session_id in self._sessions:
+    async def _format_result(
+        self, number: int, session_id: int, output: SessionOutput, max_output_tokens: int | None
+    ) -> str:
+        if output.exit_code is not None and session_id in self._sessions:
             await self._sessions.pop(session_id).close()
-        if heard.no_folder is not None:
-            return _not_created(heard.no_folder)
-        state = f"exited with code {heard.exit_code}"
-        if heard.exit_code is None:
+        if output.no_folder is not None:
+            return _not_created(output.no_folder)
+        state = f"exited with code {output.exit_code}"
+        if output.exit_code is None:
             state = f"running with session ID {session_id}"
         return (
             f"Chunk ID: {number:06x}\nWall time: 0.0000 seconds\nProcess {state}\n"
-            f"Original token count: {tokens(heard.written.total_bytes)}\nOutput:\n"
-            + self._shown(heard.written, max_output_tokens)
-            + heard.notices
+            f"Original token count: {tokens(output.buffer.total_bytes)}\nOutput:\n"
+            + self._shown(output.buffer, max_output_tokens)
+            + output.notices
         )
 
-    def _shown(self, written: Written, asked: int | None) -> str:
+    def _shown(self, buffer: OutputBuffer, wanted: int | None) -> str:
         most = self.option("max_output_tokens")
-        return shown(written, most if asked is None else min(asked, most))
+        return format_output(buffer, most if wanted is None else min(wanted, most))
 
 
 def _not_created(why: str) -> str:

@@ -20,7 +20,7 @@ from paddock.harness.oracles.codex import turns_of
 from paddock.harness.programs.cli import HOME, CliHarness, CliSettings, ProgramStart
 from paddock.harness.programs.lab import COMPACT_AT_TOKENS, LabTools
 from paddock.harness.programs.step_recorder import RequestRules
-from paddock.harnesses.codex_cli.configuring import CATALOG, ENDLESS_TOKENS, KEY_VARIABLE, catalog, config, toml
+from paddock.harnesses.codex_cli.program_config import CATALOG, ENDLESS_TOKENS, KEY_VARIABLE, catalog, make_config, toml
 from paddock.harnesses.codex_cli.versions import INSTRUCTIONS, has_catalog, known_to, without_catalog
 from paddock.types import Fix, JsonObject
 
@@ -89,9 +89,9 @@ class CodexCliHarness(CliHarness):
     def prompts(self) -> Prompts:
         return Prompts(system=(_PROMPTS / "system.jinja").read_text(), user=(_PROMPTS / "user.jinja").read_text())
 
-    def started(self, task: Task, endpoint: ModelEndpoint, workdir: str) -> ProgramStart:
+    def start(self, task: Task, endpoint: ModelEndpoint, workdir: str) -> ProgramStart:
         settings = self._settings
-        made = config(
+        config = make_config(
             endpoint,
             project_docs_bytes=settings.project_docs_bytes,
             compact_at_tokens=settings.compact_at_tokens,
@@ -103,22 +103,22 @@ class CodexCliHarness(CliHarness):
                 *(("--ephemeral",) if has_catalog(settings.version) else ()),
                 *("--dangerously-bypass-approvals-and-sandbox", "--cd", workdir, "-"),
             ),
-            files={f"{_FOLDER}/{name}": data for name, data in self._files(made, task.system or "").items()},
+            files={f"{_FOLDER}/{name}": data for name, data in self._files(config, task.system or "").items()},
             env={"CODEX_HOME": _HOME, KEY_VARIABLE: endpoint.api_key},
             stdin=task.prompt.encode(),
         )
 
-    def _files(self, made: JsonObject, instructions: str) -> dict[str, bytes]:
+    def _files(self, config: JsonObject, instructions: str) -> dict[str, bytes]:
         version, limit = self._settings.version, self._settings.output_limit_tokens
         if has_catalog(version):
-            models = catalog(str(made["model"]), instructions, output_limit_tokens=limit)
-            return {"config.toml": toml(known_to(version, made)), CATALOG: json.dumps(models).encode()}
+            models = catalog(str(config["model"]), instructions, output_limit_tokens=limit)
+            return {"config.toml": toml(known_to(version, config)), CATALOG: json.dumps(models).encode()}
         older = without_catalog(
-            known_to(version, made), folder=_HOME, context_tokens=ENDLESS_TOKENS, output_limit_tokens=limit
+            known_to(version, config), folder=_HOME, context_tokens=ENDLESS_TOKENS, output_limit_tokens=limit
         )
         return {"config.toml": toml(older), INSTRUCTIONS: instructions.encode()}
 
-    def habits(self) -> RequestRules:
+    def request_rules(self) -> RequestRules:
         return RequestRules(pin=partial(_pinned, self._settings.prompt_date.isoformat()))
 
     def oracle(self, fix: Fix) -> list[list[JsonObject]]:

@@ -1,10 +1,10 @@
 """mini-swe-agent outside of the sandbox: its own agent, models and prompts; each command runs inside.
 
 Wire    chat completions (one tool, `bash`), the Responses API, or chat completions with actions in the text.
-Config  its own format (`configuring`), its own defaults (`mini.yaml`).
+Config  its own format (`program_config`), its own defaults (`mini.yaml`).
 Prompt  all its own; ours is the task in it, and a system prompt only where an agent's config gives one. What its
         templates may say of the machine is `platform`, the same for every member of a group.
-Left    `trajectory.traj.json`: its own trajectory, as its inspector reads it.
+Files   `trajectory.traj.json`: its own trajectory, as its inspector reads it.
 Source  mini-swe-agent 2.4.6.
 """
 
@@ -17,8 +17,8 @@ from paddock.harness import Program, Prompts, RunLimits, Task
 from paddock.harness.outside import DriverStart, OutsideHarness, OutsideSettings
 from paddock.harness.programs.installation import InstalledProgram
 from paddock.harness.programs.lab import LabTools
-from paddock.harnesses.mini_swe_agent.configuring import ACTION_REGEX, action_regex, layers
 from paddock.harnesses.mini_swe_agent.oracle import SUBMIT, turns_of
+from paddock.harnesses.mini_swe_agent.program_config import ACTION_REGEX, action_regex, layers
 from paddock.types import Fix, JsonObject
 from paddock.types.responses import call_item
 
@@ -53,7 +53,7 @@ class MiniSweAgentSettings(OutsideSettings):
 class MiniSweAgentHarness(OutsideHarness):
     config_type: ClassVar[type[MiniSweAgentSettings]] = MiniSweAgentSettings
     driver = Path(__file__).parent / "driver.py"
-    keeps = ("trajectory.traj.json",)
+    artifact_files = ("trajectory.traj.json",)
     lab: ClassVar[LabTools] = LabTools(
         tool="bash",
         line=lambda line: {"command": line},
@@ -91,7 +91,7 @@ class MiniSweAgentHarness(OutsideHarness):
         return Prompts(user="{{ problem_statement }}")
 
     def start(self, task: Task, workdir: str, limits: RunLimits) -> DriverStart:
-        told: JsonObject = {
+        parameters: JsonObject = {
             "layers": [layer._asdict() for layer in self._layers],
             "named": ", ".join(layer.name for layer in self._layers),
             "dialect": self._settings.dialect,
@@ -102,10 +102,10 @@ class MiniSweAgentHarness(OutsideHarness):
             "tool_s": limits.tool_s,
             "instance_id": task.visible.get("instance_id"),
         }
-        return DriverStart(told, _ENV)
+        return DriverStart(parameters, _ENV)
 
     def oracle(self, fix: Fix) -> list[list[JsonObject]]:
         regex = action_regex(self._layers)
-        told = self._settings.dialect
-        by_text = told == "text" or (told is None and regex is not None)
+        dialect = self._settings.dialect
+        by_text = dialect == "text" or (dialect is None and regex is not None)
         return turns_of(fix, action_regex=(regex or ACTION_REGEX) if by_text else None)

@@ -14,14 +14,14 @@ from functools import cache
 from itertools import pairwise
 from typing import Literal
 
-Verdict = Literal["in", "out", "unnamed"]
+GlobMatch = Literal["in", "out", "unnamed"]
 MOST_ALTERNATIVES = 256
 _ANY = "**"
 _PIECE = re.compile(r"\\.|\[[!^]?.[^\]]*\]|.", re.DOTALL)
 
 
 class GlobError(ValueError):
-    """No glob."""
+    """The text is no glob."""
 
 
 class Glob:
@@ -32,19 +32,22 @@ class Glob:
         text = text.removeprefix("!")
         self._empty = not text
         self._folders_only = text.endswith("/") and len(text) > 1
-        self._ways = [_Way(way) for way in _alternatives(text.removesuffix("/") if self._folders_only else text)]
+        self._patterns = [
+            _Alternative(alternative)
+            for alternative in _alternatives(text.removesuffix("/") if self._folders_only else text)
+        ]
 
-    def verdict(self, path: str, *, folder: bool) -> Verdict:
+    def match(self, path: str, *, folder: bool) -> GlobMatch:
         if self._empty:
             return "unnamed"
         parts = path.split("/")
-        if (folder or not self._folders_only) and any(way.names(parts) for way in self._ways):
+        if (folder or not self._folders_only) and any(alternative.names(parts) for alternative in self._patterns):
             return "out" if self._negated else "in"
         return "unnamed" if self._negated or folder else "out"
 
 
-class _Way:
-    """A glob without braces."""
+class _Alternative:
+    """One alternative of a glob: without braces."""
 
     def __init__(self, text: str) -> None:
         parts = text.removeprefix("/").split("/") if "/" in text else [_ANY, text]
@@ -64,27 +67,27 @@ class _Way:
         return len(path) - 1 in reached and last.fullmatch(path[-1]) is not None
 
 
-def listed(
+def list_files(
     glob: Glob, folders: Iterable[str], files: Iterable[str], ignored: Collection[str], *, hidden: bool
 ) -> Iterator[str]:
-    """The files, in the given order. Paths are relative; `hidden`: names that begin with a dot are as others."""
-    kept = {path: _kept(glob, path, ignored, folder=True, hidden=hidden) for path in folders}
+    """List the files that a glob finds, in the given order. Paths are relative; `hidden`: dot files count as others."""
+    listed = {path: _is_listed(glob, path, ignored, folder=True, hidden=hidden) for path in folders}
 
     @cache
     def entered(path: str) -> bool:
-        return not path or (kept.get(path, False) and entered(path.rpartition("/")[0]))
+        return not path or (listed.get(path, False) and entered(path.rpartition("/")[0]))
 
     return (
         path
         for path in files
-        if entered(path.rpartition("/")[0]) and _kept(glob, path, ignored, folder=False, hidden=hidden)
+        if entered(path.rpartition("/")[0]) and _is_listed(glob, path, ignored, folder=False, hidden=hidden)
     )
 
 
-def _kept(glob: Glob, path: str, ignored: Collection[str], *, folder: bool, hidden: bool) -> bool:
-    verdict = glob.verdict(path, folder=folder)
-    if verdict != "unnamed":
-        return verdict == "in"
+def _is_listed(glob: Glob, path: str, ignored: Collection[str], *, folder: bool, hidden: bool) -> bool:
+    match = glob.match(path, folder=folder)
+    if match != "unnamed":
+        return match == "in"
     is_hidden = path.rpartition("/")[2].startswith(".")
     return path not in ignored and (hidden or not is_hidden)
 
@@ -146,8 +149,8 @@ def _alternatives(text: str) -> list[str]:
 def _spread(head: str, text: str, cuts: Sequence[int]) -> list[str]:
     """The first braces of a text, whose signs stand at `cuts`, and those after them."""
     inner = [text[start + 1 : end] for start, end in pairwise(cuts)]
-    ways = [way for each in inner for way in _alternatives(each)]
+    alternatives = [alternative for each in inner for alternative in _alternatives(each)]
     tails = _alternatives(text[cuts[-1] + 1 :])
-    if len(ways) * len(tails) > MOST_ALTERNATIVES:
+    if len(alternatives) * len(tails) > MOST_ALTERNATIVES:
         raise GlobError(text)
-    return [head + way + tail for way in ways for tail in tails]
+    return [head + alternative + tail for alternative in alternatives for tail in tails]

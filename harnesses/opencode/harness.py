@@ -12,14 +12,14 @@ from pydantic import BaseModel
 
 from paddock.harness.native import NativeHarness, Toolbox
 from paddock.harness.oracles.opencode import turns_of
-from paddock.harnesses.opencode.options import Options
-from paddock.harnesses.opencode.toolbox import OpenCodeBox
+from paddock.harnesses.opencode.options import OpenCodeOptions
+from paddock.harnesses.opencode.toolbox import OpenCodeToolbox
 from paddock.types import Fix, JsonObject
 
 
 class OpenCodeHarness(NativeHarness):
-    TOOLBOX: ClassVar[type[Toolbox]] = OpenCodeBox
-    OPTIONS: ClassVar[type[BaseModel] | None] = Options
+    TOOLBOX: ClassVar[type[Toolbox]] = OpenCodeToolbox
+    OPTIONS: ClassVar[type[BaseModel] | None] = OpenCodeOptions
     CONCURRENT: ClassVar[bool] = True
     CUT_ENDS: ClassVar[bool] = False
 

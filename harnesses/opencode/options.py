@@ -3,7 +3,7 @@
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class Options(BaseModel):
+class OpenCodeOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     shell: str = Field(min_length=1)

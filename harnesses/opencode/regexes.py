@@ -27,17 +27,19 @@ _PCRE2 = "\n\nConsider enabling PCRE2 with the --pcre2 flag, which can handle ba
 
 
 class RegexError(ValueError):
-    """What ripgrep says."""
+    """Carries ripgrep's message."""
 
 
-class Translated(NamedTuple):
+class PosixPattern(NamedTuple):
+    """A POSIX extended regular expression."""
+
     pattern: str
     ignore_case: bool
     never: bool
     """It asks for a line end inside a line: nothing matches."""
 
 
-def to_posix(text: str) -> Translated:
+def to_posix(text: str) -> PosixPattern:
     return _Translator(text).run()
 
 
@@ -55,14 +57,14 @@ class _Translator:
         self._verbose = False
         self._closed_early = False
 
-    def run(self) -> Translated:
+    def run(self) -> PosixPattern:
         while self._at < len(self._text):
             self._one(self._text[self._at])
         if self._closed_early:
             self._fail(len(self._text), 1, "unopened group")
         if self._groups:
             self._fail(self._groups[-1], 1, "unclosed group")
-        return Translated("".join(self._out), self._ignore_case, self._never)
+        return PosixPattern("".join(self._out), self._ignore_case, self._never)
 
     def _one(self, char: str) -> None:
         match char:

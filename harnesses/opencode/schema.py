@@ -1,4 +1,4 @@
-"""Arguments by a tool's schema, refused in the words of the program's schema library.
+"""Check arguments by a tool's schema, with the messages of the program's schema library.
 
 Law     properties are looked at in the schema's order, the first problem is told with its path; what the schema does
         not name is dropped, at every level.
@@ -26,30 +26,30 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }
 
 
-class _Refused(Exception):  # noqa: N818 - carries a result
+class _SchemaViolation(Exception):  # noqa: N818 - carries a result
     def __init__(self, text: str, path: str) -> None:
         super().__init__(f"{text}\n  at {path}" if path else text)
 
 
-def typed(value: Json, schema: JsonObject) -> JsonObject | Malformed:
-    """The arguments that a tool gets; `Malformed.detail` is the library's message."""
+def checked_arguments(value: Json, schema: JsonObject) -> JsonObject | Malformed:
+    """Return the arguments that a tool gets, or Malformed with the library's message."""
     try:
-        return cast("JsonObject", _typed(value, schema, "", optional=False))
-    except _Refused as refused:
-        return Malformed("wrong_type", str(refused))
+        return cast("JsonObject", _checked(value, schema, "", optional=False))
+    except _SchemaViolation as violation:
+        return Malformed("wrong_type", str(violation))
 
 
-def _typed(value: Json, schema: JsonObject, path: str, *, optional: bool) -> Any:
+def _checked(value: Json, schema: JsonObject, path: str, *, optional: bool) -> Any:
     kind = str(schema["type"])
     is_bool = isinstance(value, bool) and kind != "boolean"
     if is_bool or not isinstance(value, _KINDS[kind]):
         name = ITEM if kind == "object" and path else _NAMES.get(kind, kind)
-        raise _Refused(f"Expected {name}{' | undefined' if optional else ''}, got {_shown(value)}", path)
+        raise _SchemaViolation(f"Expected {name}{' | undefined' if optional else ''}, got {_shown(value)}", path)
     if isinstance(value, dict):
         return _object(value, schema, path)
     if isinstance(value, list):
         items = cast("JsonObject", schema["items"])
-        return [_typed(item, items, f"{path}[{index}]", optional=False) for index, item in enumerate(value)]
+        return [_checked(item, items, f"{path}[{index}]", optional=False) for index, item in enumerate(value)]
     if kind == "integer":
         return _integer(cast("float", value), schema, path)
     return value
@@ -61,20 +61,20 @@ def _object(value: JsonObject, schema: JsonObject, path: str) -> JsonObject:
     for name, inner in cast("dict[str, JsonObject]", schema["properties"]).items():
         at = f'{path}["{name}"]'
         if name in value:
-            found[name] = _typed(value[name], inner, at, optional=name not in required)
+            found[name] = _checked(value[name], inner, at, optional=name not in required)
         elif name in required:
-            raise _Refused("Missing key", at)
+            raise _SchemaViolation("Missing key", at)
     return found
 
 
 def _integer(value: float, schema: JsonObject, path: str) -> int:
     if not float(value).is_integer() or abs(value) > SAFE:
-        raise _Refused(f"Expected an integer, got {_shown(value)}", path)
+        raise _SchemaViolation(f"Expected an integer, got {_shown(value)}", path)
     least = cast("int", schema.get("minimum", -SAFE))
     if "exclusiveMinimum" in schema and value <= cast("int", schema["exclusiveMinimum"]):
-        raise _Refused(f"Expected a value greater than {schema['exclusiveMinimum']}, got {_shown(value)}", path)
+        raise _SchemaViolation(f"Expected a value greater than {schema['exclusiveMinimum']}, got {_shown(value)}", path)
     if value < least:
-        raise _Refused(f"Expected a value greater than or equal to {least}, got {_shown(value)}", path)
+        raise _SchemaViolation(f"Expected a value greater than or equal to {least}, got {_shown(value)}", path)
     return int(value)
 
 

@@ -21,7 +21,7 @@ class ShellLimits(NamedTuple):
 
 
 def worded(done: ExecOutput, timeout_ms: int) -> tuple[str, str]:
-    """The output's text, and what follows it."""
+    """Return the output as text, and the notice that follows it."""
     text = done._replace(timed_out=False).text()
     if not done.timed_out:
         return text, ""
@@ -33,7 +33,7 @@ def worded(done: ExecOutput, timeout_ms: int) -> tuple[str, str]:
 
 
 async def shown(workspace: Workspace, text: str, limits: ShellLimits) -> str:
-    """The text, or its tail with the name of the file that has all of it."""
+    """Return the text, or its tail and the name of the file with all of it."""
     tail = tail_of(text, limits)
     if tail == text:
         return text or EMPTY
@@ -44,21 +44,21 @@ async def shown(workspace: Workspace, text: str, limits: ShellLimits) -> str:
 
 
 def tail_of(text: str, limits: ShellLimits) -> str:
-    """Whole lines from the end; of a last line that is too long, its end."""
+    """Keep whole lines from the end; of a last line that is too long, its end."""
     lines = text.split("\n")
     if len(lines) <= limits.lines and len(text.encode()) <= limits.size_bytes:
         return text
-    kept: list[str] = []
+    kept_lines: list[str] = []
     size = 0
     for line in reversed(lines[-limits.lines :]):
-        needed = len(line.encode()) + bool(kept)
+        needed = len(line.encode()) + bool(kept_lines)
         if size + needed > limits.size_bytes:
-            if not kept:
-                kept.append(_end_of(line.encode(), limits.size_bytes))
+            if not kept_lines:
+                kept_lines.append(_end_of(line.encode(), limits.size_bytes))
             break
-        kept.append(line)
+        kept_lines.append(line)
         size += needed
-    return "\n".join(reversed(kept))
+    return "\n".join(reversed(kept_lines))
 
 
 def _end_of(data: bytes, size: int) -> str:

@@ -16,12 +16,13 @@ from posixpath import basename, dirname, isabs, join, normpath
 from typing import Any
 
 from paddock.harness import RunLimits, Workspace
-from paddock.harness.native import Toolbox, ToolCall, ToolProfile
-from paddock.harnesses.opencode import patching, reading, replacing, shell
+from paddock.harness.native import RawToolCall, Toolbox, ToolProfile
+from paddock.harnesses.opencode import file_view, shell, text_edit
+from paddock.harnesses.opencode.apply_patch import apply_patch
 from paddock.harnesses.opencode.errors import ToolError
-from paddock.harnesses.opencode.json_words import json_complaint
-from paddock.harnesses.opencode.schema import typed
-from paddock.harnesses.opencode.searching import FAILED, Searcher, SearchLimits, folder_of
+from paddock.harnesses.opencode.json_errors import json_error
+from paddock.harnesses.opencode.schema import checked_arguments
+from paddock.harnesses.opencode.search import FAILED, Searcher, SearchLimits, folder_of
 from paddock.tools import Malformed, decode_object
 from paddock.types import JsonObject
 
@@ -48,7 +49,7 @@ Executor = Callable[..., Awaitable[str]]
 
 
 def _worded(tool: Executor) -> Executor:
-    """Its own failures are its answer."""
+    """Make a tool return its ToolError as its result."""
 
     @wraps(tool)
     async def answered(*given: Any, **arguments: Any) -> str:
@@ -60,7 +61,7 @@ def _worded(tool: Executor) -> Executor:
     return answered
 
 
-class OpenCodeBox(Toolbox):
+class OpenCodeToolbox(Toolbox):
     def __init__(self, workspace: Workspace, limits: RunLimits, profile: ToolProfile) -> None:
         super().__init__(workspace, limits, profile)
         search = SearchLimits(self.option("search_matches"), self.option("line_chars"))
@@ -94,23 +95,23 @@ class OpenCodeBox(Toolbox):
         lines = self.option("read_lines") if limit is None else limit
         match await self._kind(path):
             case "folder":
-                return reading.show_directory(path, await self._entries(path), offset, lines)
+                return file_view.show_directory(path, await self._entries(path), offset, lines)
             case "none":
                 folder = dirname(path)
                 beside = await self._entries(folder) if await self._kind(folder) == "folder" else []
                 names = [entry.rstrip("/") for entry in beside]
-                return reading.not_found(path, basename(path), folder, names)
+                return file_view.not_found(path, basename(path), folder, names)
             case "below a file":
                 raise ToolError(f"BadResource: FileSystem.stat ({path})")
-        limits = reading.Limits(lines, self.option("line_chars"), self.option("read_bytes"))
-        return reading.show_file(path, await self.workspace.read(path), offset, limits)
+        limits = file_view.ViewLimits(lines, self.option("line_chars"), self.option("read_bytes"))
+        return file_view.show_file(path, await self.workspace.read(path), offset, limits)
 
     @_worded
     async def t_edit(self, filePath: str, oldString: str, newString: str, replaceAll: bool = False) -> str:  # noqa: N803
         if not filePath:
             raise ToolError("filePath is required")
         if oldString == newString:
-            raise ToolError(replacing.SAME)
+            raise ToolError(text_edit.SAME)
         path = self._path(filePath)
         async with self._locks[normpath(path)]:
             return await self._edited(path, oldString, newString, replace_all=replaceAll)
@@ -119,14 +120,14 @@ class OpenCodeBox(Toolbox):
         kind = await self._kind(path)
         if old == "":
             if kind in ("file", "folder"):
-                raise ToolError(replacing.EMPTY)
+                raise ToolError(text_edit.EMPTY)
             await self._put(path, new)
             return "Edit applied successfully."
         if kind != "file":
-            told = {"folder": f"Path is a directory, not a file: {path}", "none": f"File {path} not found"}
-            raise ToolError(told.get(kind, f"ENOTDIR: not a directory, lstat '{path}'"))
+            reasons = {"folder": f"Path is a directory, not a file: {path}", "none": f"File {path} not found"}
+            raise ToolError(reasons.get(kind, f"ENOTDIR: not a directory, lstat '{path}'"))
         before = (await self.workspace.read(path)).decode(errors="replace")
-        await self._put(path, replacing.replaced(before, old, new, replace_all=replace_all))
+        await self._put(path, text_edit.edited_text(before, old, new, replace_all=replace_all))
         return "Edit applied successfully."
 
     @_worded
@@ -136,8 +137,8 @@ class OpenCodeBox(Toolbox):
             kind = await self._kind(path)
             if kind == "folder":
                 raise ToolError(f"BadResource: FileSystem.readFile ({path})")
-            if kind == "file" and (await self.workspace.read(path)).startswith(replacing.BOM.encode()):
-                content = replacing.BOM + content.removeprefix(replacing.BOM)
+            if kind == "file" and (await self.workspace.read(path)).startswith(text_edit.BOM.encode()):
+                content = text_edit.BOM + content.removeprefix(text_edit.BOM)
             await self._put(path, content)
         return "Wrote file successfully."
 
@@ -164,40 +165,41 @@ class OpenCodeBox(Toolbox):
 
     @_worded
     async def t_apply_patch(self, patchText: str) -> str:  # noqa: N803
-        return await patching.apply_patch(self.workspace, patchText)
+        return await apply_patch(self.workspace, patchText)
 
     def read_arguments(self, name: str, raw: str) -> JsonObject | Malformed:
         value = decode_object(raw if raw.strip() else "{}")
         if isinstance(value, Malformed):
             if value.reason != "not_object":
                 return value
-            refused = typed(json.loads(raw), self._schemas[name])
-            assert isinstance(refused, Malformed)
-            return Malformed("not_object", refused.detail)
-        return typed(value, self._schemas[name])
+            problem = checked_arguments(json.loads(raw), self._schemas[name])
+            assert isinstance(problem, Malformed)
+            return Malformed("not_object", problem.detail)
+        return checked_arguments(value, self._schemas[name])
 
     def repaired(self, shown: str) -> str | None:
         return shown.lower()
 
-    def unknown_tool(self, call: ToolCall) -> str:
+    def unknown_tool(self, call: RawToolCall) -> str:
         names = ", ".join(sorted([*self.shown.values(), "invalid"]))
         return f"{INVALID}Model tried to call unavailable tool '{call.shown}'. Available tools: {names}."
 
     def bad_json(self, shown: str, raw: str, problem: Malformed) -> str:
         if problem.reason == "not_object":
             return self.bad_arguments(shown, raw, problem)
-        said = f"JSON parsing failed: Text: {raw}.\nError message: JSON Parse error: {json_complaint(raw)}"
+        said = f"JSON parsing failed: Text: {raw}.\nError message: JSON Parse error: {json_error(raw)}"
         # A call whose name was put right is no `invalid` call any more.
-        prefix = INVALID if shown == self._called(shown) else ""
-        return f"{prefix}Invalid input for tool {self._called(shown)}: {said}"
+        prefix = INVALID if shown == self._corrected_name(shown) else ""
+        return f"{prefix}Invalid input for tool {self._corrected_name(shown)}: {said}"
 
     def bad_arguments(self, shown: str, raw: str, problem: Malformed) -> str:
         return (
-            f"The {self._called(shown)} tool was called with invalid arguments: SchemaError({problem.detail}).\n"
+            f"The {self._corrected_name(shown)} tool was called with invalid arguments: "
+            f"SchemaError({problem.detail}).\n"
             "Please rewrite the input so it satisfies the expected schema."
         )
 
-    def _called(self, shown: str) -> str:
+    def _corrected_name(self, shown: str) -> str:
         known = self.shown.values()
         return shown.lower() if shown not in known and shown.lower() in known else shown
 

@@ -25,7 +25,7 @@ from paddock.harness.oracles.opencode import turns_of
 from paddock.harness.programs.cli import CliHarness, CliSettings, ProgramStart
 from paddock.harness.programs.lab import COMPACT_AT_TOKENS, LabTools
 from paddock.harness.programs.step_recorder import RequestRules
-from paddock.harnesses.opencode_cli.configuring import ENVIRONMENT, Dialect, Toolset, config, model_name
+from paddock.harnesses.opencode_cli.program_config import ENVIRONMENT, Dialect, Toolset, make_config, model_name
 from paddock.types import Fix, JsonObject
 from paddock.types.responses import call_item, content_text, output_items
 
@@ -102,9 +102,9 @@ class OpenCodeCliHarness(CliHarness):
     def prompts(self) -> Prompts:
         return Prompts(system=(_PROMPTS / "system.jinja").read_text(), user=(_PROMPTS / "user.jinja").read_text())
 
-    def started(self, task: Task, endpoint: ModelEndpoint, workdir: str) -> ProgramStart:
+    def start(self, task: Task, endpoint: ModelEndpoint, workdir: str) -> ProgramStart:
         settings = self._settings
-        made = config(
+        config = make_config(
             endpoint,
             task.system or "",
             dialect=settings.dialect,
@@ -120,7 +120,7 @@ class OpenCodeCliHarness(CliHarness):
                 *("--auto", "--title", TITLE, "--dir", workdir, "--model", model_name(settings.toolset)),
             ),
             files={
-                f"{_FOLDER}/opencode.json": json.dumps(made).encode(),
+                f"{_FOLDER}/opencode.json": json.dumps(config).encode(),
                 f"{_FOLDER}/package-lock.json": json.dumps(_PLUGINS).encode(),
                 f"{_FOLDER}/node_modules/.package-lock.json": b"{}",
             },
@@ -129,29 +129,29 @@ class OpenCodeCliHarness(CliHarness):
         )
 
     async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
-        left = await super().run(task, workspace, model, limits, report)
-        if model.asked_again:
+        exit_ = await super().run(task, workspace, model, limits, report)
+        if model.has_repeated_call:
             raise InfraError(
                 "an answer of its model broke off: it has asked again, with pieces of that answer in its history",
                 kind="answer_broke_off",
             )
-        return left
+        return exit_
 
-    def habits(self) -> RequestRules:
+    def request_rules(self) -> RequestRules:
         day = self._settings.prompt_date.strftime("%a %b %d %Y")
         compacts = self._settings.compact_at_tokens is not None
-        return RequestRules(pin=partial(_DATE.sub, day), aside=partial(_aside, compacts=compacts))
+        return RequestRules(pin=partial(_DATE.sub, day), side_request=partial(_side_request, compacts=compacts))
 
     def oracle(self, fix: Fix) -> list[list[JsonObject]]:
         return turns_of(fix, TOOLS[self._settings.toolset])
 
 
-def _aside(_path: str, body: JsonObject, *, compacts: bool) -> str | None:
+def _side_request(_path: str, body: JsonObject, *, compacts: bool) -> str | None:
     """The agent always has tools; who sums up has none, and neither has who makes titles."""
     if body.get("tools"):
         return None
-    told = body.get("input", body.get("messages"))
-    texts = [content_text(item.get("content")).strip() for item in output_items(told) if item.get("role") == "user"]
+    history = body.get("input", body.get("messages"))
+    texts = [content_text(item.get("content")).strip() for item in output_items(history) if item.get("role") == "user"]
     if texts[:1] == [_TITLES]:
         return "title"
     return None if compacts else "without tools"

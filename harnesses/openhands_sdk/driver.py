@@ -28,11 +28,11 @@ def drive(bridge: Any, start: dict[str, Any]) -> dict[str, Any]:
     from openhands.sdk.conversation.exceptions import ConversationRunError
     from openhands.tools.task_tracker import TaskTrackerTool
 
-    rendered = _loaded(Path(start["screen"])).rendered
+    render = _loaded(Path(start["screen"])).render_screen
     mirror_of = partial(_loaded(Path(start["mirror"])).Mirror, bridge)
     here = Path(__file__).parent
     workdir = start["workdir"]
-    register_tool("terminal", _loaded(here / "terminal.py").terminal_tool(bridge, workdir, start["tool_s"], rendered))
+    register_tool("terminal", _loaded(here / "terminal.py").terminal_tool(bridge, workdir, start["tool_s"], render))
     register_tool("file_editor", _loaded(here / "editor.py").editor_tool(mirror_of, workdir))
     llm = _llm(start)
     own = {} if start["system"] is None else {"system_prompt": start["system"]}

@@ -17,44 +17,44 @@ def editor_tool(mirror_of: Any, workdir: str) -> Any:
     from openhands.tools.file_editor.exceptions import EditorToolParameterInvalidError, ToolError
     from openhands.tools.file_editor.impl import FileEditor, FileEditorExecutor
 
-    class Editor(FileEditor):  # type: ignore[misc]
+    class SandboxFileEditor(FileEditor):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__(workspace_root=workdir)
             self._mirror = mirror_of(self._max_file_size)
 
         def __call__(self, *, path: str, **given: Any) -> Any:
             path = str(Path(path))
-            place = Path()
+            local = Path()
             try:
                 if not path.startswith("/"):
-                    raise EditorToolParameterInvalidError("path", path, self._meant(path))
-                place = self._mirror.fetch(path, creates=given["command"] == "create")
-                done = super().__call__(path=str(place), **given)
+                    raise EditorToolParameterInvalidError("path", path, self._path_hint(path))
+                local = self._mirror.fetch(path, creates=given["command"] == "create")
+                done = super().__call__(path=str(local), **given)
             except ToolError as error:
-                raise ToolError(self._told(error.message, place)) from None
+                raise ToolError(self._text(error.message, local)) from None
             except (OSError, ValueError) as error:
-                raise ToolError(self._told(str(error), place)) from None
+                raise ToolError(self._text(str(error), local)) from None
             content = [
-                part.model_copy(update={"text": self._told(part.text, place)}) if hasattr(part, "text") else part
+                part.model_copy(update={"text": self._text(part.text, local)}) if hasattr(part, "text") else part
                 for part in done.content
             ]
             return done.model_copy(update={"content": content, "path": path})
 
-        def _meant(self, path: str) -> str:
-            meant = str(PurePosixPath(workdir) / path)
-            there = self._mirror.kind(meant) not in ("free", "lost")
-            return "The path should be an absolute path." + (f" Maybe you meant {meant}?" if there else "")
+        def _path_hint(self, path: str) -> str:
+            absolute = str(PurePosixPath(workdir) / path)
+            exists = self._mirror.kind(absolute) not in ("free", "lost")
+            return "The path should be an absolute path." + (f" Maybe you meant {absolute}?" if exists else "")
 
-        def _told(self, text: str, place: Path) -> str:
-            return self._mirror.told(text, place) if place.is_absolute() else text
+        def _text(self, text: str, local: Path) -> str:
+            return self._mirror.in_sandbox_paths(text, local) if local.is_absolute() else text
 
         def _atomic_write(self, path: Path, file_text: str, encoding: str) -> None:
             super()._atomic_write(path, file_text, encoding)
             self._mirror.push(path)
 
-    class Executor(FileEditorExecutor):  # type: ignore[misc]
+    class EditorExecutor(FileEditorExecutor):  # type: ignore[misc]
         def __init__(self) -> None:
-            self.editor = Editor()
+            self.editor = SandboxFileEditor()
             self.allowed_edits_files = None
 
     class FileEditorTool(Theirs):  # type: ignore[misc]
@@ -65,7 +65,7 @@ def editor_tool(mirror_of: Any, workdir: str) -> Any:
             here = conv_state.workspace.working_dir
             return [
                 tool.model_copy(update={"description": tool.description.replace(here, workdir)}).set_executor(
-                    Executor()
+                    EditorExecutor()
                 )
                 for tool in super().create(conv_state)
             ]

@@ -67,7 +67,7 @@ class OpenHandsSdkSettings(OutsideSettings):
 class OpenHandsSdkHarness(OutsideHarness):
     config_type: ClassVar[type[OpenHandsSdkSettings]] = OpenHandsSdkSettings
     driver = Path(__file__).parent / "driver.py"
-    keeps = ("events.jsonl",)
+    artifact_files = ("events.jsonl",)
     lab: ClassVar[LabTools] = LabTools(
         tool="terminal",
         line=lambda line: {"command": line},
@@ -108,7 +108,7 @@ class OpenHandsSdkHarness(OutsideHarness):
         return Prompts(user="{{ problem_statement }}")
 
     def start(self, task: Task, workdir: str, limits: RunLimits) -> DriverStart:
-        told: JsonObject = {
+        parameters: JsonObject = {
             "prompt": task.prompt,
             "system": task.system,
             "workdir": workdir,
@@ -120,7 +120,7 @@ class OpenHandsSdkHarness(OutsideHarness):
             "screen": screen.__file__,
             "mirror": mirror.__file__,
         }
-        return DriverStart(told, _ENV)
+        return DriverStart(parameters, _ENV)
 
     def oracle(self, fix: Fix) -> list[list[JsonObject]]:
         return turns_of(fix, terminal="terminal", editor="file_editor")

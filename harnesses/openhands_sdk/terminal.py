@@ -50,7 +50,7 @@ class SandboxTerminal:
         workdir: str,
         tool_s: float | None,
         *,
-        rendered: Callable[[str], str],
+        render: Callable[[str], str],
         marks: tuple[str, str],
     ) -> None:
         """`marks`: before and after the metadata of a prompt."""
@@ -59,12 +59,12 @@ class SandboxTerminal:
         self.closed = False
         self._bridge = bridge
         self._tool_s = tool_s
-        self._rendered = rendered
+        self._render = render
         self._marks = marks
         self._shell: Any = None
-        self._begun_s = 0.0
+        self._started_s = 0.0
         """When the command that runs was started, on the monotonic clock."""
-        self._where = workdir
+        self._workdir = workdir
         self._runs = False
         self._code = 0
         self._prompt = ""
@@ -92,21 +92,21 @@ class SandboxTerminal:
         elif key is not None:
             self._code = _INTERRUPTED if key == "\x03" else self._code
             self._screen += "^C\n" if key == "\x03" else ""
-            self._at_prompt(self._where, "")
+            self._at_prompt(self._workdir, "")
         else:
             if self._shell is None:
                 self._shell = self._bridge.shell()
             done = self._shell.run(text, wait_s=WAIT_S)
-            self._begun_s = time.monotonic()
+            self._started_s = time.monotonic()
             self._screen += f"{text}\n"
             self._take(done)
 
     def read_screen(self) -> str:
         if self._runs:
             self._take(self._shell.poll(wait_s=WAIT_S))
-        if self._runs and self._tool_s is not None and time.monotonic() - self._begun_s >= self._tool_s:
+        if self._runs and self._tool_s is not None and time.monotonic() - self._started_s >= self._tool_s:
             self._stop()
-        return "\n".join((self._screen + self._rendered(self._raw)).split("\n")[-LINES:])
+        return "\n".join((self._screen + self._render(self._raw)).split("\n")[-LINES:])
 
     def clear_screen(self) -> None:
         self._screen, self._raw = self._prompt, ""
@@ -138,7 +138,7 @@ class SandboxTerminal:
         if self._runs:
             return
         self._code = done["exit_code"]
-        shown = self._rendered(self._raw)
+        shown = self._render(self._raw)
         if done["closed"]:
             shown += f"\n{_GONE}"
         self._screen, self._raw = self._screen + shown, ""
@@ -146,17 +146,17 @@ class SandboxTerminal:
 
     def _python(self) -> str:
         """Which one the shell would start. It leaves `$?` as it was."""
-        said = self._shell.run(f"(command -v python; exit {self._code})", timeout_s=self._tool_s)["output"]
-        return next((line for line in self._rendered(said).split("\n") if not line.startswith("+")), "")
+        output = self._shell.run(f"(command -v python; exit {self._code})", timeout_s=self._tool_s)["output"]
+        return next((line for line in self._render(output).split("\n") if not line.startswith("+")), "")
 
-    def _at_prompt(self, where: str, python: str) -> None:
-        self._where = where
-        told = {"exit_code": self._code, "working_dir": where, "py_interpreter_path": python}
-        self._prompt = f"{self._marks[0]}{json.dumps(told)}{self._marks[1]}\n"
+    def _at_prompt(self, workdir: str, python: str) -> None:
+        self._workdir = workdir
+        metadata = {"exit_code": self._code, "working_dir": workdir, "py_interpreter_path": python}
+        self._prompt = f"{self._marks[0]}{json.dumps(metadata)}{self._marks[1]}\n"
         self._screen += self._prompt
 
 
-def terminal_tool(bridge: Any, workdir: str, tool_s: float | None, rendered: Callable[[str], str]) -> Any:
+def terminal_tool(bridge: Any, workdir: str, tool_s: float | None, render: Callable[[str], str]) -> Any:
     """Their tool, with their executor over a terminal in the sandbox."""
     from openhands.tools.terminal import TerminalTool as Theirs
     from openhands.tools.terminal.constants import CMD_OUTPUT_PS1_BEGIN, CMD_OUTPUT_PS1_END
@@ -170,13 +170,11 @@ def terminal_tool(bridge: Any, workdir: str, tool_s: float | None, rendered: Cal
 
     def session() -> Any:
         marks = (CMD_OUTPUT_PS1_BEGIN, CMD_OUTPUT_PS1_END)
-        opened = terminal_session.TerminalSession(
-            SandboxTerminal(bridge, workdir, tool_s, rendered=rendered, marks=marks)
-        )
+        opened = terminal_session.TerminalSession(SandboxTerminal(bridge, workdir, tool_s, render=render, marks=marks))
         opened.initialize()
         return opened
 
-    class Executor(TerminalExecutor):  # type: ignore[misc]
+    class SandboxTerminalExecutor(TerminalExecutor):  # type: ignore[misc]
         """One session, without a search for tmux."""
 
         def __init__(self) -> None:
@@ -198,7 +196,7 @@ def terminal_tool(bridge: Any, workdir: str, tool_s: float | None, rendered: Cal
 
         @classmethod
         def create(cls, conv_state: Any, **_params: Any) -> Any:
-            return super().create(conv_state, executor=Executor())
+            return super().create(conv_state, executor=SandboxTerminalExecutor())
 
     return TerminalTool
 

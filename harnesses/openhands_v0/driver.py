@@ -162,10 +162,8 @@ def _reply(start: dict[str, Any], state: Any) -> str:
 def _runtime(bridge: Any, start: dict[str, Any], config: Any, stream: Any, registry: Any) -> Any:
     here = Path(__file__).parent
     session, workdir = _loaded(here / "session.py"), start["workdir"]
-    rendered = _loaded(Path(start["screen"])).rendered
-    pane = _loaded(here / "pane.py").SandboxPane(
-        bridge, workdir, start["tool_s"], rendered=rendered, marks=session.MARKS
-    )
+    render = _loaded(Path(start["screen"])).render_screen
+    pane = _loaded(here / "pane.py").SandboxPane(bridge, workdir, start["tool_s"], render=render, marks=session.MARKS)
     editor = _loaded(here / "editor.py").SandboxEditor(partial(_loaded(Path(start["mirror"])).Mirror, bridge), workdir)
     return _loaded(here / "runtime.py").SandboxRuntime(
         workdir,

@@ -25,29 +25,29 @@ class SandboxEditor(OHEditor):  # type: ignore[misc]
 
     def __call__(self, *, path: str, **given: Any) -> Any:
         path = str(Path(path))
-        place = Path()
+        local = Path()
         try:
             if not path.startswith("/"):
-                raise EditorToolParameterInvalidError("path", path, self._meant(path))
-            place = self._mirror.fetch(path)
-            done = super().__call__(path=str(place), **given)
+                raise EditorToolParameterInvalidError("path", path, self._path_hint(path))
+            local = self._mirror.fetch(path)
+            done = super().__call__(path=str(local), **given)
         except ToolError as error:
-            raise ToolError(self._told(error.message, place)) from None
+            raise ToolError(self._text(error.message, local)) from None
         except (OSError, ValueError) as error:
-            raise ToolError(self._told(str(error), place)) from None
+            raise ToolError(self._text(str(error), local)) from None
         done.path = path
-        done.output = done.output and self._told(done.output, place)
-        done.error = done.error and self._told(done.error, place)
+        done.output = done.output and self._text(done.output, local)
+        done.error = done.error and self._text(done.error, local)
         return done
 
-    def _meant(self, path: str) -> str:
-        meant = str(PurePosixPath(self._workdir) / path)
-        there = self._mirror.kind(meant) not in ("free", "lost")
-        told = "The path should be an absolute path, starting with `/`."
-        return f"{told} Maybe you meant {meant}?" if there else told
+    def _path_hint(self, path: str) -> str:
+        absolute = str(PurePosixPath(self._workdir) / path)
+        exists = self._mirror.kind(absolute) not in ("free", "lost")
+        message = "The path should be an absolute path, starting with `/`."
+        return f"{message} Maybe you meant {absolute}?" if exists else message
 
-    def _told(self, text: str, place: Path) -> str:
-        return str(self._mirror.told(text, place)) if place.is_absolute() else text
+    def _text(self, text: str, local: Path) -> str:
+        return str(self._mirror.in_sandbox_paths(text, local)) if local.is_absolute() else text
 
     def write_file(self, path: Path, *given: Any, **named: Any) -> None:
         super().write_file(path, *given, **named)

@@ -48,7 +48,7 @@ class OpenHandsV0Settings(OutsideSettings):
 class OpenHandsV0Harness(OutsideHarness):
     config_type: ClassVar[type[OpenHandsV0Settings]] = OpenHandsV0Settings
     driver = Path(__file__).parent / "driver.py"
-    keeps = ("events.jsonl",)
+    artifact_files = ("events.jsonl",)
     lab: ClassVar[LabTools] = LabTools(
         tool="execute_bash",
         line=lambda line: {"command": line, "security_risk": "LOW"},
@@ -98,7 +98,7 @@ class OpenHandsV0Harness(OutsideHarness):
         return Prompts(user="{{ problem_statement }}")
 
     def start(self, task: Task, workdir: str, limits: RunLimits) -> DriverStart:
-        told: JsonObject = {
+        parameters: JsonObject = {
             "prompt": task.prompt,
             "system": task.system,
             "workdir": workdir,
@@ -110,7 +110,7 @@ class OpenHandsV0Harness(OutsideHarness):
             "screen": screen.__file__,
             "mirror": mirror.__file__,
         }
-        return DriverStart(told, _ENV)
+        return DriverStart(parameters, _ENV)
 
     def oracle(self, fix: Fix) -> list[list[JsonObject]]:
         return turns_of(fix, terminal="execute_bash", editor="str_replace_editor")

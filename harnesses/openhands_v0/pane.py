@@ -34,16 +34,16 @@ class SandboxPane:
         workdir: str,
         tool_s: float | None,
         *,
-        rendered: Callable[[str], str],
+        render: Callable[[str], str],
         marks: tuple[str, str],
     ) -> None:
         """`marks`: before and after the metadata of a prompt."""
         self._bridge = bridge
         self._tool_s = tool_s
-        self._rendered = rendered
+        self._render = render
         self._marks = marks
         self._shell: Any = None
-        self._begun_s = 0.0
+        self._started_s = 0.0
         """When the command that runs was started, on the monotonic clock."""
         self._runs = False
         self._code = 0
@@ -63,21 +63,21 @@ class SandboxPane:
         elif key is not None:
             self._code = _INTERRUPTED if key == _INTERRUPT else self._code
             self._screen += "^C\n" if key == _INTERRUPT else ""
-            self._at_prompt(self._where, "")
+            self._at_prompt(self._workdir, "")
         else:
             if self._shell is None:
                 self._shell = self._bridge.shell()
             done = self._shell.run(text, wait_s=WAIT_S)
-            self._begun_s = time.monotonic()
+            self._started_s = time.monotonic()
             self._screen += f"{text}\n"
             self._take(done)
 
     def content(self) -> str:
         if self._runs:
             self._take(self._shell.poll(wait_s=WAIT_S))
-        if self._runs and self._tool_s is not None and time.monotonic() - self._begun_s >= self._tool_s:
+        if self._runs and self._tool_s is not None and time.monotonic() - self._started_s >= self._tool_s:
             self._stop()
-        return "\n".join((self._screen + self._rendered(self._raw)).split("\n")[-LINES:])
+        return "\n".join((self._screen + self._render(self._raw)).split("\n")[-LINES:])
 
     def clear(self) -> None:
         """Only the prompt is left."""
@@ -99,7 +99,7 @@ class SandboxPane:
         if self._runs:
             return
         self._code = done["exit_code"]
-        shown = self._rendered(self._raw)
+        shown = self._render(self._raw)
         if done["closed"]:
             shown += f"\n{_GONE}"
         self._screen, self._raw = self._screen + shown, ""
@@ -107,13 +107,13 @@ class SandboxPane:
 
     def _python(self) -> str:
         """Which one the shell would start. It leaves `$?` as it was."""
-        said = self._shell.run(f"(command -v python; exit {self._code})", timeout_s=self._tool_s)["output"]
-        return next((line for line in self._rendered(said).split("\n") if not line.startswith("+")), "")
+        output = self._shell.run(f"(command -v python; exit {self._code})", timeout_s=self._tool_s)["output"]
+        return next((line for line in self._render(output).split("\n") if not line.startswith("+")), "")
 
-    def _at_prompt(self, where: str, python: str) -> None:
-        self._where = where
-        told = {"exit_code": self._code, "working_dir": where, "py_interpreter_path": python}
-        self._prompt = f"{self._marks[0]}{json.dumps(told)}{self._marks[1]}\n"
+    def _at_prompt(self, workdir: str, python: str) -> None:
+        self._workdir = workdir
+        metadata = {"exit_code": self._code, "working_dir": workdir, "py_interpreter_path": python}
+        self._prompt = f"{self._marks[0]}{json.dumps(metadata)}{self._marks[1]}\n"
         self._screen += self._prompt
 
 

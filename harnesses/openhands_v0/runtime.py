@@ -59,11 +59,11 @@ class SandboxRuntime(Runtime):  # type: ignore[misc]
             return ErrorObservation(str(error))
 
     def read(self, action: Any) -> Observation:
-        told, _ = self._edited(command="view", path=action.path, view_range=action.view_range)
-        return FileReadObservation(content=told, path=action.path, impl_source=FileReadSource.OH_ACI)
+        output, _ = self._edited(command="view", path=action.path, view_range=action.view_range)
+        return FileReadObservation(content=output, path=action.path, impl_source=FileReadSource.OH_ACI)
 
     def edit(self, action: Any) -> Observation:
-        told, (old, new) = self._edited(
+        output, (old, new) = self._edited(
             command=action.command,
             path=action.path,
             file_text=action.file_text,
@@ -72,7 +72,7 @@ class SandboxRuntime(Runtime):  # type: ignore[misc]
             insert_line=action.insert_line,
         )
         return FileEditObservation(
-            content=told,
+            content=output,
             path=action.path,
             old_content=action.old_str,
             new_content=action.new_str,

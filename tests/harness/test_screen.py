@@ -2,7 +2,7 @@
 
 import pytest
 
-from paddock.harness.screen import rendered
+from paddock.harness.screen import render_screen
 
 
 @pytest.mark.parametrize(
@@ -22,9 +22,9 @@ from paddock.harness.screen import rendered
     ],
 )
 def test_a_reader_sees_what_is_left(written: str, seen: str) -> None:
-    assert rendered(written) == seen
+    assert render_screen(written) == seen
 
 
 def test_a_program_that_goes_back_without_end_takes_no_longer_than_another() -> None:
     written = "x" * 200_000 + "\x08" * 200_000 + "\ry" * 200_000
-    assert rendered(written) == "y" + "x" * 199_999
+    assert render_screen(written) == "y" + "x" * 199_999

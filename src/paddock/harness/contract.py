@@ -54,7 +54,7 @@ class Model(Protocol):
         `outside`: for a program on this machine, not in the sandbox; then `api_key` is a secret of this rollout."""
         ...
 
-    async def said(self, known: int = 0) -> Sequence[TurnSummary]:
+    async def transcript(self, skip: int = 0) -> Sequence[TurnSummary]:
         """The recorded turns so far but for the `known` oldest, oldest first, whoever asked."""
         ...
 
@@ -64,7 +64,7 @@ class Model(Protocol):
         ...
 
     @property
-    def asked_again(self) -> bool:
+    def has_repeated_call(self) -> bool:
         """A program has repeated a call whose answer had begun, as one does when it broke off."""
         ...
 
@@ -76,7 +76,7 @@ class SideRequest(Exception):  # noqa: N818 - an answer to a program, not an err
 class RequestFilter(Protocol):
     """What the calls of a program pass on their way to the model."""
 
-    def passed(self, path: str, body: JsonObject) -> JsonObject:
+    def filter(self, path: str, body: JsonObject) -> JsonObject:
         """The request as it goes on, which may be `body` itself. Raises Refused. The same request gives the same, as
         programs send their history again with each call. `path`: `/v1/responses`, `/v1/chat/completions` or
         `/v1/messages`."""

@@ -16,7 +16,7 @@ _SEQUENCE = re.compile(
 _BACK = re.compile(r"([\r\x08])")
 
 
-def rendered(text: str) -> str:
+def render_screen(text: str) -> str:
     """What stands on the screen."""
     text = _SEQUENCE.sub("", text)
     if _BACK.search(text):

@@ -83,14 +83,14 @@ class RolloutModel:
             raise InfraError(f"{self.name}: a stream where a whole answer was asked for", kind="reply_unreadable")
         return require_answer(reply)
 
-    async def endpoint(self, screen: RequestFilter | None = None, *, outside: bool = False) -> ModelEndpoint:
+    async def endpoint(self, request_filter: RequestFilter | None = None, *, outside: bool = False) -> ModelEndpoint:
         if self._open_tunnel is None:
             raise BugError("there is no way to the model from inside", kind="no_tunnel")
         if self.tunnel is None:
             if self._settings != UNSET:
                 await self._peer.call(SETTINGS, self._settings, Call(deadline=self._call.deadline), secret=self._secret)
             self._api_key = secrets.token_hex(16) if outside else None
-            wanted = TunnelWish(_screened(screen) if screen else None, self._api_key)
+            wanted = TunnelWish(_filter_of(request_filter) if request_filter else None, self._api_key)
             self.tunnel = await self._stack.enter_async_context(await self._open_tunnel(wanted))
             self._opened.set()
         key = {"api_key": self._api_key} if self._api_key else {}
@@ -116,8 +116,8 @@ class RolloutModel:
         assert self.tunnel is not None
         await self.tunnel.ended.wait()
 
-    async def said(self, known: int = 0) -> Sequence[TurnSummary]:
-        since = TurnSummaryQuery(known=known)
+    async def transcript(self, skip: int = 0) -> Sequence[TurnSummary]:
+        since = TurnSummaryQuery(known=skip)
         told = await self._peer.call(TRANSCRIPT, since, Call(deadline=self._call.deadline), secret=self._secret)
         return told.turns
 
@@ -126,14 +126,14 @@ class RolloutModel:
         return self.tunnel is not None and self.tunnel.overflowed
 
     @property
-    def asked_again(self) -> bool:
+    def has_repeated_call(self) -> bool:
         return self.tunnel is not None and self.tunnel.asked_again
 
 
-def _screened(screen: RequestFilter) -> Callable[[str, bytes], bytes]:
+def _filter_of(request_filter: RequestFilter) -> Callable[[str, bytes], bytes]:
     """On bytes. What is no JSON object goes on as it is: the model server says so."""
 
-    def passed(path: str, body: bytes) -> bytes:
+    def filter_body(path: str, body: bytes) -> bytes:
         try:
             request = orjson.loads(body)
         except orjson.JSONDecodeError:
@@ -141,9 +141,9 @@ def _screened(screen: RequestFilter) -> Callable[[str, bytes], bytes]:
         if not isinstance(request, dict):
             return body
         try:
-            changed = screen.passed(path, request)
+            changed = request_filter.filter(path, request)
         except SideRequest as refused:
             raise Turned(403, "refused", str(refused)) from refused
         return body if changed is request else orjson.dumps(changed)
 
-    return passed
+    return filter_body

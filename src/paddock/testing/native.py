@@ -10,12 +10,12 @@ class ModelWithoutPrograms:
     """A model that no program asks."""
 
     overflowed = False
-    asked_again = False
+    has_repeated_call = False
 
     async def endpoint(self, screen: RequestFilter | None = None, *, outside: bool = False) -> ModelEndpoint:
         raise AssertionError("a program asks over a tunnel, and there is none")
 
-    async def said(self, known: int = 0) -> Sequence[TurnSummary]:
+    async def transcript(self, skip: int = 0) -> Sequence[TurnSummary]:
         raise AssertionError("a native harness has its own history")
 
 

@@ -15,10 +15,10 @@ class ArtifactHarness:
     NEEDS = "nothing"
 
     def __init__(self) -> None:
-        self.left: dict[str, bytes] = {}
+        self.artifacts: dict[str, bytes] = {}
 
     async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
-        self.left["../own.json"] = b"[1]"
+        self.artifacts["../own.json"] = b"[1]"
         raise RuntimeError("and it breaks")
 
 

@@ -32,7 +32,7 @@ Act = Callable[[Sequence[str]], ExecOutput]
 
 class Scripted(OutsideHarness):
     driver: ClassVar[Path] = Path(__file__).parent / "scripted_driver.py"
-    keeps: ClassVar[Sequence[str]] = ("kept.json",)
+    artifact_files: ClassVar[Sequence[str]] = ("kept.json",)
 
     def __init__(self, code: str, *, program: InstalledProgram | None = None) -> None:
         super().__init__(program)
@@ -66,7 +66,7 @@ class Asked:
     """A model that was asked `turns` times."""
 
     name = "policy"
-    asked_again = False
+    has_repeated_call = False
 
     def __init__(self, turns: int = 1, *, overflowed: bool = False, finish_reason: FinishReason = "stop") -> None:
         self.overflowed = overflowed
@@ -89,8 +89,8 @@ class Asked:
         self.outside = outside
         return ENDPOINT
 
-    async def said(self, known: int = 0) -> Sequence[TurnSummary]:
-        return self._said[known:]
+    async def transcript(self, skip: int = 0) -> Sequence[TurnSummary]:
+        return self._said[skip:]
 
 
 class Memory:
@@ -178,7 +178,7 @@ class Outside:
     def __init__(self, program: InstalledProgram) -> None:
         self.program = program
         self.steps: list[Step] = []
-        self.left: dict[str, bytes] = {}
+        self.artifacts: dict[str, bytes] = {}
 
     async def run(
         self,
@@ -190,6 +190,6 @@ class Outside:
         **env: str,
     ) -> Exit:
         harness = Scripted(code, program=self.program)
-        self.left = harness.left
+        self.artifacts = harness.artifacts
         task, limits = Task(prompt="Fix it."), RunLimits(time_s=time_s)
         return await harness.run(task, workspace or Memory(), model or Asked(), limits, self.steps.append)

@@ -89,7 +89,7 @@ def test_what_it_says_names_paths_of_the_sandbox_alone(mirror: Mirror, inside: P
     path = str(inside / "src" / "it's a.py")
     place = mirror.fetch(path, creates=False)
     text = f"{place} has changed, as [Errno 2] '{place.parent}/.x.tmp' tells"
-    assert mirror.told(text, place) == f"{path} has changed, as [Errno 2] '{inside}/src/.x.tmp' tells"
+    assert mirror.in_sandbox_paths(text, place) == f"{path} has changed, as [Errno 2] '{inside}/src/.x.tmp' tells"
 
 
 def test_what_is_too_large_or_no_file_is_not_fetched(mirror: Mirror, inside: Path) -> None:
@@ -110,4 +110,4 @@ def test_a_folder_has_no_name_here_that_a_shell_could_read(mirror: Mirror, tmp_p
     assert place.name == "_"
     found = sorted(str(path.relative_to(place)) for path in place.rglob("*"))
     assert found == ["src", "src/a.py", "src/deep"]
-    assert mirror.told(f"{place}/src", place) == f"{folder}/src"
+    assert mirror.in_sandbox_paths(f"{place}/src", place) == f"{folder}/src"

@@ -245,13 +245,13 @@ async def test_a_killed_keeper_leaves_nothing(outside: Outside) -> None:
 async def test_what_it_left_is_kept_without_the_key_when_it_ends_and_when_it_is_ended(outside: Outside) -> None:
     keep = f"open('kept.json', 'w').write('{KEY}!')\n"
     await outside.run(keep)
-    assert outside.left == {"kept.json": b"...!"}
+    assert outside.artifacts == {"kept.json": b"...!"}
     space = Memory()
     run = asyncio.create_task(outside.run(f"{keep}{BABY}{FILED}{HANG}", workspace=space))
     await family(space)
     run.cancel()
     await asyncio.wait([run])
-    assert outside.left == {"kept.json": b"...!"}
+    assert outside.artifacts == {"kept.json": b"...!"}
 
 
 async def test_one_that_is_not_there_is_an_error_of_the_machine(outside: Outside, tmp_path: Path) -> None:

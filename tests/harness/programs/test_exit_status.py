@@ -33,8 +33,8 @@ class RecordedModel(ModelWithoutPrograms):
     async def respond(self, body: JsonObject) -> JsonObject:
         raise AssertionError
 
-    async def said(self, known: int = 0) -> list[TurnSummary]:
-        return self._turns[known:]
+    async def transcript(self, skip: int = 0) -> list[TurnSummary]:
+        return self._turns[skip:]
 
 
 async def ended(
@@ -50,12 +50,12 @@ async def ended(
     inside: bool = True,
 ) -> str:
     model = RecordedModel(turns=turns, tokens=tokens, overflowed=overflowed, reason=reason)
-    said = StepRecorder(model, lambda _step: None, habits=RequestRules(), note=lambda _line: None)
-    await said.settle()
+    recorder = StepRecorder(model, lambda _step: None, rules=RequestRules(), note=lambda _line: None)
+    await recorder.finish()
     done = ProgramOutput(code, b"", stderr, killed)
-    left = exit_of("codex 1.0", done, said, model, LIMITS, time.monotonic() - after_s, inside=inside)
-    assert (left.turns, left.final) == (turns, "Hm.")
-    return left.ended
+    exit_ = exit_of("codex 1.0", done, recorder, model, LIMITS, time.monotonic() - after_s, inside=inside)
+    assert (exit_.turns, exit_.final) == (turns, "Hm.")
+    return exit_.ended
 
 
 async def test_its_own_success_is_an_end() -> None:

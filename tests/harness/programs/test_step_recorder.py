@@ -35,8 +35,8 @@ class Recorded(ModelWithoutPrograms):
     async def respond(self, body: JsonObject) -> JsonObject:
         raise AssertionError("a program asks by itself")
 
-    async def said(self, known: int = 0) -> Sequence[TurnSummary]:
-        return self.turns[known:]
+    async def transcript(self, skip: int = 0) -> Sequence[TurnSummary]:
+        return self.turns[skip:]
 
     def say(self, *items: JsonObject, reason: Any = "tool_calls") -> None:
         number = len(self.turns)
@@ -48,12 +48,12 @@ class Recorded(ModelWithoutPrograms):
 class Run:
     """A transcript, and all that it tells."""
 
-    def __init__(self, **habits: Any) -> None:
+    def __init__(self, **rules: Any) -> None:
         self.model = Recorded()
         self.steps: list[Step] = []
         self.commands: list[str] = []
-        self.said = StepRecorder(
-            self.model, self.steps.append, habits=RequestRules(**habits), note=self.commands.append
+        self.recorder = StepRecorder(
+            self.model, self.steps.append, rules=RequestRules(**rules), note=self.commands.append
         )
 
 
@@ -76,23 +76,23 @@ def request(dialect: str, *items: JsonObject) -> JsonObject:
 async def test_steps_are_turns_with_their_results_in_every_dialect(dialect: str) -> None:
     run = Run()
     one, two = call_item("exec_command", '{"cmd":"ls"}', "c1"), call_item("exec_command", '{"cmd":"pwd"}', "c2")
-    async with run.said.followed():
-        run.said.passed(PATHS[dialect], request(dialect))
+    async with run.recorder.recording():
+        run.recorder.filter(PATHS[dialect], request(dialect))
         run.model.say(one, two)
-        run.said.passed(PATHS[dialect], request(dialect, *results(dialect, ("c1", "a.txt"), ("c2", "/testbed"))))
+        run.recorder.filter(PATHS[dialect], request(dialect, *results(dialect, ("c1", "a.txt"), ("c2", "/testbed"))))
         while not run.steps:
             await asyncio.sleep(0)
         run.model.say(message_item("Done."), reason="stop")
-    await run.said.settle()
+    await run.recorder.finish()
     outputs = [
         {"type": "function_call_output", "call_id": "c1", "output": "a.txt"},
         {"type": "function_call_output", "call_id": "c2", "output": "/testbed"},
     ]
     assert [(step.turn, step.turn_id) for step in run.steps] == [(1, "turn_0"), (2, "turn_1")]
     assert run.steps[0].output == [one, two, *outputs]
-    assert (run.said.turns, run.said.final, run.said.sampled_tokens) == (2, "Done.", 6)
+    assert (run.recorder.turns, run.recorder.final, run.recorder.sampled_tokens) == (2, "Done.", 6)
     assert run.commands == ["ls", "pwd"]
-    assert not run.said.malformed
+    assert not run.recorder.malformed
 
 
 async def test_a_custom_call_keeps_its_kind() -> None:
@@ -100,14 +100,14 @@ async def test_a_custom_call_keeps_its_kind() -> None:
     call = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c1", "name": "apply_patch", "input": "*** Begin"}
     run.model.say(call)
     answer = {"type": "custom_tool_call_output", "call_id": "c1", "output": [{"type": "input_text", "text": "ok"}]}
-    run.said.passed("/v1/responses", request("responses", answer))
-    await run.said.settle()
+    run.recorder.filter("/v1/responses", request("responses", answer))
+    await run.recorder.finish()
     assert run.steps[0].output[1:] == [{"type": "custom_tool_call_output", "call_id": "c1", "output": "ok"}]
 
 
 async def test_calls_that_no_tool_can_take_are_counted_by_what_was_wrong() -> None:
     run = Run()
-    run.said.passed("/v1/chat/completions", request("chat"))
+    run.recorder.filter("/v1/chat/completions", request("chat"))
     run.model.say(
         call_item("exec_command", "{", "c1"),
         call_item("exec_command", "[]", "c2"),
@@ -116,8 +116,8 @@ async def test_calls_that_no_tool_can_take_are_counted_by_what_was_wrong() -> No
         call_item("exec_command", '{"cmd":"true"}', "c5"),
     )
     run.model.say(call_item("exec_command", '{"cmd', "c6"), reason="length")
-    await run.said.settle()
-    assert dict(run.said.malformed) == {"bad_json": 2, "unknown_tool": 1, "bad_arguments": 1, "cut": 1}
+    await run.recorder.finish()
+    assert dict(run.recorder.malformed) == {"bad_json": 2, "unknown_tool": 1, "bad_arguments": 1, "cut": 1}
     assert run.commands == ["true"]
 
 
@@ -126,12 +126,12 @@ async def test_a_cancelled_run_tells_what_was_known() -> None:
     run.model.say(call_item("exec_command", '{"cmd":"sleep 9"}', "c1"))
 
     async def live() -> None:
-        async with run.said.followed():
-            run.said.passed("/v1/responses", request("responses"))
+        async with run.recorder.recording():
+            run.recorder.filter("/v1/responses", request("responses"))
             await asyncio.sleep(3600)
 
     task = asyncio.create_task(live())
-    while not run.said.turns:
+    while not run.recorder.turns:
         await asyncio.sleep(0)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -139,14 +139,14 @@ async def test_a_cancelled_run_tells_what_was_known() -> None:
 
 
 def test_what_is_no_part_of_the_task_is_refused_and_counted() -> None:
-    def aside(path: str, body: JsonObject) -> str | None:
+    def side_request(path: str, body: JsonObject) -> str | None:
         return None if body.get("tools") else "a title"
 
-    run = Run(aside=aside)
+    run = Run(side_request=side_request)
     with pytest.raises(SideRequest, match="a title"):
-        run.said.passed("/v1/chat/completions", {"messages": []})
-    run.said.passed("/v1/chat/completions", request("chat"))
-    assert dict(run.said.refused) == {"a title": 1}
+        run.recorder.filter("/v1/chat/completions", {"messages": []})
+    run.recorder.filter("/v1/chat/completions", request("chat"))
+    assert dict(run.recorder.side_requests) == {"a title": 1}
 
 
 def dateless(text: str) -> str:
@@ -167,14 +167,14 @@ def test_pins_are_pure_and_end_where_the_model_begins(key: str, history: list[Js
     run = Run(pin=dateless)
     body = {key: history, "system": system, "temperature": 1}
     before = json.dumps(body)
-    passed = run.said.passed("/v1/messages", body)
+    filter = run.recorder.filter("/v1/messages", body)
     assert json.dumps(body) == before
-    assert run.said.passed("/v1/messages", passed) == passed
+    assert run.recorder.filter("/v1/messages", filter) == filter
     begun = next(
         (place for place, message in enumerate(history) if message["role"] in ("assistant", "tool")), len(history)
     )
-    assert passed[key][begun:] == history[begun:]
-    assert "Sunday" not in json.dumps([passed[key][:begun], passed["system"]])
-    assert json.dumps(passed).replace("Monday", "Sunday") == before
-    if passed == body:
-        assert passed is body
+    assert filter[key][begun:] == history[begun:]
+    assert "Sunday" not in json.dumps([filter[key][:begun], filter["system"]])
+    assert json.dumps(filter).replace("Monday", "Sunday") == before
+    if filter == body:
+        assert filter is body

@@ -67,11 +67,11 @@ async def open_tools(
         boxes.append(box)
 
         async def call(name: str, **arguments: Any) -> str:
-            taken = box.read_arguments(name, orjson.dumps(arguments).decode())
-            assert not isinstance(taken, Malformed), taken
+            accepted_arguments = box.read_arguments(name, orjson.dumps(arguments).decode())
+            assert not isinstance(accepted_arguments, Malformed), accepted_arguments
             method = box.method(name)
             assert method is not None
-            said = await method(**taken)
+            said = await method(**accepted_arguments)
             return said.text if isinstance(said, ToolResult) else said
 
         return call

@@ -2,7 +2,7 @@
 
 import pytest
 
-from paddock.harnesses.codeact.commands import separate
+from paddock.harnesses.codeact.commands import split_commands
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from paddock.harnesses.codeact.commands import separate
     ],
 )
 def test_this_is_one_command(text: str) -> None:
-    assert separate(text) == [text.strip()]
+    assert split_commands(text) == [text.strip()]
 
 
 @pytest.mark.parametrize(
@@ -48,4 +48,4 @@ def test_this_is_one_command(text: str) -> None:
     ],
 )
 def test_these_are_several(text: str, commands: list[str]) -> None:
-    assert separate(text) == commands
+    assert split_commands(text) == commands

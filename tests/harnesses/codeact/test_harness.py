@@ -192,5 +192,5 @@ def test_what_the_earlier_program_forgives_is_forgiven() -> None:
         "is_input": False,
     }
     edit = {"command": "insert", "path": "/a", "insert_line": "3", "new_str": "x", "view_range": None}
-    taken = box.read_arguments("str_replace_editor", json.dumps(edit))
-    assert taken == {"command": "insert", "path": "/a", "insert_line": 3, "new_str": "x"}
+    accepted_arguments = box.read_arguments("str_replace_editor", json.dumps(edit))
+    assert accepted_arguments == {"command": "insert", "path": "/a", "insert_line": 3, "new_str": "x"}

@@ -8,7 +8,7 @@ import pytest
 from paddock.harness import RunLimits, SandboxWorkspace
 from paddock.harness.native import NativeSettings
 from paddock.harnesses.codex import CodexHarness
-from paddock.harnesses.codex.toolbox import CodexTools
+from paddock.harnesses.codex.toolbox import CodexToolbox
 from paddock.tools import Malformed
 
 MEASURED = json.loads(Path(__file__).with_name("arguments.json").read_text())
@@ -16,10 +16,10 @@ MEASURED = json.loads(Path(__file__).with_name("arguments.json").read_text())
 PROFILE_OF = {"shell_command": "codex_0_63", "shell": "gpt_oss", "apply_patch": "gpt_oss"}
 
 
-def toolbox(profile: str) -> CodexTools:
+def toolbox(profile: str) -> CodexToolbox:
     harness = CodexHarness(NativeSettings(profile=profile))
     workspace: SandboxWorkspace = None  # type: ignore[assignment]  # reading touches none
-    return CodexTools(workspace, RunLimits(), harness.profile)
+    return CodexToolbox(workspace, RunLimits(), harness.profile)
 
 
 @pytest.mark.parametrize(("tool", "raw", "said"), MEASURED["0.169.0"] + MEASURED["0.63.0"])

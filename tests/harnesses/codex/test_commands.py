@@ -9,7 +9,7 @@ import pytest
 from tests.sampling import few
 
 from paddock.harness import RunLimits, SandboxWorkspace
-from paddock.harnesses.codex.sessions import Command, Session
+from paddock.harnesses.codex.sessions import CommandSession, SessionCommand
 
 IF_NEVER = "if the approval policy is Never"
 pytestmark = pytest.mark.sandbox
@@ -76,10 +76,10 @@ async def test_in_a_terminal_one_that_ends_before_it_is_in_the_foreground_is_tol
 ) -> None:
     shell = await workspace.shell()
     await shell.run("fg() { sleep 0.2; builtin fg; }", wait_s=10)
-    session = Session(shell, Command(first + line, "/testbed", ["bash", "-c"], {}, tty=True))
+    session = CommandSession(shell, SessionCommand(first + line, "/testbed", ["bash", "-c"], {}, tty=True))
     heard = await session.start(10)
     await session.close()
-    assert (heard.exit_code, heard.written.text) == (code, "")
+    assert (heard.exit_code, heard.buffer.text) == (code, "")
 
 
 @pytest.mark.parametrize(

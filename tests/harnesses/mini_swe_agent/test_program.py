@@ -80,7 +80,7 @@ async def test_a_configuration_of_its_own_is_followed_but_for_where_it_runs(
     assert said[1] == "3|from-the-file in /testbed\n|"
     assert "EXACTLY ONE action" in said[2]
     assert (ran.exit.ended, ran.exit.turns, ran.exit.detail) == ("turn_limit", 3, "LimitsExceeded")
-    kept = json.loads(harness.left["trajectory.traj.json"])
+    kept = json.loads(harness.artifacts["trajectory.traj.json"])
     assert "timed out after 2" in kept["messages"][-2]["content"]
     assert kept["trajectory_format"].startswith("mini-swe-agent-1")
     assert (kept["instance_id"], kept["info"]["exit_status"]) == ("calc-1", "LimitsExceeded")

@@ -55,8 +55,10 @@ async def test_calls_that_no_tool_can_take_are_counted_answered_and_kept_as_the_
     ran = await play(await open_workspace(), [wrong, END])
     assert ran.left.malformed == {"bad_json": 2, "unknown_tool": 1, "bad_arguments": 1}
     assert ran.left.ended == "finished"
-    kept = [item for item in ran.items if item["type"] == "function_call"]
-    assert [(item["name"], item["arguments"]) for item in kept] == [(item["name"], item["arguments"]) for item in wrong]
+    listed = [item for item in ran.items if item["type"] == "function_call"]
+    assert [(item["name"], item["arguments"]) for item in listed] == [
+        (item["name"], item["arguments"]) for item in wrong
+    ]
     assert all(result for result in ran.results)
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from paddock.harnesses.opencode.errors import ToolError
 from paddock.harnesses.opencode.globs import Glob, GlobError
-from paddock.harnesses.opencode.json_words import json_complaint
-from paddock.harnesses.opencode.levels import edit_distance
-from paddock.harnesses.opencode.replacing import AMBIGUOUS, NOT_FOUND, replaced
+from paddock.harnesses.opencode.json_errors import json_error
+from paddock.harnesses.opencode.matchers import edit_distance
+from paddock.harnesses.opencode.text_edit import AMBIGUOUS, NOT_FOUND, edited_text
 
 
 @contextmanager
@@ -53,27 +53,27 @@ def test_the_distance_of_two_lines_is_levenshteins() -> None:
 )
 def test_a_text_that_is_nearly_everywhere_is_refused_soon(text: str, old: str) -> None:
     with a_moment(6.0), pytest.raises(ToolError) as told:
-        replaced(text, old, "new")
+        edited_text(text, old, "new")
     assert str(told.value) in (NOT_FOUND, AMBIGUOUS)
 
 
 def test_a_replacement_that_would_fill_the_memory_is_refused() -> None:
     for new in ("y" * 200_000, "$'" * 500):
         with a_moment(), pytest.raises(ToolError, match="memory"):
-            replaced("x" * 100_000, "x", new, replace_all=True)
+            edited_text("x" * 100_000, "x", new, replace_all=True)
 
 
 def test_a_glob_of_many_stars_is_matched_in_a_moment() -> None:
     path = "/".join(["a" * 250] * 20)
     with a_moment():
-        assert Glob("*a" * 60 + "*b").verdict(path, folder=False) == "out"
-        assert Glob("**/*a*a/" * 15 + "*a*b").verdict(path, folder=False) == "out"
-        assert Glob("*a" * 60 + "*").verdict(path, folder=False) == "in"
+        assert Glob("*a" * 60 + "*b").match(path, folder=False) == "out"
+        assert Glob("**/*a*a/" * 15 + "*a*b").match(path, folder=False) == "out"
+        assert Glob("*a" * 60 + "*").match(path, folder=False) == "in"
         with pytest.raises(GlobError):
             Glob("{a,b}" * 40)
 
 
 def test_brackets_without_end_are_told_and_not_a_crash() -> None:
     with a_moment():
-        assert json_complaint("[" * 100_000)
-        assert json_complaint('{"a":' * 100_000)
+        assert json_error("[" * 100_000)
+        assert json_error('{"a":' * 100_000)

@@ -90,8 +90,8 @@ def git(folder: Path, *words: str) -> bytes:
 
 
 async def tree_of(workspace: SandboxWorkspace, folder: str) -> Tree:
-    listed = await workspace.exec(["find", folder, "-type", "f", "-print0"])
-    paths = [path for path in listed.output.decode().split("\0") if path]
+    list_files = await workspace.exec(["find", folder, "-type", "f", "-print0"])
+    paths = [path for path in list_files.output.decode().split("\0") if path]
     return {path.removeprefix(folder + "/"): (await workspace.read(path)).decode() for path in paths}
 
 

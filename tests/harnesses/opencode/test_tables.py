@@ -12,7 +12,7 @@ import pytest
 
 from paddock.harness import SandboxWorkspace
 from paddock.harnesses.opencode.errors import ToolError
-from paddock.harnesses.opencode.replacing import replaced
+from paddock.harnesses.opencode.text_edit import edited_text
 from paddock.testing.sandboxes import WORKDIR
 from paddock.types import JsonObject
 from paddock.types.responses import call_item, message_item
@@ -29,7 +29,9 @@ def test_every_edit_of_a_text_comes_out_as_recorded(table: Table) -> None:
         ((path, before),) = case["files"].items()
         given = case["arguments"]
         try:
-            after = replaced(before, given["oldString"], given["newString"], replace_all=given.get("replaceAll", False))
+            after = edited_text(
+                before, given["oldString"], given["newString"], replace_all=given.get("replaceAll", False)
+            )
             told = "Edit applied successfully."
         except ToolError as error:
             after, told = before, str(error)
@@ -82,8 +84,8 @@ def item(case: JsonObject, folder: str) -> JsonObject:
 async def files_of(workspace: SandboxWorkspace, folders: Sequence[str]) -> dict[str, dict[str, str]]:
     """Texts by path, of each folder."""
     found: dict[str, dict[str, str]] = {folder: {} for folder in folders}
-    listed = await workspace.exec(["find", *folders, "-xtype", "f"])
-    for line in listed.output.decode().splitlines():
+    list_files = await workspace.exec(["find", *folders, "-xtype", "f"])
+    for line in list_files.output.decode().splitlines():
         folder = f"{WORKDIR}/{line.removeprefix(WORKDIR).split('/')[1]}"
         text = (await workspace.read(line)).decode("utf-8", "backslashreplace")
         found[folder][line.removeprefix(folder + "/")] = text
@@ -103,11 +105,11 @@ async def files_of(workspace: SandboxWorkspace, folders: Sequence[str]) -> dict[
 )
 def test_the_program_still_answers_as_recorded(name: str, table: Table, recorder: ModuleType, tmp_path: Path) -> None:
     assert BINARY is not None
-    kept = table(name)
-    (now,) = recorder.record(BINARY, [kept], tmp_path)
+    listed = table(name)
+    (now,) = recorder.record(BINARY, [listed], tmp_path)
     differing = [
         (case["name"], case["result"], again["result"])
-        for case, again in zip(kept["cases"], now["cases"], strict=True)
+        for case, again in zip(listed["cases"], now["cases"], strict=True)
         if not recorder.same(case, again["result"]) or case["after"] != again["after"]
     ]
     assert not differing

@@ -11,7 +11,7 @@ from paddock.conformance.harnesses.fixture import FIX, FIXED, HarnessFixture, Ha
 from paddock.conformance.harnesses.scripted_model import ScriptedConversation, ScriptedReply
 from paddock.errors import InfraError, RequestError
 from paddock.harness import RunLimits
-from paddock.harnesses.opencode_cli.configuring import Dialect
+from paddock.harnesses.opencode_cli.program_config import Dialect
 from paddock.server.dialects import CONTEXT_KIND
 from paddock.testing.sandboxes import WORKDIR
 from paddock.types import JsonObject

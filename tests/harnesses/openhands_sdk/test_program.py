@@ -72,7 +72,7 @@ async def test_its_oracle_makes_the_fix_in_every_dialect(target: HarnessTarget, 
         assert (ran.exit.ended, ran.exit.malformed) == ("finished", {})
         for path, after in FIXED.items():
             assert await sandbox.out(f"cat /testbed/{path}") == after.strip()
-        kept = [json.loads(line) for line in harness.left["events.jsonl"].splitlines()]
+        kept = [json.loads(line) for line in harness.artifacts["events.jsonl"].splitlines()]
         assert [event["kind"] for event in kept[:2]] == ["SystemPromptEvent", "MessageEvent"]
         assert str(harness._installed.folder) not in json.dumps([ran.requests, kept])
 
@@ -157,7 +157,7 @@ async def test_its_editor_works_on_the_files_of_the_sandbox(target: HarnessTarge
     assert "1\t" in told[12]
     assert "only-inside" in told[13]
     assert "Ran into" in told[14]
-    assert "mirror-" not in json.dumps([ran.requests, harness.left["events.jsonl"].decode()])
+    assert "mirror-" not in json.dumps([ran.requests, harness.artifacts["events.jsonl"].decode()])
 
 
 async def test_words_without_a_call_end_its_run_and_a_cut_answer_is_said_so(target: HarnessTarget) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from paddock.harness.screen import rendered
+from paddock.harness.screen import render_screen
 from paddock.harnesses.openhands_sdk.terminal import LINES, SandboxTerminal
 from paddock.types import JsonObject
 
@@ -14,7 +14,7 @@ MARKS = ("\n<<\n", "\n>>")
 Acts = list[tuple[Any, ...]]
 
 
-def said(output: str = "", *, code: int | None = 0, workdir: str = "/testbed", closed: bool = False) -> JsonObject:
+def output(output: str = "", *, code: int | None = 0, workdir: str = "/testbed", closed: bool = False) -> JsonObject:
     return {"output": output, "exit_code": code, "workdir": workdir, "closed": closed}
 
 
@@ -31,7 +31,7 @@ class Shell:
 
     def run(self, line: str, *, timeout_s: float | None = None, wait_s: float | None = None) -> JsonObject:
         if line.startswith("(command -v python"):
-            return said("/usr/bin/python\n")
+            return output("/usr/bin/python\n")
         return self._did("run", line)
 
     def poll(self, *, wait_s: float = 0.0) -> JsonObject:
@@ -53,17 +53,17 @@ class Shell:
 
 def terminal(*answers: JsonObject, tool_s: float = 600.0) -> tuple[SandboxTerminal, Shell]:
     shell = Shell(*answers)
-    made = SandboxTerminal(shell, "/testbed", tool_s, rendered=rendered, marks=MARKS)
+    made = SandboxTerminal(shell, "/testbed", tool_s, render=render_screen, marks=MARKS)
     made.initialize()
     return made, shell
 
 
 def prompts(screen: str) -> list[JsonObject]:
-    return [json.loads(told) for told in re.findall(r"^<<\n(.*?)\n>>$", screen, re.DOTALL | re.MULTILINE)]
+    return [json.loads(metadata) for metadata in re.findall(r"^<<\n(.*?)\n>>$", screen, re.DOTALL | re.MULTILINE)]
 
 
 def test_a_prompt_stands_at_the_start_and_after_each_command() -> None:
-    made, shell = terminal(said("one\r\n\x1b[31mtwo\x1b[0m\n", code=3, workdir="/tmp"))
+    made, shell = terminal(output("one\r\n\x1b[31mtwo\x1b[0m\n", code=3, workdir="/tmp"))
     assert [each["exit_code"] for each in prompts(made.read_screen())] == [0]
     made.send_keys("do it")
     screen = made.read_screen()
@@ -76,7 +76,11 @@ def test_a_prompt_stands_at_the_start_and_after_each_command() -> None:
 
 def test_a_command_that_goes_on_is_read_as_it_writes_and_typed_at() -> None:
     made, shell = terminal(
-        said("a", code=None), said("b\n", code=None), said("c\n", code=None), said("d\n", code=None), said("e\n")
+        output("a", code=None),
+        output("b\n", code=None),
+        output("c\n", code=None),
+        output("d\n", code=None),
+        output("e\n"),
     )
     made.send_keys("slow")
     assert made.is_running()
@@ -89,7 +93,7 @@ def test_a_command_that_goes_on_is_read_as_it_writes_and_typed_at() -> None:
 
 
 def test_an_interrupt_is_the_shells_own() -> None:
-    made, shell = terminal(said(code=None), said("^C", code=130))
+    made, shell = terminal(output(code=None), output("^C", code=130))
     made.send_keys("sleep 100")
     made.send_keys("C-c", enter=False)
     assert prompts(made.read_screen())[-1]["exit_code"] == 130
@@ -98,8 +102,8 @@ def test_an_interrupt_is_the_shells_own() -> None:
 
 @pytest.mark.parametrize(("hears", "code"), [(True, 130), (False, 137)])
 def test_a_command_whose_time_is_over_is_stopped_at_the_next_look(hears: bool, code: int) -> None:
-    stopped = said("^C\n", code=130 if hears else None)
-    made, shell = terminal(said("begun\n", code=None), said(code=None), stopped, tool_s=0.0)
+    stopped = output("^C\n", code=130 if hears else None)
+    made, shell = terminal(output("begun\n", code=None), output(code=None), stopped, tool_s=0.0)
     made.send_keys("sleep 100")
     screen = made.read_screen()
     assert "begun\n^C\n\n[time limit" in screen
@@ -116,7 +120,7 @@ def test_a_key_at_the_prompt_runs_nothing_and_ends_no_shell(key: str, code: int)
 
 
 def test_a_shell_that_has_ended_says_so() -> None:
-    made, _ = terminal(said("bye\n", code=1, closed=True))
+    made, _ = terminal(output("bye\n", code=1, closed=True))
     made.send_keys("exit 1")
     screen = made.read_screen()
     assert "bye\n[The shell itself has ended." in screen
@@ -124,7 +128,7 @@ def test_a_shell_that_has_ended_says_so() -> None:
 
 
 def test_a_long_output_loses_its_start_as_a_real_screen_does() -> None:
-    made, _ = terminal(said("".join(f"{number}\n" for number in range(2 * LINES))))
+    made, _ = terminal(output("".join(f"{number}\n" for number in range(2 * LINES))))
     made.send_keys("many")
     screen = made.read_screen()
     assert screen.count("\n") < LINES
@@ -133,7 +137,7 @@ def test_a_long_output_loses_its_start_as_a_real_screen_does() -> None:
 
 
 def test_a_closed_terminal_closes_its_shell_once() -> None:
-    made, shell = terminal(said())
+    made, shell = terminal(output())
     made.send_keys("true")
     made.close()
     made.close()

@@ -4,14 +4,14 @@ import json
 import re
 from typing import Any
 
-from paddock.harness.screen import rendered
+from paddock.harness.screen import render_screen
 from paddock.harnesses.openhands_v0.pane import LINES, SandboxPane
 from paddock.types import JsonObject
 
 MARKS = ("\n<<\n", "\n>>")
 
 
-def said(output: str = "", *, code: int | None = 0, closed: bool = False) -> JsonObject:
+def output(output: str = "", *, code: int | None = 0, closed: bool = False) -> JsonObject:
     return {"output": output, "exit_code": code, "workdir": "/testbed", "closed": closed}
 
 
@@ -27,7 +27,7 @@ class Shell:
         return self
 
     def run(self, line: str, *, timeout_s: float | None = None, wait_s: float | None = None) -> JsonObject:
-        return said("/usr/bin/python\n") if line.startswith("(command -v python") else self._did("run", line)
+        return output("/usr/bin/python\n") if line.startswith("(command -v python") else self._did("run", line)
 
     def poll(self, *, wait_s: float = 0.0) -> JsonObject:
         return self._did("poll")
@@ -48,48 +48,48 @@ class Shell:
 
 def pane(*answers: JsonObject, tool_s: float = 600.0) -> tuple[SandboxPane, Shell]:
     shell = Shell(*answers)
-    return SandboxPane(shell, "/testbed", tool_s, rendered=rendered, marks=MARKS), shell
+    return SandboxPane(shell, "/testbed", tool_s, render=render_screen, marks=MARKS), shell
 
 
-def told(screen: str) -> list[JsonObject]:
+def metadata(screen: str) -> list[JsonObject]:
     """What its prompts say, in order."""
     return [json.loads(found) for found in re.findall(r"^<<\n(.*?)\n>>$", screen, re.MULTILINE)]
 
 
 def test_a_prompt_stands_after_each_command_that_has_ended() -> None:
-    made, shell = pane(said("one\n", code=3))
+    made, shell = pane(output("one\n", code=3))
     made.send_keys("false")
     screen = made.content()
-    assert [prompt["exit_code"] for prompt in told(screen)] == [0, 3]
-    assert told(screen)[-1]["py_interpreter_path"] == "/usr/bin/python"
+    assert [prompt["exit_code"] for prompt in metadata(screen)] == [0, 3]
+    assert metadata(screen)[-1]["py_interpreter_path"] == "/usr/bin/python"
     assert "false\none" in screen
     made.clear()
-    assert told(made.content()) == told(screen)[-1:]
+    assert metadata(made.content()) == metadata(screen)[-1:]
     assert shell.acts == [("open",), ("run", "false")]
 
 
 def test_keys_go_to_what_runs() -> None:
-    made, shell = pane(said(code=None), said(code=None), said(code=None), said("bye\n", code=130))
+    made, shell = pane(output(code=None), output(code=None), output(code=None), output("bye\n", code=130))
     made.send_keys("cat")
     made.send_keys("hello")
     made.send_keys("C-d", enter=False)
     made.send_keys("C-c", enter=False)
     assert shell.acts[2:] == [("type", "hello\n"), ("type", "\x04"), ("interrupt",)]
-    assert told(made.content())[-1]["exit_code"] == 130
+    assert metadata(made.content())[-1]["exit_code"] == 130
 
 
 def test_a_command_beyond_its_time_is_stopped_with_its_shell() -> None:
-    made, shell = pane(said(code=None), said("a\n", code=None), said(code=None), said("new\n"), tool_s=0.0)
+    made, shell = pane(output(code=None), output("a\n", code=None), output(code=None), output("new\n"), tool_s=0.0)
     made.send_keys("sleep 9")
     screen = made.content()
     assert "time limit" in screen
     assert "shell itself has ended" in screen
-    assert told(screen)[-1]["exit_code"] == 137
+    assert metadata(screen)[-1]["exit_code"] == 137
     made.send_keys("echo new")
     assert shell.acts[1:] == [("run", "sleep 9"), ("poll",), ("interrupt",), ("close",), ("open",), ("run", "echo new")]
 
 
 def test_a_screen_has_only_so_many_lines() -> None:
-    made, _ = pane(said("x\n" * (2 * LINES)))
+    made, _ = pane(output("x\n" * (2 * LINES)))
     made.send_keys("yes")
     assert made.content().count("\n") == LINES - 1

@@ -12,7 +12,7 @@ from paddock.harness.native.loop import NativeHarness
 from paddock.harness.native.profile import ToolProfile, load_profile
 from paddock.harness.native.settings import NativeSettings
 from paddock.harness.native.tool_calls import StepResults
-from paddock.harness.native.toolbox import Toolbox, ToolCall, ToolResult
+from paddock.harness.native.toolbox import RawToolCall, Toolbox, ToolResult
 from paddock.harness.native.turn_writer import TurnWriter
 
 __all__ = [
@@ -22,9 +22,9 @@ __all__ = [
     "History",
     "NativeHarness",
     "NativeSettings",
+    "RawToolCall",
     "Replacement",
     "StepResults",
-    "ToolCall",
     "ToolProfile",
     "ToolResult",
     "Toolbox",

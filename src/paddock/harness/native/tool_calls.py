@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from paddock.harness.contract import MalformedCall
-from paddock.harness.native.toolbox import Toolbox, ToolCall, ToolResult
+from paddock.harness.native.toolbox import RawToolCall, Toolbox, ToolResult
 from paddock.tools import Malformed
 from paddock.types import JsonObject
 from paddock.types.responses import item_type, new_id, output_items
@@ -37,10 +37,10 @@ def said_items(response: JsonObject) -> list[JsonObject]:
     ]
 
 
-def called(items: Sequence[JsonObject]) -> list[ToolCall]:
+def called(items: Sequence[JsonObject]) -> list[RawToolCall]:
     """The calls among them."""
     return [
-        ToolCall(
+        RawToolCall(
             _text(item, "name"),
             _text(item, "arguments" if item["type"] == "function_call" else "input"),
             _text(item, "call_id"),
@@ -66,7 +66,7 @@ class ToolCaller:
         self._real = {name: real for real, name in shown.items()}
         self._concurrent = concurrent
 
-    async def answer(self, calls: Sequence[ToolCall], *, cut: bool = False) -> StepResults:
+    async def answer(self, calls: Sequence[RawToolCall], *, cut: bool = False) -> StepResults:
         """`cut`: the answer ended at its limit, so its last call may be half of one."""
         if self._concurrent and len(calls) > 1:
             said = await self._side_by_side(calls, cut=cut)
@@ -76,7 +76,7 @@ class ToolCaller:
         items = [call.result(one.text) for call, one in zip(calls, said, strict=True)]
         return StepResults(items, done is not None, done.final if done else None)
 
-    async def _side_by_side(self, calls: Sequence[ToolCall], *, cut: bool) -> list[ToolResult]:
+    async def _side_by_side(self, calls: Sequence[RawToolCall], *, cut: bool) -> list[ToolResult]:
         tasks = [asyncio.ensure_future(self._one(call, cut=cut and call is calls[-1])) for call in calls]
         try:
             return list(await asyncio.gather(*tasks))
@@ -86,7 +86,7 @@ class ToolCaller:
                     task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _one(self, call: ToolCall, *, cut: bool) -> ToolResult:
+    async def _one(self, call: RawToolCall, *, cut: bool) -> ToolResult:
         box = self._toolbox
         real = self._real.get(call.shown) or self._real.get(box.repaired(call.shown) or "")
         method = box.method(real) if real else None

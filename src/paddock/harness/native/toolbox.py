@@ -17,7 +17,7 @@ from paddock.tools.schema import violation
 from paddock.types import JsonObject
 
 
-class ToolCall(NamedTuple):
+class RawToolCall(NamedTuple):
     """One call as the model wrote it."""
 
     shown: str
@@ -80,7 +80,7 @@ class Toolbox:
         """The name that the program takes an unknown one for; None: it stays unknown."""
         return None
 
-    def unknown_tool(self, call: ToolCall) -> str:
+    def unknown_tool(self, call: RawToolCall) -> str:
         return f"There is no tool {call.shown!r}; there are: {', '.join(self.shown.values())}."
 
     def bad_json(self, shown: str, raw: str, problem: Malformed) -> str:

@@ -22,17 +22,17 @@ import traceback
 from concurrent.futures import Future
 from typing import Any
 
-SHOWN = 4000
-"""Characters of a failure that are told."""
+MAX_FAILURE_CHARS = 4000
+"""Characters of a failure that are reported."""
 
 
 class Bridge:
-    """What a driver's tools act on."""
+    """The sandbox as a driver's tools see it. Requests raise OSError and ValueError, as an error of a file says."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._lock = threading.Lock()
-        self._asked: dict[int, Future[Any]] = {}
+        self._pending: dict[int, Future[Any]] = {}
         self._count = 0
         self._lines = channel.makefile("rb")
         self.start: dict[str, Any] = json.loads(self._lines.readline() or b"{}")
@@ -48,10 +48,10 @@ class Bridge:
         env: dict[str, str] | None = None,
         stdin: str = "",
     ) -> dict[str, Any]:
-        """Run a line of bash, or `argv`: `output`, `exit_code`, `timed_out`, `refused` (by which rule, or None)."""
+        """Run a line of bash, or `argv`. Returns `output`, `exit_code`, `timed_out`, `refused` (the rule, or None)."""
         words = argv if line is None else ["bash", "-c", line]
         if words is None or not all(isinstance(word, str) for word in words):
-            raise TypeError(f"the words of a command are texts, not {words!r}"[:SHOWN])
+            raise TypeError(f"the words of a command are texts, not {words!r}"[:MAX_FAILURE_CHARS])
         return dict(self._ask("exec", argv=words, timeout_s=timeout_s, cwd=cwd, env=env or {}, stdin=stdin))
 
     def read(self, path: str) -> bytes:
@@ -60,20 +60,20 @@ class Bridge:
     def write(self, path: str, data: bytes) -> None:
         self._ask("write", path=path, data=base64.b64encode(data).decode())
 
-    def shell(self) -> "Shell":
-        """A new one; many may be open."""
-        return Shell(self, self._ask("shell_open")["shell"])
+    def shell(self) -> "BridgeShell":
+        """Open a shell; many may be open at once."""
+        return BridgeShell(self, self._ask("shell_open")["shell"])
 
-    def tell_end(self, how: dict[str, Any]) -> None:
-        self._send({"op": "end", **how})
+    def send_end(self, driver_exit: dict[str, Any]) -> None:
+        self._send({"op": "end", **driver_exit})
 
-    def _ask(self, op: str, **given: Any) -> Any:
+    def _ask(self, op: str, **fields: Any) -> Any:
         answer: Future[Any] = Future()
         with self._lock:
             self._count += 1
             number = self._count
-            self._asked[number] = answer
-        self._send({"id": number, "op": op, **given})
+            self._pending[number] = answer
+        self._send({"id": number, "op": op, **fields})
         return answer.result()
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -87,7 +87,7 @@ class Bridge:
             for line in self._lines:
                 message = json.loads(line)
                 with self._lock:
-                    answer = self._asked.pop(message["id"])
+                    answer = self._pending.pop(message["id"])
                 if "error" in message:
                     answer.set_exception(_error(**message["error"]))
                 else:
@@ -96,7 +96,7 @@ class Bridge:
             os._exit(0)
 
 
-class Shell:
+class BridgeShell:
     """A shell that keeps its folder and variables. Each result: `output` since the last, `exit_code` (None: it runs),
     `workdir`, `timed_out`, `refused`, and `closed`: the shell itself has ended."""
 
@@ -105,7 +105,7 @@ class Shell:
         self._number = number
 
     def run(self, line: str, *, timeout_s: float | None = None, wait_s: float | None = None) -> dict[str, Any]:
-        """After `wait_s` it goes on, after `timeout_s` its whole tree is killed."""
+        """Run a line: after `wait_s` it goes on in the background, after `timeout_s` its process tree is killed."""
         return self._ask("shell_run", line=line, timeout_s=timeout_s, wait_s=wait_s)
 
     def poll(self, *, wait_s: float = 0.0) -> dict[str, Any]:
@@ -120,8 +120,8 @@ class Shell:
     def close(self) -> None:
         self._ask("shell_close")
 
-    def _ask(self, op: str, **given: Any) -> dict[str, Any]:
-        return dict(self._bridge._ask(op, shell=self._number, **given))
+    def _ask(self, op: str, **fields: Any) -> dict[str, Any]:
+        return dict(self._bridge._ask(op, shell=self._number, **fields))
 
 
 def _error(kind: str, text: str) -> Exception:
@@ -144,18 +144,18 @@ def _drive(path: str, bridge: Bridge) -> dict[str, Any]:
     driver = importlib.util.module_from_spec(spec)
     sys.modules["driver"] = driver
     spec.loader.exec_module(driver)
-    ended: dict[str, Any] = driver.drive(bridge, bridge.start)
-    return ended
+    driver_exit: dict[str, Any] = driver.drive(bridge, bridge.start)
+    return driver_exit
 
 
 def main(path: str) -> None:
     bridge = Bridge(_private_channel())
     try:
-        how = _drive(path, bridge)
-    except BaseException:  # noqa: BLE001 - whatever ends a program is told
-        how = {"ended": "failed", "text": traceback.format_exc()[-SHOWN:]}
-    bridge.tell_end(how)
-    threading.Event().wait()  # until the other side has what it wants of this one's folder
+        driver_exit = _drive(path, bridge)
+    except BaseException:  # noqa: BLE001 - whatever ends a program is reported
+        driver_exit = {"ended": "failed", "text": traceback.format_exc()[-MAX_FAILURE_CHARS:]}
+    bridge.send_end(driver_exit)
+    threading.Event().wait()  # until the other side has read this process's files
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Our end of a program's channel: what its tools ask for, the workspace does.
+"""Our end of a program's channel: the workspace does what the program's tools ask for.
 
 Wire    JSON lines, of `bridge.py`; bytes in base64. Requests are answered as they are done, several at once.
 Shells  those that are open when the program has ended, in whatever way, are closed with all that runs in them.
-Law     an error of a file is an answer, and so is that something can't be asked for. What the workspace raises beside
-        ends the run and is raised here: it never becomes a tool's text.
+Law     an error of a file, or of a request that no sandbox can serve, is an answer. What else the workspace raises ends
+        the run and is raised here: it never becomes a tool's text.
 Errors  InfraError "program_garbled" for a line that is none; those of the workspace.
 """
 
@@ -27,7 +27,7 @@ DriverExitReason = Literal["finished", "gave_up", "turn_limit", "time_limit", "c
 
 
 class DriverExit(Record):
-    """How a driver says that its program has ended."""
+    """The last message of a driver: how its program has ended."""
 
     op: Literal["end"]
     ended: DriverExitReason
@@ -36,7 +36,7 @@ class DriverExit(Record):
     text: str | None = None
 
 
-class _Exec(Record):
+class _ExecRequest(Record):
     argv: list[str]
     timeout_s: float | None
     cwd: str | None
@@ -44,81 +44,82 @@ class _Exec(Record):
     stdin: str
 
 
-class _Read(Record):
+class _ReadRequest(Record):
     path: str
 
 
-class _Write(Record):
+class _WriteRequest(Record):
     path: str
     data: str
 
 
-class _Open(Record):
+class _OpenShellRequest(Record):
     pass
 
 
-class _At(Record):
+class _ShellRequest(Record):
     shell: int
 
 
-class _Run(_At):
+class _RunLineRequest(_ShellRequest):
     line: str
     timeout_s: float | None
     wait_s: float | None
 
 
-class _Poll(_At):
+class _PollRequest(_ShellRequest):
     wait_s: float
 
 
-class _Type(_At):
+class _TypeRequest(_ShellRequest):
     text: str
     wait_s: float
 
 
 class BridgeServer:
-    """Of one run."""
+    """Serves the requests of one run of a program."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._shells: dict[int, ShellSession] = {}
         self._opened = 0
         self._answers: Mapping[str, tuple[type[Record], Callable[[Any], Awaitable[JsonObject]]]] = {
-            "exec": (_Exec, self._exec),
-            "read": (_Read, self._read),
-            "write": (_Write, self._write),
-            "shell_open": (_Open, self._open),
-            "shell_run": (_Run, self._run),
-            "shell_poll": (_Poll, self._poll),
-            "shell_type": (_Type, self._type),
-            "shell_interrupt": (_At, self._interrupt),
-            "shell_close": (_At, self._close),
+            "exec": (_ExecRequest, self._exec),
+            "read": (_ReadRequest, self._read),
+            "write": (_WriteRequest, self._write),
+            "shell_open": (_OpenShellRequest, self._open),
+            "shell_run": (_RunLineRequest, self._run),
+            "shell_poll": (_PollRequest, self._poll),
+            "shell_type": (_TypeRequest, self._type),
+            "shell_interrupt": (_ShellRequest, self._interrupt),
+            "shell_close": (_ShellRequest, self._close),
         }
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> DriverExit | None:
-        """Answer until it says that it has ended; None: it is gone without a word."""
-        told: DriverExit | None = None
+        """Answer requests until the driver reports its end; None: it ended without a message. Raises InfraError for a
+        message that is wrong, and what the workspace raises."""
+        driver_exit: DriverExit | None = None
         try:
             async with asyncio.TaskGroup() as group:
                 under_way: set[asyncio.Task[None]] = set()
-                while told is None and (line := await _line(reader)):
+                while driver_exit is None and (line := await _line(reader)):
                     message = _message(line)
                     if message.get("op") == "end":
-                        told = _checked(DriverExit, message)
+                        driver_exit = _checked(DriverExit, message)
                         break
                     task = group.create_task(self._answer(message, writer))
                     under_way.add(task)
                     task.add_done_callback(under_way.discard)
                 for task in under_way:
                     task.cancel()
-        except BaseExceptionGroup as several:
-            raise several.exceptions[0] from None
+        except BaseExceptionGroup as group_error:
+            raise group_error.exceptions[0] from None
         finally:
             await self._close_all()
-        return told
+        return driver_exit
 
     async def _close_all(self) -> None:
-        """A line that still runs goes with its shell."""
+        """Close all shells, with the lines that run in them."""
         while self._shells:
             _, shell = self._shells.popitem()
             with suppress(SandboxRequestError):  # it is gone by itself
@@ -128,25 +129,27 @@ class BridgeServer:
         number, op = message.pop("id", None), message.pop("op", None)
         if op not in self._answers:
             raise _garbled(f"there is no {op!r}")
-        request, answer = self._answers[op]
-        given = _checked(request, message)
-        if isinstance(given, _At) and given.shell not in self._shells:
-            raise _garbled(f"there is no shell {given.shell}")
+        request_type, answer = self._answers[op]
+        request = _checked(request_type, message)
+        if isinstance(request, _ShellRequest) and request.shell not in self._shells:
+            raise _garbled(f"there is no shell {request.shell}")
         try:
-            said: JsonObject = {"ok": await answer(given)}
+            reply: JsonObject = {"ok": await answer(request)}
         except OSError as error:
-            said = {"error": {"kind": type(error).__name__, "text": str(error)}}
+            reply = {"error": {"kind": type(error).__name__, "text": str(error)}}
         except SandboxRequestError as error:
-            said = {"error": {"kind": "ValueError", "text": error.message}}
+            reply = {"error": {"kind": "ValueError", "text": error.message}}
         try:
-            writer.write(orjson.dumps({"id": number, **said}) + b"\n")
+            writer.write(orjson.dumps({"id": number, **reply}) + b"\n")
             await writer.drain()
         except ConnectionError:
             return  # it is gone, which the reading end learns
 
-    async def _exec(self, given: _Exec) -> JsonObject:
-        argv = ["env", "-C", given.cwd, *given.argv] if given.cwd else given.argv
-        done = await self._workspace.exec(argv, stdin=given.stdin.encode(), env=given.env, timeout_s=given.timeout_s)
+    async def _exec(self, request: _ExecRequest) -> JsonObject:
+        argv = ["env", "-C", request.cwd, *request.argv] if request.cwd else request.argv
+        done = await self._workspace.exec(
+            argv, stdin=request.stdin.encode(), env=request.env, timeout_s=request.timeout_s
+        )
         return {
             "output": done._replace(timed_out=False).text(),
             "exit_code": done.exit_code,
@@ -154,38 +157,38 @@ class BridgeServer:
             "refused": done.refused,
         }
 
-    async def _read(self, given: _Read) -> JsonObject:
-        return {"data": base64.b64encode(await self._workspace.read(given.path)).decode()}
+    async def _read(self, request: _ReadRequest) -> JsonObject:
+        return {"data": base64.b64encode(await self._workspace.read(request.path)).decode()}
 
-    async def _write(self, given: _Write) -> JsonObject:
-        await self._workspace.write(given.path, base64.b64decode(given.data))
+    async def _write(self, request: _WriteRequest) -> JsonObject:
+        await self._workspace.write(request.path, base64.b64decode(request.data))
         return {}
 
-    async def _open(self, _given: _Open) -> JsonObject:
+    async def _open(self, _request: _OpenShellRequest) -> JsonObject:
         shell = await self._workspace.shell()
         self._opened += 1
         self._shells[self._opened] = shell
         return {"shell": self._opened}
 
-    async def _run(self, given: _Run) -> JsonObject:
-        shell = self._shells[given.shell]
-        return _shown(await shell.run(given.line, timeout_s=given.timeout_s, wait_s=given.wait_s))
+    async def _run(self, request: _RunLineRequest) -> JsonObject:
+        shell = self._shells[request.shell]
+        return _shell_reply(await shell.run(request.line, timeout_s=request.timeout_s, wait_s=request.wait_s))
 
-    async def _poll(self, given: _Poll) -> JsonObject:
-        return _shown(await self._shells[given.shell].poll(wait_s=given.wait_s))
+    async def _poll(self, request: _PollRequest) -> JsonObject:
+        return _shell_reply(await self._shells[request.shell].poll(wait_s=request.wait_s))
 
-    async def _type(self, given: _Type) -> JsonObject:
-        return _shown(await self._shells[given.shell].type(given.text.encode(), wait_s=given.wait_s))
+    async def _type(self, request: _TypeRequest) -> JsonObject:
+        return _shell_reply(await self._shells[request.shell].type(request.text.encode(), wait_s=request.wait_s))
 
-    async def _interrupt(self, given: _At) -> JsonObject:
-        return _shown(await self._shells[given.shell].interrupt())
+    async def _interrupt(self, request: _ShellRequest) -> JsonObject:
+        return _shell_reply(await self._shells[request.shell].interrupt())
 
-    async def _close(self, given: _At) -> JsonObject:
-        await self._shells.pop(given.shell).close()
+    async def _close(self, request: _ShellRequest) -> JsonObject:
+        await self._shells.pop(request.shell).close()
         return {}
 
 
-def _shown(done: ShellOutput) -> JsonObject:
+def _shell_reply(done: ShellOutput) -> JsonObject:
     return {
         "output": done._replace(timed_out=False).text(),
         "exit_code": done.exit_code,
@@ -197,7 +200,7 @@ def _shown(done: ShellOutput) -> JsonObject:
 
 
 async def _line(reader: asyncio.StreamReader) -> bytes:
-    """Empty: there is none any more; half a line is none."""
+    """Read one message; empty at the end of the channel, also where it ends in half a line."""
     try:
         line = await reader.readline()
     except ValueError as error:

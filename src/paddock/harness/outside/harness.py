@@ -2,9 +2,9 @@
 
 Class   names the program and its driver (`paddock.harness.outside.bridge`), and says with which words and variables it
         starts (`DriverStart`).
-Secret  the rollout's key goes over the channel alone. Nothing that the program leaves or says is told with it.
+Secret  the rollout's key goes over the channel alone. It is blotted out of what the program writes or leaves.
 Limits  turns, tokens and time are the model server's to enforce; the program is killed when its time is over.
-Left    files of its folder that a class `keeps` are read when it has ended, or its time has; a program that died takes
+Files   `artifact_files` of its folder are read when the program has ended, or its time has; a program that died takes
         them along.
 Errors  those of `paddock.harness.programs.exit_status`, of the workspace and of the model; ConfigError where the
         program says that its settings are wrong.
@@ -46,10 +46,10 @@ class OutsideSettings(BaseModel):
 
 
 class DriverStart(NamedTuple):
-    """How a program is started."""
+    """How a driver is started."""
 
-    told: JsonObject
-    """What the driver gets beside the endpoint, which is `endpoint`."""
+    parameters: JsonObject
+    """What the driver gets beside the key `endpoint`, which holds the endpoint."""
     env: Mapping[str, str] = {}
 
 
@@ -58,13 +58,13 @@ class OutsideHarness(ABC):
     own_tools: ClassVar[Sequence[str]] = ()
     """A program shows its tools by the names that it has: there is none to rename."""
     driver: ClassVar[Path]
-    keeps: ClassVar[Sequence[str]] = ()
-    """Names of files in its folder."""
+    artifact_files: ClassVar[Sequence[str]] = ()
+    """Names of files in its folder that are read at its end, into `artifacts`."""
 
     def __init__(self, program: InstalledProgram | None = None) -> None:
-        """None: it is not to be run, only asked about."""
-        self.left: dict[str, bytes] = {}
-        """What was kept, by name."""
+        """`program`: the installed program; None: the harness is not run, only asked for its program or prompts."""
+        self.artifacts: dict[str, bytes] = {}
+        """Contents of `artifact_files`, by name."""
         self._installed = program
 
     @property
@@ -81,74 +81,82 @@ class OutsideHarness(ABC):
 
     @abstractmethod
     def start(self, task: Task, workdir: str, limits: RunLimits) -> DriverStart:
-        """How it is started for a task."""
+        """Return how the driver is started for a task."""
 
-    def habits(self) -> RequestRules:
-        """What of its requests is ours to decide."""
+    def request_rules(self) -> RequestRules:
+        """Return what is changed or refused in its requests."""
         return RequestRules()
 
     async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
-        # What its calls run is counted where it is run.
-        said = StepRecorder(model, report, habits=self.habits(), note=_uncounted)
-        begun_s = time.monotonic()
-        endpoint = await model.endpoint(said, outside=True)
+        # Its commands are counted by the workspace that runs them.
+        recorder = StepRecorder(model, report, rules=self.request_rules(), note=_uncounted)
+        started_s = time.monotonic()
+        endpoint = await model.endpoint(recorder, outside=True)
         start = self.start(task, workspace.workdir, limits)
         try:
-            async with asyncio.timeout(limits.time_s) as clock, said.followed():
-                ran = await self._ran(start, endpoint, workspace)
+            async with asyncio.timeout(limits.time_s) as clock, recorder.recording():
+                driver_run = await self._run_driver(start, endpoint, workspace)
         except TimeoutError:
             if not clock.expired():
                 raise
-            await said.settle()
-            return out_of_time(said, limits)
-        await said.settle()
-        return self._exit(ran, said, model, limits, begun_s)
+            await recorder.finish()
+            return out_of_time(recorder, limits)
+        await recorder.finish()
+        return self._exit(driver_run, recorder, model, limits, started_s)
 
-    async def _ran(self, start: DriverStart, endpoint: ModelEndpoint, workspace: Workspace) -> "_Ran":
+    async def _run_driver(self, start: DriverStart, endpoint: ModelEndpoint, workspace: Workspace) -> "_DriverRun":
         if self._installed is None:
             raise ConfigError(f"{self.program.name}: nobody said where its program is", kind="program_missing")
         # Isolated: neither its user's packages nor the folder of the bridge are its own.
         argv: list[str | Path] = [self._installed.commands["python"], "-I", BRIDGE, self.driver]
         async with OutsideProcess(argv, {**start.env, **self.settings.env}) as process:
             try:
-                process.writer.write(orjson.dumps({**start.told, "endpoint": endpoint.model_dump()}) + b"\n")
-                told = await BridgeServer(workspace).serve(process.reader, process.writer)
+                process.writer.write(orjson.dumps({**start.parameters, "endpoint": endpoint.model_dump()}) + b"\n")
+                driver_exit = await BridgeServer(workspace).serve(process.reader, process.writer)
             finally:
-                self._keep(process, endpoint.api_key)
-            code = 0 if told else await process.exit_code()
-        return _Ran(told, code, process.said.replace(endpoint.api_key, "..."))
+                self._read_artifacts(process, endpoint.api_key)
+            code = 0 if driver_exit else await process.exit_code()
+        return _DriverRun(driver_exit, code, process.output_tail.replace(endpoint.api_key, "..."))
 
-    def _keep(self, process: OutsideProcess, secret: str) -> None:
-        for name in self.keeps:
+    def _read_artifacts(self, process: OutsideProcess, secret: str) -> None:
+        for name in self.artifact_files:
             data = process.file(name)
             if data is not None:
-                self.left[name] = data.replace(secret.encode(), b"...")
+                self.artifacts[name] = data.replace(secret.encode(), b"...")
 
-    def _exit(self, ran: "_Ran", said: StepRecorder, model: Model, limits: RunLimits, begun_s: float) -> Exit:
+    def _exit(
+        self, driver_run: "_DriverRun", recorder: StepRecorder, model: Model, limits: RunLimits, started_s: float
+    ) -> Exit:
+        def exit_for(output: ProgramOutput) -> Exit:
+            return exit_of(name, output, recorder, model, limits, started_s)
+
         name = f"{self.program.name} {self.program.version}"
-        told = ran.told
-        if told is None:
-            return exit_of(name, ProgramOutput(ran.code or 1, b"", ran.output.encode()), said, model, limits, begun_s)
-        if told.ended == "config":
-            raise ConfigError(f"{name}: {told.text}", kind="program_config")
-        if told.ended == "failed":
-            return exit_of(name, ProgramOutput(1, b"", (told.text or "").encode()), said, model, limits, begun_s)
-        if told.ended == "finished" or model.overflowed:
-            left = exit_of(name, ProgramOutput(0, b"", b""), said, model, limits, begun_s)
-            return left.model_copy(update={"detail": left.detail or told.text})
-        if told.ended == "gave_up":
-            cut = said.last is not None and said.last.finish_reason == CUT
-            return exit_with("output_limit" if cut else "finished", said, told.text)
-        return exit_with(told.ended, said, told.text)
+        driver_exit = driver_run.exit
+        if driver_exit is None:
+            return exit_for(ProgramOutput(driver_run.code or 1, b"", driver_run.output.encode()))
+        text = driver_exit.text
+        if driver_exit.ended == "config":
+            raise ConfigError(f"{name}: {text}", kind="program_config")
+        if driver_exit.ended == "failed":
+            return exit_for(ProgramOutput(1, b"", (text or "").encode()))
+        if driver_exit.ended == "finished" or model.overflowed:
+            exit_ = exit_for(ProgramOutput(0, b"", b""))
+            return exit_.model_copy(update={"detail": exit_.detail or text})
+        if driver_exit.ended == "gave_up":
+            cut = recorder.last_turn is not None and recorder.last_turn.finish_reason == CUT
+            return exit_with("output_limit" if cut else "finished", recorder, text)
+        return exit_with(driver_exit.ended, recorder, text)
 
 
-class _Ran(NamedTuple):
-    """What came of a run."""
+class _DriverRun(NamedTuple):
+    """How the process of a driver ended."""
 
-    told: DriverExit | None
-    """None: it was gone without a word."""
+    exit: DriverExit | None
+    """None: the process ended without a message."""
     code: int
+    """Its exit code; 0 where the driver sent a message."""
     output: str
+    """The end of what it wrote."""
 
 
 def _uncounted(_line: str) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 _TIMEOUT_S = 60.0
 _MIB = 1024 * 1024
 _NAMELESS = "_"
-_LOOK = """
+_LOOK_SCRIPT = """
 if [ -d "$1" ]; then
     cd -- "$1" && command -v find >/dev/null || exit 9
     echo folder
@@ -39,7 +39,7 @@ exit 0
 
 
 class Mirror:
-    """Paths of the sandbox on this machine."""
+    """Copies of the sandbox's paths on this machine."""
 
     def __init__(self, bridge: Any, max_bytes: int) -> None:
         self._bridge = bridge
@@ -51,48 +51,48 @@ class Mirror:
         return self._look(path)[0]
 
     def fetch(self, path: str, *, creates: bool = False) -> Path:
-        """Where it stands; `creates`: to be written anew, whatever is there."""
+        """Copy a path of the sandbox and return the local path. `creates`: the file is to be written anew."""
         folder = self._root / hashlib.sha256(path.encode("utf-8", "surrogatepass")).hexdigest()
         shutil.rmtree(folder, ignore_errors=True)
         kind, rest = self._look(path)
         name = PurePosixPath(path).name
-        place = folder / (_NAMELESS if kind == "folder" or name in ("", "..") else name)
-        self._paths[place] = path
+        local = folder / (_NAMELESS if kind == "folder" or name in ("", "..") else name)
+        self._paths[local] = path
         if kind == "other":
             raise ValueError(f"{path} is neither a file nor a folder.")
         if kind != "lost":
             folder.mkdir()
         if kind == "folder":
-            _lay_out(place, rest)
+            _make_folder(local, rest)
         elif kind == "file":
             size = int(rest.strip() or 0)
             if size > self._max_bytes and not creates:
                 limit = f"{size / _MIB:.1f}MB). Maximum allowed size is {self._max_bytes // _MIB}MB"
                 raise ValueError(f"File validation failed for '{path}': File is too large ({limit}.")
-            place.write_bytes(b"" if creates else self._bridge.read(path))
-        return place
+            local.write_bytes(b"" if creates else self._bridge.read(path))
+        return local
 
-    def push(self, place: Path) -> None:
-        self._bridge.write(self._paths[place], place.read_bytes())
+    def push(self, local: Path) -> None:
+        self._bridge.write(self._paths[local], local.read_bytes())
 
-    def told(self, text: str, place: Path) -> str:
-        """With the sandbox's paths."""
-        path = self._paths[place]
-        return text.replace(str(place), path).replace(str(place.parent), str(PurePosixPath(path).parent))
+    def in_sandbox_paths(self, text: str, local: Path) -> str:
+        """Replace a local path in a text by the sandbox's path."""
+        path = self._paths[local]
+        return text.replace(str(local), path).replace(str(local.parent), str(PurePosixPath(path).parent))
 
     def _look(self, path: str) -> tuple[str, str]:
-        done = self._bridge.exec(argv=["sh", "-c", _LOOK, "sh", path], timeout_s=_TIMEOUT_S)
-        kind, _, rest = done["output"].partition("\n")
-        if done["exit_code"] or kind not in ("folder", "file", "other", "free", "lost"):
-            raise OSError(done["output"].strip() or f"can't look at {path}")
+        result = self._bridge.exec(argv=["sh", "-c", _LOOK_SCRIPT, "sh", path], timeout_s=_TIMEOUT_S)
+        kind, _, rest = result["output"].partition("\n")
+        if result["exit_code"] or kind not in ("folder", "file", "other", "free", "lost"):
+            raise OSError(result["output"].strip() or f"can't look at {path}")
         return kind, rest
 
 
-def _lay_out(place: Path, found: str) -> None:
-    """A folder of the names in it."""
-    place.mkdir()
-    folders, _, files = found.partition("\0\0")
+def _make_folder(local: Path, listing: str) -> None:
+    """Make a folder with empty entries of the names in a listing."""
+    local.mkdir()
+    folders, _, files = listing.partition("\0\0")
     for name in sorted(part for part in folders.split("\0") if part):
-        (place / name).mkdir(exist_ok=True)
+        (local / name).mkdir(exist_ok=True)
     for name in (part for part in files.split("\0") if part):
-        (place / name).touch()
+        (local / name).touch()

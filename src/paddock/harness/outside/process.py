@@ -1,4 +1,4 @@
-"""The process of a program outside: started, spoken to over its channel, and gone with all that it started.
+"""The process of a program outside: it is started, has a channel to us, and ends with all that it started.
 
 Law     the supervisor stands over it (`paddock.processes`): as we end, in whatever way, all that the program started is
         killed, and its folder is removed. Where both are killed the next program removes it (`paddock.temporary`).
@@ -23,14 +23,14 @@ from paddock.temporary import Hold, hold_scratch
 
 LINE_BYTES = 1 << 28
 """Longest line of the channel: a file in base64."""
-KEPT_BYTES = 1 << 14
+OUTPUT_TAIL_BYTES = 1 << 14
 LISTEN_S = 5.0
-"""Seconds for the last of its output, when it has ended."""
+"""Seconds to wait for the last of its output after its end."""
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 class OutsideProcess:
-    """`async with` starts it, and is left when nothing of it is left."""
+    """`async with` starts it, and ends when the process and all that it started have ended."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -38,10 +38,10 @@ class OutsideProcess:
     def __init__(self, argv: Sequence[str | Path], env: Mapping[str, str]) -> None:
         self.home = Path()
         """Its folder, while it lives."""
-        self._held: Hold | None = None
+        self._scratch: Hold | None = None
         self._argv = [str(word) for word in argv]
         self._env = env
-        self._said = b""
+        self._output_tail = b""
         self._child: Supervised | None = None
 
     @property
@@ -51,36 +51,36 @@ class OutsideProcess:
         return self._child.pid
 
     async def exit_code(self) -> int:
-        """Wait for its end: its exit code, 128 and the signal's number where one killed it. Nothing of it is left."""
+        """Wait for its end and return its exit code, 128 and the signal's number where one killed it."""
         assert self._child is not None  # it was started
         code = await self._child.exit_code()
         return code if code >= 0 else 128 - code
 
     @property
-    def said(self) -> str:
+    def output_tail(self) -> str:
         """The end of what it wrote."""
-        return self._said.decode(errors="replace").strip()
+        return self._output_tail.decode(errors="replace").strip()
 
     async def __aenter__(self) -> Self:
-        self._held = self._hold()
-        self.home = self._held.folder
+        self._scratch = self._hold()
+        self.home = self._scratch.folder
         ours, theirs = socket.socketpair()
-        said, saying = os.pipe()
+        read_fd, write_fd = os.pipe()
         try:
-            listener = threading.Thread(target=self._listen, args=(said,), name="program-said", daemon=True)
-            self._spawn(theirs, saying, listener)
+            listener = threading.Thread(target=self._listen, args=(read_fd,), name="program-output", daemon=True)
+            self._spawn(theirs, write_fd, listener)
             self.reader, self.writer = await asyncio.open_connection(sock=ours, limit=LINE_BYTES)
         except BaseException as error:
             ours.close()
             if self._child is None:
-                os.close(said)
+                os.close(read_fd)
             await self._end()
             if isinstance(error, OSError):
                 raise InfraError(f"{self._argv[0]} can't be started: {error}", kind="program_start") from error
             raise
         finally:
             theirs.close()
-            os.close(saying)
+            os.close(write_fd)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -88,17 +88,17 @@ class OutsideProcess:
         await self._end()
 
     def file(self, name: str) -> bytes | None:
-        """What stands in a file of its folder; None: there is none."""
+        """Read a file of its folder; None: there is no such file."""
         try:
             return (self.home / name).read_bytes()
         except OSError:
             return None
 
-    def _spawn(self, channel: socket.socket, saying: int, listener: threading.Thread) -> None:
+    def _spawn(self, channel: socket.socket, write_fd: int, listener: threading.Thread) -> None:
         home = str(self.home)
         env = {"PATH": PATH, "LANG": "C.UTF-8", "TZ": "UTC", **self._env, "HOME": home, "TMPDIR": home}
         started = start_supervised(
-            self._argv, scratch=home, grace_s=GRACE_S, stdout=channel.fileno(), stderr=saying, cwd=home, env=env
+            self._argv, scratch=home, grace_s=GRACE_S, stdout=channel.fileno(), stderr=write_fd, cwd=home, env=env
         )
         listener.start()
 
@@ -109,15 +109,15 @@ class OutsideProcess:
         self._child = Supervised(started, name="program-exit", grace_s=GRACE_S, at_end=at_end)
 
     async def _end(self) -> None:
-        """Cancelled: it has ended all the same when this leaves."""
+        """End it; when cancelled, too, it has ended before this returns."""
         if self._child is None:
             self._remove_home()
             return
-        ending = asyncio.ensure_future(self._child.end())
+        end = asyncio.ensure_future(self._child.end())
         try:
-            await asyncio.shield(ending)
+            await asyncio.shield(end)
         except asyncio.CancelledError:
-            await asyncio.wait([ending])
+            await asyncio.wait([end])
             raise
 
     def _hold(self) -> Hold:
@@ -127,11 +127,11 @@ class OutsideProcess:
             raise InfraError(f"{self._argv[0]} can't be started: {error}", kind="program_start") from error
 
     def _remove_home(self) -> None:
-        if self._held is not None:
+        if self._scratch is not None:
             shutil.rmtree(self.home, ignore_errors=True)
-            self._held.release()
+            self._scratch.release()
 
-    def _listen(self, said: int) -> None:
-        with os.fdopen(said, "rb", buffering=0) as stream:
+    def _listen(self, read_fd: int) -> None:
+        with os.fdopen(read_fd, "rb", buffering=0) as stream:
             while data := stream.read(1 << 16):
-                self._said = (self._said + data)[-KEPT_BYTES:]
+                self._output_tail = (self._output_tail + data)[-OUTPUT_TAIL_BYTES:]

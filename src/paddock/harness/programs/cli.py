@@ -68,14 +68,14 @@ class CliHarness(ABC):
     def prompts(self) -> Prompts: ...
 
     @abstractmethod
-    def started(self, task: Task, endpoint: ModelEndpoint, workdir: str) -> ProgramStart:
+    def start(self, task: Task, endpoint: ModelEndpoint, workdir: str) -> ProgramStart:
         """How it is started for a task."""
 
-    def habits(self) -> RequestRules:
+    def request_rules(self) -> RequestRules:
         """What of its requests is ours to decide."""
         return RequestRules()
 
-    def check(self, left: Exit, said: StepRecorder) -> None:
+    def check(self, exit_: Exit, recorder: StepRecorder) -> None:
         """Raises InfraError for an end that looks well to everybody but those who know the program."""
         return
 
@@ -84,22 +84,22 @@ class CliHarness(ABC):
         return str(self.program.mounted / "bin" / name)
 
     async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
-        said = StepRecorder(model, report, habits=self.habits(), note=workspace.note_command)
-        begun_s = time.monotonic()
-        started = self.started(task, await model.endpoint(said), workspace.workdir)
+        recorder = StepRecorder(model, report, rules=self.request_rules(), note=workspace.note_command)
+        started_s = time.monotonic()
+        started = self.start(task, await model.endpoint(recorder), workspace.workdir)
         for path, data in started.files.items():
             await workspace.write(join(HOME, path), data)
         env = {"HOME": HOME, "TZ": "UTC", **started.env, **self.settings.env}
         try:
-            async with asyncio.timeout(limits.time_s) as clock, said.followed():
+            async with asyncio.timeout(limits.time_s) as clock, recorder.recording():
                 done = await workspace.launch(started.argv, stdin=started.stdin, env=env)
         except TimeoutError:
             if not clock.expired():
                 raise
-            await said.settle()
-            return out_of_time(said, limits)
-        await said.settle()
+            await recorder.finish()
+            return out_of_time(recorder, limits)
+        await recorder.finish()
         name = f"{self.program.name} {self.program.version}"
-        left = exit_of(name, done, said, model, limits, begun_s, inside=True)
-        self.check(left, said)
-        return left
+        exit_ = exit_of(name, done, recorder, model, limits, started_s, inside=True)
+        self.check(exit_, recorder)
+        return exit_

@@ -24,7 +24,7 @@ _KILLED = 128 + signal.SIGKILL
 def exit_of(
     name: str,
     done: ProgramOutput,
-    said: StepRecorder,
+    recorder: StepRecorder,
     model: Model,
     limits: RunLimits,
     started_s: float,
@@ -34,33 +34,39 @@ def exit_of(
     """`name`: of the program, for errors. `started_s`: on the monotonic clock. `inside`: it ran where the policy's
     commands do."""
     if model.overflowed:
-        return _limited(said, limits, started_s)
+        return _limited(recorder, limits, started_s)
     if done.exit_code == _KILLED and done.killed:
-        return exit_with("budget", said, f"memory: {done.killed[-1].command} and more were killed")
-    if done.exit_code == 0 and said.turns:
-        return exit_with("finished", said)
-    if said.last is not None and said.last.finish_reason == CUT:
-        return exit_with("output_limit", said)
+        return exit_with("budget", recorder, f"memory: {done.killed[-1].command} and more were killed")
+    if done.exit_code == 0 and recorder.turns:
+        return exit_with("finished", recorder)
+    if recorder.last_turn is not None and recorder.last_turn.finish_reason == CUT:
+        return exit_with("output_limit", recorder)
     words = (done.stderr or done.stdout).decode(errors="replace").strip()[-_SHOWN:]
-    how = f"exited with {done.exit_code} after {said.turns} calls of its model" if done.exit_code else "asked no model"
-    doubtful = inside and said.turns > 0 and done.exit_code - 128 in SENT
-    raise InfraError(f"{name} {how}: {words or 'it said nothing'}", kind="program_failed", doubtful=doubtful)
+    how = (
+        f"exited with {done.exit_code} after {recorder.turns} calls of its model"
+        if done.exit_code
+        else "asked no model"
+    )
+    doubtful = inside and recorder.turns > 0 and done.exit_code - 128 in SENT
+    raise InfraError(f"{name} {how}: {words or 'it recorder nothing'}", kind="program_failed", doubtful=doubtful)
 
 
-def _limited(said: StepRecorder, limits: RunLimits, started_s: float) -> Exit:
-    if limits.max_turns is not None and said.turns >= limits.max_turns:
-        return exit_with("turn_limit", said)
-    if limits.max_tokens is not None and said.sampled_tokens >= limits.max_tokens:
-        return exit_with("token_limit", said, f"{said.sampled_tokens} of {limits.max_tokens} tokens")
+def _limited(recorder: StepRecorder, limits: RunLimits, started_s: float) -> Exit:
+    if limits.max_turns is not None and recorder.turns >= limits.max_turns:
+        return exit_with("turn_limit", recorder)
+    if limits.max_tokens is not None and recorder.sampled_tokens >= limits.max_tokens:
+        return exit_with("token_limit", recorder, f"{recorder.sampled_tokens} of {limits.max_tokens} tokens")
     if limits.time_s is not None and time.monotonic() - started_s >= limits.time_s:
-        return exit_with("time_limit", said, f"{limits.time_s:g} s")
-    return exit_with("context_limit", said)
+        return exit_with("time_limit", recorder, f"{limits.time_s:g} s")
+    return exit_with("context_limit", recorder)
 
 
-def out_of_time(said: StepRecorder, limits: RunLimits) -> Exit:
+def out_of_time(recorder: StepRecorder, limits: RunLimits) -> Exit:
     """Its time was over, and it was killed."""
-    return exit_with("time_limit", said, f"{limits.time_s:g} s")
+    return exit_with("time_limit", recorder, f"{limits.time_s:g} s")
 
 
-def exit_with(ended: ExitReason, said: StepRecorder, detail: str | None = None) -> Exit:
-    return Exit(ended=ended, turns=said.turns, final=said.final, detail=detail, malformed=dict(said.malformed))
+def exit_with(ended: ExitReason, recorder: StepRecorder, detail: str | None = None) -> Exit:
+    return Exit(
+        ended=ended, turns=recorder.turns, final=recorder.final, detail=detail, malformed=dict(recorder.malformed)
+    )

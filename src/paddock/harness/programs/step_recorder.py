@@ -25,7 +25,7 @@ from paddock.types.responses import ToolCall, calls, content_text, item_type, me
 CUT = "length"
 """Finish reason of an answer that met its limit."""
 _CUSTOM = "custom_tool_call"
-_SAID = ("assistant", "model", "tool")
+_MODEL_ROLES = ("assistant", "model", "tool")
 
 
 class RequestRules(NamedTuple):
@@ -33,97 +33,97 @@ class RequestRules(NamedTuple):
 
     pin: Callable[[str], str] = str
     """Of a text of the first messages, what goes on: pure, and the same text where there is nothing to pin."""
-    aside: Callable[[str, JsonObject], str | None] = lambda _path, _body: None
+    side_request: Callable[[str, JsonObject], str | None] = lambda _path, _body: None
     """Why a request is no part of the task; None: it is."""
 
 
 class StepRecorder:
     """Of one run: a `RequestFilter`, and what it has seen."""
 
-    def __init__(self, model: Model, report: OnStep, *, habits: RequestRules, note: Callable[[str], None]) -> None:
+    def __init__(self, model: Model, report: OnStep, *, rules: RequestRules, note: Callable[[str], None]) -> None:
         """`note` gets each command line that the policy's calls have run."""
         self.turns = 0
         """Recorded, of which `steps` are reported."""
         self.sampled_tokens = 0
         self.malformed: Counter[MalformedCall] = Counter()
-        self.refused: Counter[str] = Counter()
-        self.last: TurnSummary | None = None
+        self.side_requests: Counter[str] = Counter()
+        self.last_turn: TurnSummary | None = None
         self.final: str | None = None
-        self._asked: set[bytes] = set()
+        self._request_hashes: set[bytes] = set()
         """Hashes of requests that were passed on: the same one again is a retry."""
         self._model = model
         self._report = report
-        self._habits = habits
+        self._rules = rules
         self._note = note
         self._results: dict[str, str] = {}
-        self._offered: dict[str, JsonObject] = {}
+        self._tools: dict[str, JsonObject] = {}
         """Tools by name, with the schema of their arguments where it was told."""
         self._waiting: list[TurnSummary] = []
         self._steps = 0
         self._arrived = asyncio.Event()
 
-    def passed(self, path: str, body: JsonObject) -> JsonObject:
-        reason = self._habits.aside(path, body)
+    def filter(self, path: str, body: JsonObject) -> JsonObject:
+        reason = self._rules.side_request(path, body)
         if reason is not None:
-            self.refused[reason] += 1
+            self.side_requests[reason] += 1
             raise SideRequest(f"{reason}: this is no part of the task")
-        self._offered.update(_tools(body.get("tools")))
+        self._tools.update(_tool_schemas(body.get("tools")))
         for call_id, text in _results(body):
             self._results.setdefault(call_id, text)
         self._arrived.set()
-        self._asked.add(hashlib.sha256(orjson.dumps(body)).digest())
-        return _pinned(body, self._habits.pin)
+        self._request_hashes.add(hashlib.sha256(orjson.dumps(body)).digest())
+        return _pin_request(body, self._rules.pin)
 
     @property
-    def unanswered(self) -> int:
+    def unanswered_requests(self) -> int:
         """Requests, without retries, to which no turn is recorded: there is none once a run has ended well."""
-        return max(0, len(self._asked) - self.turns)
+        return max(0, len(self._request_hashes) - self.turns)
 
     @contextlib.asynccontextmanager
-    async def followed(self) -> AsyncIterator[None]:
+    async def recording(self) -> AsyncIterator[None]:
         """Steps are reported while it is open; what is left at its end is to be settled, or is told as it is known."""
-        following = asyncio.create_task(self._follow())
+        recording_task = asyncio.create_task(self._record())
         try:
             yield
         finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
-            self._tell(everything=True)
+            recording_task.cancel()
+            await asyncio.gather(recording_task, return_exceptions=True)
+            self._report_steps(everything=True)
 
-    async def settle(self) -> None:
+    async def finish(self) -> None:
         """Look once more, and report what is left."""
-        await self._look()
-        self._tell(everything=True)
+        await self._read_turns()
+        self._report_steps(everything=True)
 
-    async def _follow(self) -> None:
+    async def _record(self) -> None:
         while True:
             await self._arrived.wait()
             self._arrived.clear()
-            await self._look()
-            self._tell()
+            await self._read_turns()
+            self._report_steps()
 
-    async def _look(self) -> None:
-        for turn in await self._model.said(self.turns):
+    async def _read_turns(self) -> None:
+        for turn in await self._model.transcript(self.turns):
             self.turns += 1
             self.sampled_tokens += turn.sampled_tokens or 0
-            self.last = turn
-            said = _last_words(turn)
+            self.last_turn = turn
+            said = _final_text(turn)
             self.final = self.final if said is None else said
             self._waiting.append(turn)
 
-    def _tell(self, *, everything: bool = False) -> None:
-        while self._waiting and (everything or self._is_whole(self._waiting[0])):
+    def _report_steps(self, *, everything: bool = False) -> None:
+        while self._waiting and (everything or self._is_complete(self._waiting[0])):
             turn = self._waiting.pop(0)
             self._steps += 1
             self._count(turn)
-            self._report(Step(turn=self._steps, output=[*turn.output, *self._answers(turn)], turn_id=turn.id))
+            self._report(Step(turn=self._steps, output=[*turn.output, *self._results_of(turn)], turn_id=turn.id))
 
-    def _is_whole(self, turn: TurnSummary) -> bool:
+    def _is_complete(self, turn: TurnSummary) -> bool:
         """A turn without calls is whole when there is a later one."""
         made = [call.call_id for call in calls(turn.output)]
         return all(one in self._results for one in made) if made else len(self._waiting) > 1
 
-    def _answers(self, turn: TurnSummary) -> Iterator[JsonObject]:
+    def _results_of(self, turn: TurnSummary) -> Iterator[JsonObject]:
         for item in turn.output:
             call_id = item.get("call_id")
             if isinstance(call_id, str) and call_id in self._results:
@@ -135,14 +135,14 @@ class StepRecorder:
         for item, call in zip(_calls_of(turn.output), calls(turn.output), strict=True):
             if cut and (call.call_id not in self._results or not _is_object(call.arguments)):
                 self.malformed["cut"] += 1
-            elif self._offered and call.name not in self._offered:
+            elif self._tools and call.name not in self._tools:
                 self.malformed["unknown_tool"] += 1
             else:
-                self._read(item, call)
+                self._count_call(item, call)
 
-    def _read(self, item: JsonObject, call: ToolCall) -> None:
+    def _count_call(self, item: JsonObject, call: ToolCall) -> None:
         """A call of a tool that there is."""
-        schema = None if item_type(item) == _CUSTOM else self._offered.get(call.name) or None
+        schema = None if item_type(item) == _CUSTOM else self._tools.get(call.name) or None
         action = normalise(call.name, call.arguments, schema=schema)
         if isinstance(action, Shell):
             self._note(action.command)
@@ -150,7 +150,7 @@ class StepRecorder:
             self.malformed["bad_json" if action.reason in ("not_json", "not_object") else "bad_arguments"] += 1
 
 
-def _last_words(turn: TurnSummary) -> str | None:
+def _final_text(turn: TurnSummary) -> str | None:
     """Those of a tool that ends the task go before a message beside it."""
     ends = (normalise(call.name, call.arguments) for call in calls(turn.output))
     told = [*messages(turn.output), *(one.text for one in ends if isinstance(one, Finish) and one.text)]
@@ -168,7 +168,7 @@ def _calls_of(output: Sequence[JsonObject]) -> list[JsonObject]:
     return [item for item in output if item_type(item) in ("function_call", _CUSTOM)]
 
 
-def _tools(tools: Any) -> Iterator[tuple[str, JsonObject]]:
+def _tool_schemas(tools: Any) -> Iterator[tuple[str, JsonObject]]:
     """Names and schemas of the tools of a request, whatever its dialect."""
     for tool in tools if isinstance(tools, list) else ():
         if isinstance(tool, dict):
@@ -176,12 +176,12 @@ def _tools(tools: Any) -> Iterator[tuple[str, JsonObject]]:
             schema = inner.get("parameters", inner.get("input_schema"))
             if isinstance(inner.get("name"), str):
                 yield inner["name"], schema if isinstance(schema, dict) else {}
-            yield from _tools(tool.get("tools"))
+            yield from _tool_schemas(tool.get("tools"))
 
 
 def _results(body: JsonObject) -> Iterator[tuple[str, str]]:
     """Call id and text of each result that a request tells."""
-    for item in _listed(body):
+    for item in _items_of(body):
         if item_type(item).endswith("_call_output"):
             yield from _result(item.get("call_id"), item.get("output"))
         elif item.get("role") == "tool":
@@ -197,44 +197,44 @@ def _result(call_id: Any, output: Any) -> Iterator[tuple[str, str]]:
         yield call_id, output if isinstance(output, str) else content_text(output)
 
 
-def _listed(body: JsonObject) -> Iterable[JsonObject]:
+def _items_of(body: JsonObject) -> Iterable[JsonObject]:
     given = body.get("input", body.get("messages"))
     return (item for item in given if isinstance(item, dict)) if isinstance(given, list) else ()
 
 
-def _pinned(body: JsonObject, pin: Callable[[str], str]) -> JsonObject:
+def _pin_request(body: JsonObject, pin: Callable[[str], str]) -> JsonObject:
     """The request with its first messages pinned; `body` itself where that changes nothing."""
     changed = dict(body)
     for key in ("instructions", "system", "input", "messages"):
         if key in changed:
-            changed[key] = _pinned_history(changed[key], pin)
+            changed[key] = _pin_history(changed[key], pin)
     return body if changed == body else changed
 
 
-def _pinned_history(given: Any, pin: Callable[[str], str]) -> Any:
+def _pin_history(given: Any, pin: Callable[[str], str]) -> Any:
     if isinstance(given, str):
         return pin(given)
     if not isinstance(given, list):
         return given
     first: list[Any] = []
     for item in given:
-        if not isinstance(item, dict) or _is_said(item):
+        if not isinstance(item, dict) or _is_from_model(item):
             break
-        first.append(_pinned_message(item, pin))
+        first.append(_pin_message(item, pin))
     return [*first, *given[len(first) :]]
 
 
-def _is_said(item: JsonObject) -> bool:
+def _is_from_model(item: JsonObject) -> bool:
     """Whether the model comes to word in it."""
-    return item.get("role") in _SAID or item_type(item).endswith(("_call", "_output", "reasoning"))
+    return item.get("role") in _MODEL_ROLES or item_type(item).endswith(("_call", "_output", "reasoning"))
 
 
-def _pinned_message(item: JsonObject, pin: Callable[[str], str]) -> JsonObject:
+def _pin_message(item: JsonObject, pin: Callable[[str], str]) -> JsonObject:
     if isinstance(item.get("text"), str):
         return {**item, "text": pin(item["text"])}
     content = item.get("content")
     if isinstance(content, str):
         return {**item, "content": pin(content)}
     if isinstance(content, list):
-        return {**item, "content": [_pinned_message(part, pin) if isinstance(part, dict) else part for part in content]}
+        return {**item, "content": [_pin_message(part, pin) if isinstance(part, dict) else part for part in content]}
     return item

@@ -1,7 +1,7 @@
-"""What opencode's `edit` makes of a file's text: the first level that finds one place decides.
+"""opencode's `edit` on a file's text: the first matcher that finds one place decides.
 
 Line ends  a text that has a CRLF somewhere gets old and new text with CRLF throughout, any other text with LF.
-Refused    a place that is much larger than the old text, at whatever level it is found first.
+Refused    a place that is much larger than the old text, whichever matcher finds it first.
 All        `replace_all` replaces each occurrence of the first text found; `$$`, `$&`, `` $` `` and `$'` in the new text
            then mean what they mean in ECMAScript.
 Errors     ToolError, in the program's words.
@@ -10,7 +10,7 @@ Errors     ToolError, in the program's words.
 import re
 
 from paddock.harnesses.opencode.errors import ToolError
-from paddock.harnesses.opencode.levels import LEVELS, WHITE
+from paddock.harnesses.opencode.matchers import MATCHERS, WHITE
 
 BOM = "\ufeff"
 SAME = "No changes to apply: oldString and newString are identical."
@@ -27,28 +27,28 @@ TOO_LARGE = (
     "Re-read the file and provide the full exact oldString for the intended replacement."
 )
 MOST_CHARS = 1 << 28
-"""That replacing all may put in: the text is the policy's, the memory is ours."""
+"""Characters that `replace_all` may insert: the text is the policy's, the memory is ours."""
 _PATTERN = re.compile(r"\$([$&`'])")
 
 
-def replaced(before: str, old: str, new: str, *, replace_all: bool = False) -> str:
-    """A file's whole text, with its byte order mark, after an edit."""
+def edited_text(before: str, old: str, new: str, *, replace_all: bool = False) -> str:
+    """Return a file's whole text after an edit, with its byte order mark. Raises ToolError."""
     text = before.removeprefix(BOM)
     ending = "\r\n" if "\r\n" in text else "\n"
     old, new = (given.replace("\r\n", "\n").replace("\n", ending) for given in (old, new))
-    after = _replaced(text, old, new, replace_all=replace_all)
+    after = _edited(text, old, new, replace_all=replace_all)
     marked = before.startswith(BOM) or after.startswith(BOM)
     return (BOM if marked else "") + after.removeprefix(BOM)
 
 
-def _replaced(text: str, old: str, new: str, *, replace_all: bool) -> str:
+def _edited(text: str, old: str, new: str, *, replace_all: bool) -> str:
     if old == new:
         raise ToolError(SAME)
     if old == "":
         raise ToolError(EMPTY)
     seen = False
-    for level in LEVELS:
-        for found in level(text, old):
+    for matcher in MATCHERS:
+        for found in matcher(text, old):
             at = text.find(found)
             if at < 0:
                 continue
@@ -56,7 +56,7 @@ def _replaced(text: str, old: str, new: str, *, replace_all: bool) -> str:
             if _is_too_large(found, old):
                 raise ToolError(TOO_LARGE)
             if replace_all:
-                return _all_replaced(text, found, new)
+                return _replace_all(text, found, new)
             if text.rfind(found) == at:
                 return text[:at] + new + text[at + len(found) :]
     raise ToolError(AMBIGUOUS if seen else NOT_FOUND)
@@ -70,7 +70,7 @@ def _is_too_large(found: str, old: str) -> bool:
     return lines > 1 and len(found.strip(WHITE)) > max(size + 500, size * 4)
 
 
-def _all_replaced(text: str, found: str, new: str) -> str:
+def _replace_all(text: str, found: str, new: str) -> str:
     longest = len(new) + new.count("$") * len(text)
     if text.count(found) * longest > MOST_CHARS:
         raise ToolError("Out of memory")

@@ -17,11 +17,11 @@ _BLANKS = re.compile(f"[{WHITE}]+")
 _LEADING = re.compile(f"[{WHITE}]*")
 _ESCAPE = re.compile(r"\\([ntr'\"`\\\n$])")
 _MEANING = {"n": "\n", "t": "\t", "r": "\r"}
-SIMILAR = 0.65
-"""Of a block between anchors, at least; 1 is equal."""
-KNOWN = 0.5
-"""Share of a block's inner lines that have to be the same."""
-Level = Callable[[str, str], Iterator[str]]
+MIN_SIMILARITY = 0.65
+"""Least similarity of a block between anchors; 1 is equal."""
+MIN_SAME_SHARE = 0.5
+"""Least share of a block's inner lines that are the same."""
+Matcher = Callable[[str, str], Iterator[str]]
 
 
 def exact(text: str, old: str) -> Iterator[str]:
@@ -49,7 +49,7 @@ def block_anchors(text: str, old: str) -> Iterator[str]:
     elif blocks:
         scores = [_similarity(bare[block.first : block.last + 1], wanted) for block in blocks]
         best = blocks[scores.index(max(scores))]
-        good = max(scores) >= SIMILAR
+        good = max(scores) >= MIN_SIMILARITY
     else:
         return
     if good:
@@ -129,7 +129,7 @@ def half_the_same(text: str, old: str) -> Iterator[str]:
             for ours, theirs in zip(bare[block.first + 1 : block.last], wanted[1:-1], strict=True)
             if ours or theirs
         ]
-        if not inner or sum(inner) / len(inner) >= KNOWN:
+        if not inner or sum(inner) / len(inner) >= MIN_SAME_SHARE:
             yield "\n".join(lines[block.first : block.last + 1])
 
 
@@ -138,7 +138,7 @@ def each_occurrence(text: str, old: str) -> Iterator[str]:
         yield old
 
 
-LEVELS: tuple[Level, ...] = (
+MATCHERS: tuple[Matcher, ...] = (
     exact,
     lines_trimmed,
     block_anchors,
@@ -179,7 +179,7 @@ def _reaches(bare: Sequence[str], wanted: Sequence[str]) -> bool:
     for ours, theirs in zip(bare[1:-1], wanted[1:-1], strict=False):
         if ours or theirs:
             total += _alike(ours, theirs) / count
-            if total >= SIMILAR:
+            if total >= MIN_SIMILARITY:
                 return True
     return False
 

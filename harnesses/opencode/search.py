@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from paddock.harness import Workspace
 from paddock.harnesses.opencode.errors import ToolError
-from paddock.harnesses.opencode.globs import Glob, GlobError, listed
+from paddock.harnesses.opencode.globs import Glob, GlobError, list_files
 from paddock.harnesses.opencode.regexes import RegexError, to_posix
 
 FAILED = "ripgrep execution failed"
@@ -62,7 +62,7 @@ class _Match(NamedTuple):
 
 
 class Searcher:
-    """Searches of one rollout."""
+    """Runs the searches of one rollout."""
 
     def __init__(self, workspace: Workspace, limits: SearchLimits, timeout_s: float | None) -> None:
         self._workspace = workspace
@@ -101,17 +101,17 @@ class Searcher:
         await self._run(_WALK, folder, scratch)
         sections = (await self._taken(scratch)).split(b"\0\0") if folder else []
         folders, files, ignored = (_paths(section) for section in [*sections, b"", b"", b""][:3])
-        return list(listed(wanted, folders, sorted(files), frozenset(ignored), hidden=hidden))
+        return list(list_files(wanted, folders, sorted(files), frozenset(ignored), hidden=hidden))
 
     async def _matches(self, folder: str, files: Sequence[str], pattern: str, *, ignore_case: bool) -> list[_Match]:
         scratch = self._scratch()
         width = str(RECORD_BYTES + 4096)
         matches: list[_Match] = []
-        for some in _chunks(files):
+        for chunk in _chunks(files):
             most = str(self._limits.matches - len(matches))
-            fed = "\n".join(some).encode(errors="surrogateescape")
-            await self._run(_GREP, folder, scratch, pattern, most, "-i" if ignore_case else "", width, stdin=fed)
-            known = frozenset(some)
+            names = "\n".join(chunk).encode(errors="surrogateescape")
+            await self._run(_GREP, folder, scratch, pattern, most, "-i" if ignore_case else "", width, stdin=names)
+            known = frozenset(chunk)
             found = [_match(line, known) for line in (await self._taken(scratch)).split(b"\n") if line]
             matches += [match for match in found if match is not None]
             if len(matches) >= self._limits.matches:
@@ -126,8 +126,8 @@ class Searcher:
         if not paths:
             return {}
         output = await self._run(_ENDS, folder, *paths)
-        told = (item.decode(errors="surrogateescape").partition(" ") for item in output.split(b"\0") if item)
-        return {path: int(count) for count, _, path in told}
+        ends = (item.decode(errors="surrogateescape").partition(" ") for item in output.split(b"\0") if item)
+        return {path: int(count) for count, _, path in ends}
 
     async def _run(self, script: str, *words: str, stdin: bytes = b"") -> bytes:
         done = await self._workspace.exec(["sh", "-c", script, "sh", *words], stdin=stdin, timeout_s=self._timeout_s)
@@ -147,18 +147,18 @@ class Searcher:
 
 def _chunks(files: Sequence[str]) -> Iterator[list[str]]:
     """As many as a command may be given; names with a line end in them are left out."""
-    some: list[str] = []
+    chunk: list[str] = []
     size = 0
     for path in files:
         if "\n" in path:
             continue
         if size > CHUNK_CHARS:
-            yield some
-            some, size = [], 0
-        some.append(path)
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(path)
         size += len(path) + 1
-    if some:
-        yield some
+    if chunk:
+        yield chunk
 
 
 def _paths(section: bytes) -> list[str]:

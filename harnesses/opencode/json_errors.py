@@ -1,4 +1,4 @@
-"""What the program's JSON parser (JavaScriptCore's, as Bun has it) says of a text that is no JSON.
+"""The messages of the program's JSON parser (JavaScriptCore's, in Bun) for a text that is no JSON.
 
 Source  by trial of the program, version 1.18.33: the first thing that a reader from the left can't go on with.
 Law     a character that begins no token is told before what was expected in its place.
@@ -15,8 +15,8 @@ _LITERALS = ("true", "false", "null")
 _TRAILING = "Unable to parse JSON string"
 
 
-class _Wrong(Exception):  # noqa: N818 - carries the answer
-    """The message."""
+class _JsonError(Exception):
+    """Carries the parser's message."""
 
 
 class _Token(NamedTuple):
@@ -26,19 +26,19 @@ class _Token(NamedTuple):
     end: int
 
 
-def json_complaint(text: str) -> str:
-    """The message, without its prefix."""
-    reader = _Reader(text)
+def json_error(text: str) -> str:
+    """Return the parser's message for a text that is no JSON, without its prefix."""
+    reader = _JsonScanner(text)
     try:
         reader.value()
-    except _Wrong as wrong:
-        return str(wrong)
+    except _JsonError as error:
+        return str(error)
     except RecursionError:
         pass
     return _TRAILING
 
 
-class _Reader:
+class _JsonScanner:
     """Reads one value from the left."""
 
     def __init__(self, text: str) -> None:
@@ -94,7 +94,7 @@ class _Reader:
                 self._fail("Unexpected comma at the end of array expression")
 
     def _fail(self, message: str) -> NoReturn:
-        raise _Wrong(message)
+        raise _JsonError(message)
 
     def _next(self) -> _Token:
         token = self._peek()

@@ -12,20 +12,20 @@ from paddock.errors import ConfigError
 from paddock.harness import ModelEndpoint, Task, make_harness
 from paddock.harness.programs.cli import ProgramStart
 from paddock.harnesses.codex_cli import CodexCliHarness
-from paddock.harnesses.codex_cli.configuring import toml
+from paddock.harnesses.codex_cli.program_config import toml
 
 ENDPOINT = ModelEndpoint(base_url="http://127.0.0.1:8765/v1", model="policy")
 TASK = Task(prompt="Fix 'it'.\n", system='Be "careful".\n')
 
 
-def started(**settings: object) -> ProgramStart:
+def start(**settings: object) -> ProgramStart:
     harness = make_harness("codex_cli", dict(settings))
     assert isinstance(harness, CodexCliHarness)
-    return harness.started(TASK, ENDPOINT, "/testbed")
+    return harness.start(TASK, ENDPOINT, "/testbed")
 
 
 def test_its_configuration_names_the_tunnel_and_nothing_else() -> None:
-    made = started()
+    made = start()
     config = tomllib.loads(made.files[".codex/config.toml"].decode())
     provider = config["model_providers"][config["model_provider"]]
     assert provider["base_url"] == ENDPOINT.base_url
@@ -36,7 +36,7 @@ def test_its_configuration_names_the_tunnel_and_nothing_else() -> None:
 
 
 def test_the_task_is_no_argument() -> None:
-    made = started()
+    made = start()
     assert made.stdin == TASK.prompt.encode()
     assert not any("Fix" in word for word in made.argv)
     assert made.argv[-1] == "-"
@@ -44,13 +44,13 @@ def test_the_task_is_no_argument() -> None:
 
 def test_an_answer_that_broke_off_is_not_asked_for_again_unless_told() -> None:
     for retries in (0, 3):
-        config = tomllib.loads(started(stream_retries=retries).files[".codex/config.toml"].decode())
+        config = tomllib.loads(start(stream_retries=retries).files[".codex/config.toml"].decode())
         assert config["model_providers"]["paddock"]["stream_max_retries"] == retries
 
 
 def test_it_sums_up_only_when_told() -> None:
-    plain = tomllib.loads(started().files[".codex/config.toml"].decode())
-    told = tomllib.loads(started(compact_at_tokens=5000).files[".codex/config.toml"].decode())
+    plain = tomllib.loads(start().files[".codex/config.toml"].decode())
+    told = tomllib.loads(start(compact_at_tokens=5000).files[".codex/config.toml"].decode())
     assert plain["model_auto_compact_token_limit"] > 10_000_000
     assert told["model_auto_compact_token_limit"] == 5000
 
@@ -72,7 +72,7 @@ def test_date_and_zone_are_pinned_in_the_environment_that_codex_tells() -> None:
     assert isinstance(harness, CodexCliHarness)
     assert harness.settings.prompt_date == date(2025, 3, 1)
     told = "<environment_context>\n<current_date>{}</current_date>\n<timezone>{}</timezone>\n</environment_context>"
-    pin = harness.habits().pin
+    pin = harness.request_rules().pin
     assert pin(told.format("2026-11-22", "Etc/GMT+12")) == told.format("2025-03-01", "Etc/UTC")
     assert pin("It is 2026-11-22.") == "It is 2026-11-22."
 

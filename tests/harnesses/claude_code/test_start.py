@@ -29,8 +29,8 @@ def made(**settings: object) -> ClaudeCodeHarness:
     return harness
 
 
-def started(task: Task = TASK, **settings: object) -> Any:
-    return made(**settings).started(task, ENDPOINT, "/testbed")
+def start(task: Task = TASK, **settings: object) -> Any:
+    return made(**settings).start(task, ENDPOINT, "/testbed")
 
 
 def after(argv: Any, flag: str) -> str:
@@ -38,7 +38,7 @@ def after(argv: Any, flag: str) -> str:
 
 
 def test_its_only_endpoint_is_the_tunnel_and_its_only_model_the_policy() -> None:
-    said = started()
+    said = start()
     assert (said.env["ANTHROPIC_BASE_URL"], said.env["ANTHROPIC_API_KEY"]) == ("http://127.0.0.1:8765", "unused")
     name = after(said.argv, "--model")
     assert {value for key, value in said.env.items() if key.endswith("_MODEL")} == {name}
@@ -47,14 +47,14 @@ def test_its_only_endpoint_is_the_tunnel_and_its_only_model_the_policy() -> None
 
 
 def test_a_policy_may_take_its_time_and_retries_end() -> None:
-    env = started().env
+    env = start().env
     assert int(env["API_TIMEOUT_MS"]) > 24 * 3600 * 1000
     assert env["API_FORCE_IDLE_TIMEOUT"] == env["CLAUDE_ENABLE_STREAM_WATCHDOG"] == "0"
     assert int(env["CLAUDE_CODE_MAX_RETRIES"]) < 10
 
 
 def test_what_a_task_does_not_say_is_its_own_prompt() -> None:
-    said = started()
+    said = start()
     assert not said.files
     assert not any("system-prompt" in word for word in said.argv)
     assert made().prompts.system is None
@@ -64,44 +64,44 @@ def test_what_a_task_does_not_say_is_its_own_prompt() -> None:
     ("way", "flag"), [("replace", "--system-prompt-file"), ("append", "--append-system-prompt-file")]
 )
 def test_a_tasks_system_prompt_stands_in_its_place_or_after_it(way: str, flag: str) -> None:
-    said = started(TOLD, task_system=way)
+    said = start(TOLD, task_system=way)
     ((path, data),) = said.files.items()
     assert data.decode() == TOLD.system
     assert after(said.argv, flag) == f"{HOME}/{path}"
 
 
 def test_the_task_is_no_argument_and_the_same_task_starts_the_same() -> None:
-    said = started(TOLD)
+    said = start(TOLD)
     assert said.stdin == TOLD.prompt.encode()
     assert not any("Fix" in word or "careful" in word for word in said.argv)
-    assert started(TOLD) == said
+    assert start(TOLD) == said
 
 
 def test_it_shows_the_tools_that_are_set_and_an_agent_when_told() -> None:
-    shown = after(started().argv, "--tools").split(",")
+    shown = after(start().argv, "--tools").split(",")
     assert {"Bash", "Read", "Edit", "Write", "Grep", "Glob", "TodoWrite"} == set(shown)
-    assert after(started(tools=["Bash"], subagents=True).argv, "--tools") == "Bash,Agent"
+    assert after(start(tools=["Bash"], subagents=True).argv, "--tools") == "Bash,Agent"
     with pytest.raises(ConfigError, match="tools"):
         made(tools=["Bash(rm *)"])
 
 
 @given(st.integers(1, 960_000), st.integers(1, 200_000))
 def test_it_sums_up_at_the_very_token_that_is_told(at_tokens: int, output_tokens: int) -> None:
-    env = started(compact_at_tokens=at_tokens, output_tokens=output_tokens).env
+    env = start(compact_at_tokens=at_tokens, output_tokens=output_tokens).env
     room = int(env["CLAUDE_CODE_AUTO_COMPACT_WINDOW"]) - min(output_tokens, 20_000)
     assert int(room * (float(env["CLAUDE_AUTOCOMPACT_PCT_OVERRIDE"]) / 100)) == at_tokens
     assert "DISABLE_COMPACT" not in env
 
 
 def test_it_never_sums_up_untold() -> None:
-    env = started().env
+    env = start().env
     assert env["DISABLE_COMPACT"] == "1"
     assert int(env["CLAUDE_CODE_MAX_CONTEXT_TOKENS"]) >= 100_000_000
 
 
 def test_a_repositorys_own_words_are_read_when_told() -> None:
-    assert started().env["CLAUDE_CODE_DISABLE_CLAUDE_MDS"] == "1"
-    assert "CLAUDE_CODE_DISABLE_CLAUDE_MDS" not in started(project_docs=True).env
+    assert start().env["CLAUDE_CODE_DISABLE_CLAUDE_MDS"] == "1"
+    assert "CLAUDE_CODE_DISABLE_CLAUDE_MDS" not in start(project_docs=True).env
 
 
 def test_another_version_is_one_word_and_its_licence_is_told_in_words() -> None:
@@ -114,12 +114,12 @@ def test_another_version_is_one_word_and_its_licence_is_told_in_words() -> None:
 
 @given(st.dates().map(lambda day: day.isoformat()))
 def test_the_date_is_pinned(day: str) -> None:
-    pin = made(prompt_date="2025-03-01").habits().pin
+    pin = made(prompt_date="2025-03-01").request_rules().pin
     assert pin(DATE.format(day)) == pin(pin(DATE.format(day))) == DATE.format("2025-03-01")
 
 
 def test_the_kernel_is_pinned_and_so_is_what_the_provider_bills_by() -> None:
-    pin = made().habits().pin
+    pin = made().request_rules().pin
     told = "# Environment\n - Platform: linux\n - OS Version: Linux {}\n - You are powered by it."
     assert pin(told.format("6.1.0-a")) == pin(told.format("5.15.0"))
     assert pin("x-anthropic-billing-header: cc_version=1.2; cch=ab;") == pin("x-anthropic-billing-header: cch=cd;")
@@ -127,11 +127,11 @@ def test_the_kernel_is_pinned_and_so_is_what_the_provider_bills_by() -> None:
 
 @given(st.text())
 def test_nothing_else_is_pinned(text: str) -> None:
-    assert made().habits().pin(text) == text
+    assert made().request_rules().pin(text) == text
 
 
 def test_what_is_asked_without_tools_is_no_part_of_the_task() -> None:
-    aside = made().habits().aside
+    aside = made().request_rules().side_request
     assert aside("/v1/messages", MAIN) is None
     assert aside("/v1/messages", {"messages": MAIN["messages"]}) == "without tools"
 
@@ -147,21 +147,21 @@ class Answering(ModelWithoutPrograms):
     async def endpoint(self, screen: RequestFilter | None = None, *, outside: bool = False) -> ModelEndpoint:
         return ENDPOINT
 
-    async def said(self, known: int = 0) -> list[TurnSummary]:
+    async def transcript(self, skip: int = 0) -> list[TurnSummary]:
         turn = TurnSummary(id="t", parent=None, finish_reason="stop", output=[message_item("Done.")], sampled_tokens=1)
-        return [turn][known:]
+        return [turn][skip:]
 
 
 @pytest.mark.parametrize("ended", ["finished", "turn_limit"])
 async def test_an_end_after_an_answer_that_is_in_no_record_is_no_end(ended: Any) -> None:
     harness = made()
-    said = StepRecorder(Answering(), lambda _step: None, habits=harness.habits(), note=lambda _line: None)
+    said = StepRecorder(Answering(), lambda _step: None, rules=harness.request_rules(), note=lambda _line: None)
     for _retry in range(2):
-        said.passed("/v1/messages", MAIN)
-    await said.settle()
+        said.filter("/v1/messages", MAIN)
+    await said.finish()
     left = Exit(ended=ended, turns=1)
     harness.check(left, said)
-    said.passed("/v1/messages", {**MAIN, "messages": []})
+    said.filter("/v1/messages", {**MAIN, "messages": []})
     if ended != "finished":
         harness.check(left, said)
         return

@@ -12,26 +12,26 @@ from posixpath import join, normpath, relpath
 from paddock.edits import Delete, Edit, EditError, Hunks, PatchError, Write, apply, parse_codex_patch
 from paddock.harness import Workspace
 from paddock.harnesses.opencode.errors import ToolError
-from paddock.harnesses.opencode.replacing import BOM
+from paddock.harnesses.opencode.text_edit import BOM
 
 BEGIN, END = "*** Begin Patch", "*** End Patch"
 FAILED = "apply_patch verification failed: "
 
 
 async def apply_patch(workspace: Workspace, text: str) -> str:
-    """Apply it; what the model is told."""
+    """Apply a patch to the workspace; return the text for the model. Raises ToolError."""
     if not text:
         raise ToolError("patchText is required")
     edits = [_resolved(edit, workspace.workdir) for edit in _parsed(text)]
     before = {edit.path: await _text_of(workspace, edit) for edit in _read_first(edits)}
     try:
-        after = apply(edits, {path: known.removeprefix(BOM) for path, known in before.items()})
+        after = apply(edits, {path: text.removeprefix(BOM) for path, text in before.items()})
     except EditError as error:
         raise ToolError(f"{FAILED}Error: {error.message}") from error
     for edit in edits:
         await _make(workspace, edit, before, after)
-    listed = [_told(edit, workspace.workdir) for edit in edits]
-    return "\n".join(["Success. Updated the following files:", *listed])
+    lines = [_summary_line(edit, workspace.workdir) for edit in edits]
+    return "\n".join(["Success. Updated the following files:", *lines])
 
 
 def _parsed(text: str) -> Sequence[Edit]:
@@ -93,7 +93,7 @@ async def _make(workspace: Workspace, edit: Edit, before: Mapping[str, str], aft
         await workspace.exec(["rm", "-f", "--", edit.path])
 
 
-def _told(edit: Edit, workdir: str) -> str:
+def _summary_line(edit: Edit, workdir: str) -> str:
     path = edit.move_to or edit.path if isinstance(edit, Hunks) else edit.path
     letter = {Write: "A", Delete: "D"}.get(type(edit), "M")
     return f"{letter} {relpath(path, workdir)}"

@@ -37,7 +37,7 @@ def model_name(toolset: Toolset) -> str:
     return f"{PROVIDER}/{_MODELS[toolset]}"
 
 
-def config(
+def make_config(
     endpoint: ModelEndpoint,
     instructions: str,
     *,

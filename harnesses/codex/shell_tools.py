@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from posixpath import join, normpath
 
 from paddock.harness import ExecOutput
+from paddock.harnesses.codex.apply_patch import PatchResult
 from paddock.harnesses.codex.base import ABORTED, CodexBase
-from paddock.harnesses.codex.output import cut, shown_before
-from paddock.harnesses.codex.patching import Applied
+from paddock.harnesses.codex.output import format_older_output, truncate
 from paddock.types import JsonObject
 
 DEFAULT_TIMEOUT_MS = 10_000
@@ -27,7 +27,7 @@ _NOT_FOUND = 'execution error: Io(Os { code: 2, kind: NotFound, message: "No suc
 _APPLY = ("apply_patch", "applypatch")
 
 
-class OlderTools(CodexBase):
+class ShellTools(CodexBase):
     async def t_shell(self, text: str | None = None, /, **arguments: object) -> str:
         if text is not None:
             return ABORTED
@@ -48,18 +48,18 @@ class OlderTools(CodexBase):
         if isinstance(done, str):
             return done
         timed_out = f"command timed out after {_limit_ms(more)} milliseconds\n" if done.timed_out else ""
-        shown = shown_before(timed_out + _text(done), self.option("max_output_tokens"))
+        shown = format_older_output(timed_out + _text(done), self.option("max_output_tokens"))
         heading = f"{shown.heading}\n" if shown.heading else ""
         return self._as_json(_code(done), heading + shown.text)
 
     async def _shell_line(self, command: str, workdir: str | None = None, **more: object) -> str:
-        applied = await self.patched(command, self._folder(workdir))
+        applied = await self.patch_in_command(command, self._folder(workdir))
         if applied is not None:
             return self._of_shell_patch(applied)
         done = await self._run(["bash", "-lc", command], workdir, **more)  # type: ignore[arg-type]  # as above
         if isinstance(done, str):
             return done
-        shown = shown_before(_text(done), self.option("max_output_tokens"))
+        shown = format_older_output(_text(done), self.option("max_output_tokens"))
         return f"Exit code: {_code(done)}\nWall time: 0 seconds\n{shown.heading}Output:\n{shown.text}"
 
     async def _run(
@@ -71,7 +71,7 @@ class OlderTools(CodexBase):
         with_escalated_permissions: bool | None = None,
         **_: object,
     ) -> ExecOutput | str:
-        """Its end, or why there was no start."""
+        """Run a command; a text: why it was not started."""
         if with_escalated_permissions:
             return _ESCALATED
         if any("\0" in word for word in (*command, workdir or "")):
@@ -88,11 +88,11 @@ class OlderTools(CodexBase):
         done = await self.workspace.exec(["sh", "-c", line], timeout_s=limit_s)
         return _NOT_FOUND if done.output == mark.encode() else done
 
-    async def _given_patch(self, command: Sequence[str], folder: str) -> Applied | None:
+    async def _given_patch(self, command: Sequence[str], folder: str) -> PatchResult | None:
         if len(command) == 2 and command[0] in _APPLY:
-            return await self.patched(f"apply_patch <<'EOF'\n{command[1]}\nEOF", folder)
+            return await self.patch_in_command(f"apply_patch <<'EOF'\n{command[1]}\nEOF", folder)
         if len(command) == 3 and command[0].rpartition("/")[2] in ("bash", "sh", "zsh") and command[1] in ("-lc", "-c"):
-            return await self.patched(command[2], folder)
+            return await self.patch_in_command(command[2], folder)
         return None
 
     def answer(self, exit_code: int, text: str) -> str:
@@ -101,13 +101,13 @@ class OlderTools(CodexBase):
     def _folder(self, workdir: str | None) -> str:
         return normpath(join(self.workspace.workdir, workdir or ""))
 
-    def _of_shell_patch(self, applied: Applied) -> str:
+    def _of_shell_patch(self, applied: PatchResult) -> str:
         return applied.text if applied.end == "refused" else self._as_json(int(applied.end == "failed"), applied.text)
 
     def _as_json(self, exit_code: int, text: str) -> str:
         said: JsonObject = {"output": text, "metadata": {"exit_code": exit_code, "duration_seconds": 0.0}}
         whole = json.dumps(said, ensure_ascii=False, separators=(",", ":"))
-        return cut(whole, self.option("max_output_tokens")).text
+        return truncate(whole, self.option("max_output_tokens")).text
 
 
 def _limit_ms(more: dict[str, object]) -> object:

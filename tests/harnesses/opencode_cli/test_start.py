@@ -34,7 +34,7 @@ def made(**settings: object) -> OpenCodeCliHarness:
 
 
 def config(**settings: object) -> Any:
-    files = made(**settings).started(TASK, ENDPOINT, "/testbed").files
+    files = made(**settings).start(TASK, ENDPOINT, "/testbed").files
     return json.loads(files[".config/opencode/opencode.json"])
 
 
@@ -60,7 +60,7 @@ def test_its_only_provider_is_the_tunnel(dialect: str, client: str) -> None:
 @pytest.mark.parametrize("toolset", ["edit", "apply_patch"])
 def test_the_models_name_decides_tools_and_is_not_the_users(toolset: str) -> None:
     harness = made(toolset=toolset)
-    started = harness.started(TASK, ENDPOINT, "/testbed")
+    started = harness.start(TASK, ENDPOINT, "/testbed")
     name = started.argv[-1]
     assert started.argv[-2] == "--model"
     assert ("gpt-" in name) is (toolset == "apply_patch")
@@ -94,14 +94,14 @@ def test_it_sums_up_only_when_told() -> None:
 
 
 def test_the_task_is_no_argument_and_the_same_task_starts_the_same() -> None:
-    started = made().started(TASK, ENDPOINT, "/testbed")
+    started = made().start(TASK, ENDPOINT, "/testbed")
     assert started.stdin == TASK.prompt.encode()
     assert not any("Fix" in word for word in started.argv)
-    assert made().started(TASK, ENDPOINT, "/testbed") == started
+    assert made().start(TASK, ENDPOINT, "/testbed") == started
 
 
 def test_no_package_is_fetched_for_it() -> None:
-    files = made().started(TASK, ENDPOINT, "/testbed").files
+    files = made().start(TASK, ENDPOINT, "/testbed").files
     locked = json.loads(files[".config/opencode/package-lock.json"])
     assert list(locked["packages"][""]["dependencies"]) == ["@opencode-ai/plugin"]
     assert any(path.startswith(".config/opencode/node_modules/") for path in files)
@@ -110,22 +110,22 @@ def test_no_package_is_fetched_for_it() -> None:
 def test_another_version_is_one_word_and_a_wrong_setting_is_named() -> None:
     harness = made(version="1.19.0")
     assert harness.program.folder == "opencode_cli-1.19.0"
-    assert "/opt/paddock/opencode_cli-1.19.0/bin" in harness.started(TASK, ENDPOINT, "/testbed").argv
+    assert "/opt/paddock/opencode_cli-1.19.0/bin" in harness.start(TASK, ENDPOINT, "/testbed").argv
     with pytest.raises(ConfigError, match="compact_at_token"):
         made(compact_at_token=1)
 
 
 @given(st.dates().map(lambda day: day.strftime("%a %b %d ") + f"{day.year:04d}"))
 def test_the_date_is_pinned_in_the_environment_that_it_tells(day: str) -> None:
-    pin = made(prompt_date="2025-03-01").habits().pin
+    pin = made(prompt_date="2025-03-01").request_rules().pin
     assert pin(ENVIRONMENT.format(day)) == pin(pin(ENVIRONMENT.format(day))) == ENVIRONMENT.format("Sat Mar 01 2025")
 
 
 @given(st.text())
 def test_nothing_else_is_pinned(text: str) -> None:
-    assert made().habits().pin(text) == text
+    assert made().request_rules().pin(text) == text
     said = f"Today's date: Sun Nov 22 2026\n{text}"
-    assert made().habits().pin(said) == said
+    assert made().request_rules().pin(said) == said
 
 
 @pytest.mark.parametrize("key", ["messages", "input"])
@@ -135,22 +135,22 @@ def test_titles_are_no_part_of_the_task(key: str, compact_at_tokens: int | None)
     if key == "input":
         content = [{"type": "input_text", "text": content}]
     title = {key: [{"role": "system", "content": "You name."}, {"role": "user", "content": content}, *MAIN["messages"]]}
-    aside = made(compact_at_tokens=compact_at_tokens).habits().aside
+    aside = made(compact_at_tokens=compact_at_tokens).request_rules().side_request
     assert aside("/v1/x", title) == "title"
     assert aside("/v1/x", MAIN) is None
     assert aside("/v1/x", {**title, "tools": MAIN["tools"]}) is None
 
 
 def test_a_summary_is_part_of_the_task_where_there_are_any() -> None:
-    assert made().habits().aside("/v1/x", SUMMARY) == "without tools"
-    assert made(compact_at_tokens=5000).habits().aside("/v1/x", SUMMARY) is None
+    assert made().request_rules().side_request("/v1/x", SUMMARY) == "without tools"
+    assert made(compact_at_tokens=5000).request_rules().side_request("/v1/x", SUMMARY) is None
 
 
 class AskedAgain(ModelWithoutPrograms):
     """A model whose one answer broke off and came again."""
 
     name = "policy"
-    asked_again = True
+    has_repeated_call = True
 
     async def respond(self, body: JsonObject) -> JsonObject:
         raise AssertionError("a program asks over a tunnel")
@@ -158,9 +158,9 @@ class AskedAgain(ModelWithoutPrograms):
     async def endpoint(self, screen: RequestFilter | None = None, *, outside: bool = False) -> ModelEndpoint:
         return ENDPOINT
 
-    async def said(self, known: int = 0) -> list[TurnSummary]:
+    async def transcript(self, skip: int = 0) -> list[TurnSummary]:
         turn = TurnSummary(id="t", parent=None, finish_reason="stop", output=[message_item("Done.")], sampled_tokens=1)
-        return [turn][known:]
+        return [turn][skip:]
 
 
 class ExitReason:
@@ -181,7 +181,7 @@ class ExitReason:
 @pytest.mark.parametrize("again", [False, True])
 async def test_a_run_whose_history_holds_pieces_of_a_broken_answer_has_failed(again: bool) -> None:
     model, workspace = AskedAgain(), cast("Workspace", ExitReason())
-    model.asked_again = again
+    model.has_repeated_call = again
     running = made().run(TASK, workspace, model, RunLimits(), lambda _step: None)
     if not again:
         assert (await running).ended == "finished"

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from paddock.harnesses.opencode.errors import ToolError
 
 SAMPLE_BYTES = 4096
-"""Of a file's start that tell whether it is binary."""
+"""Bytes of a file's start that decide whether it is binary."""
 CONTROL_SHARE = 0.3
 _BINARY = re.compile(
     r"zip|tar|gz|exe|dll|so|class|jar|war|7z|docx?|xlsx?|pptx?|od[tsp]|bin|dat|obj|o|a|lib|wasm|py[co]", re.IGNORECASE
@@ -28,8 +28,8 @@ _ENDING = re.compile(r"\r\n|\r|\n")
 _ORDER = {char: at for at, char in enumerate("_-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789")}
 
 
-class Limits(NamedTuple):
-    """Of one look."""
+class ViewLimits(NamedTuple):
+    """Limits of one view."""
 
     lines: int
     line_units: int
@@ -41,13 +41,13 @@ class Limits(NamedTuple):
 class _Window(NamedTuple):
     shown: list[str]
     total: int
-    """Lines that were counted: all of them, unless it was cut short."""
+    """Lines that were counted: all of them, unless `cut`."""
     cut: bool
-    """There was no room for a line."""
+    """A line did not fit into the byte limit."""
     more: bool
 
 
-def show_file(path: str, data: bytes, offset: int, limits: Limits) -> str:
+def show_file(path: str, data: bytes, offset: int, limits: ViewLimits) -> str:
     attached = _attached(path, data)
     if attached:
         return f"{attached} read successfully"
@@ -78,12 +78,12 @@ def show_directory(path: str, entries: Sequence[str], offset: int, limit: int) -
         note = f"(Showing {len(shown)} of {len(ordered)} entries. Use 'offset' parameter to read beyond entry {after})"
     else:
         note = f"({len(ordered)} entries)"
-    listed = "\n".join(shown)
-    return f"<path>{path}</path>\n<type>directory</type>\n<entries>\n{listed}\n\n{note}\n</entries>"
+    lines = "\n".join(shown)
+    return f"<path>{path}</path>\n<type>directory</type>\n<entries>\n{lines}\n\n{note}\n</entries>"
 
 
 def not_found(path: str, name: str, folder: str, entries: Sequence[str]) -> str:
-    """With up to three names beside it that hold the name, or are held in it."""
+    """Say that a file is not there, with up to three similar names beside it."""
     near = [entry for entry in sorted(entries) if name.lower() in entry.lower() or entry.lower() in name.lower()]
     lines = [f"File not found: {path}"]
     if near:
@@ -96,7 +96,7 @@ def _lines(data: bytes) -> list[str]:
     return lines[:-1] if lines[-1] == "" else lines
 
 
-def _window(lines: Sequence[str], offset: int, limits: Limits) -> _Window:
+def _window(lines: Sequence[str], offset: int, limits: ViewLimits) -> _Window:
     shown: list[str] = []
     size = 0
     for number, line in enumerate(lines[offset - 1 :], offset):

@@ -3,7 +3,7 @@
 Source  Codex is a Rust program: a model that writes bad arguments is answered in that parser's words, with the line and
         the column in bytes. Measured on Codex 0.169.0.
 Law     reading goes from left to right and stops at the first thing that is wrong, be it syntax or type.
-Errors  `Wrong`; its `at` is None until the object that it is about has been left, as it is there that it gets a place.
+Errors  `ArgumentError`; its `at` is None until the reader has left the object that it is about.
 """
 
 import re
@@ -18,31 +18,33 @@ EOF_VALUE = "EOF while parsing a value"
 U64_MAX, I64_MIN = (1 << 64) - 1, -(1 << 63)
 
 
-class Wrong(Exception):  # noqa: N818 - a value for the model
+class ArgumentError(Exception):
+    """What is wrong with the arguments, in serde's words, and at which byte."""
+
     def __init__(self, text: str, at: int | None) -> None:
         super().__init__(text)
         self.text = text
         self.at = at
 
 
-class Number(NamedTuple):
+class JsonNumber(NamedTuple):
     text: str
     whole: int | None
     """None: a fraction, or more than 64 bits."""
 
     @property
-    def called(self) -> str:
+    def rust_name(self) -> str:
         return f"integer `{self.whole}`" if self.whole is not None else f"floating point `{float(self.text)!r}`"
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     line: int
     column: int
     """In bytes; 0: nothing of the line was read."""
 
 
-class Reader:
-    """A cursor over the text's bytes."""
+class JsonReader:
+    """A cursor over the bytes of a JSON text."""
 
     def __init__(self, text: str) -> None:
         self.data = text.encode(errors="replace")
@@ -54,16 +56,16 @@ class Reader:
             self.at += 1
         return self.data[self.at : self.at + 1]
 
-    def here(self, text: str) -> Wrong:
-        return Wrong(text, self.at)
+    def here(self, text: str) -> ArgumentError:
+        return ArgumentError(text, self.at)
 
-    def next(self, text: str) -> Wrong:
-        """Wrong about the byte that was only looked at."""
-        return Wrong(text, min(len(self.data), self.at + 1))
+    def next(self, text: str) -> ArgumentError:
+        """Return an error about the next byte, which was peeked at."""
+        return ArgumentError(text, min(len(self.data), self.at + 1))
 
-    def place(self, at: int) -> "Place":
+    def position(self, at: int) -> "Position":
         before = self.data[:at]
-        return Place(1 + before.count(10), at - before.rfind(10) - 1)
+        return Position(1 + before.count(10), at - before.rfind(10) - 1)
 
     def colon(self) -> None:
         found = self.peek()
@@ -73,7 +75,7 @@ class Reader:
 
     def word(self) -> str:
         """`null`, `true` or `false`, as Rust calls it."""
-        rest, called = _WORDS[self.data[self.at : self.at + 1]]
+        rest, rust_name = _WORDS[self.data[self.at : self.at + 1]]
         self.at += 1
         for byte in rest:
             if self.at == len(self.data):
@@ -81,9 +83,9 @@ class Reader:
             self.at += 1
             if self.data[self.at - 1] != byte:
                 raise self.here("expected ident")
-        return called
+        return rust_name
 
-    def number(self) -> Number:
+    def number(self) -> JsonNumber:
         start = self.at
         self.at += self.data[start : start + 1] == b"-"
         first = self.data[self.at : self.at + 1]
@@ -109,7 +111,7 @@ class Reader:
                 raise self.next("invalid number" if self.at < len(self.data) else EOF_VALUE)
         text = self.data[start : self.at].decode()
         value = int(text) if whole and len(text) < 25 and text != "-0" else None
-        return Number(text, value if value is not None and I64_MIN <= value <= U64_MAX else None)
+        return JsonNumber(text, value if value is not None and I64_MIN <= value <= U64_MAX else None)
 
     def string(self, *, ignored: bool = False) -> str:
         """From its opening quote on. `ignored`: a lone surrogate is let through."""
@@ -171,7 +173,7 @@ class Reader:
         return found is not None
 
     def ignore(self) -> None:
-        """Any value, looked at for its syntax only."""
+        """Skip any value, checking its syntax only."""
         closing: list[bytes] = []
         while True:
             opened = self._ignore_start()
@@ -228,20 +230,20 @@ class Reader:
         self.string(ignored=True)
         self.colon()
 
-    def not_a(self, expected: str, *, number: bool = False) -> Wrong:
-        """What is here, which is not `expected`, as Rust says it. `number`: a number was, of another kind."""
+    def not_a(self, expected: str, *, number: bool = False) -> ArgumentError:
+        """Return the error for a value that is not `expected`, as Rust says it. `number`: any number was expected."""
         found = self.peek()
         if not found:
             return self.here(EOF_VALUE)
         if found in _WORDS:
-            called = self.word()
+            rust_name = self.word()
         elif found == b"-" or found.isdigit():
-            one = self.number()
-            called = one.called if number or one.whole is not None else "number"
+            value = self.number()
+            rust_name = value.rust_name if number or value.whole is not None else "number"
         elif found == b'"':
-            called = f'string "{"".join(_DEBUG.get(char, char) for char in self.string())}"'
+            rust_name = f'string "{"".join(_DEBUG.get(char, char) for char in self.string())}"'
         elif found in (b"[", b"{"):
-            called = "sequence" if found == b"[" else "map"
+            rust_name = "sequence" if found == b"[" else "map"
         else:
             return self.next("expected value")
-        return self.here(f"invalid type: {called}, expected {expected}")
+        return self.here(f"invalid type: {rust_name}, expected {expected}")

@@ -10,9 +10,9 @@ import pytest
 
 from paddock.errors import ConfigError
 from paddock.harness import RunLimits, Task, make_harness
-from paddock.harnesses.mini_swe_agent.configuring import ACTION_REGEX
 from paddock.harnesses.mini_swe_agent.harness import MiniSweAgentHarness, MiniSweAgentSettings
 from paddock.harnesses.mini_swe_agent.oracle import SUBMIT, turns_of
+from paddock.harnesses.mini_swe_agent.program_config import ACTION_REGEX
 from paddock.types import Fix, JsonObject
 from paddock.types.responses import calls, messages
 
@@ -105,12 +105,16 @@ def test_files_are_read_here_and_its_own_names_are_left_to_it(tmp_path: Path) ->
     start = harness(config=["swebench", str(mine), "agent.step_limit=4"]).start(
         Task(prompt="Fix.", visible={"instance_id": "a-1"}), "/testbed", RunLimits(tool_s=9.0)
     )
-    assert start.told["layers"] == [
+    assert start.parameters["layers"] == [
         {"name": "swebench.yaml", "blocks": None},
         {"name": str(mine), "blocks": {"agent": {"step_limit": 3}, "environment": {"timeout": 7}}},
         {"name": "agent.step_limit=4", "blocks": None},
     ]
-    assert (start.told["prompt"], start.told["workdir"], start.told["tool_s"]) == ("Fix.", "/testbed", 9.0)
+    assert (start.parameters["prompt"], start.parameters["workdir"], start.parameters["tool_s"]) == (
+        "Fix.",
+        "/testbed",
+        9.0,
+    )
 
 
 @pytest.mark.parametrize(

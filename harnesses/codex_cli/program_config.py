@@ -23,7 +23,7 @@ _OFF = (
 )
 
 
-def config(
+def make_config(
     endpoint: ModelEndpoint, *, project_docs_bytes: int, compact_at_tokens: int | None, stream_retries: int
 ) -> JsonObject:
     """Of `config.toml`."""

@@ -5,7 +5,7 @@ Source  by trial of Codex 0.169.0, its tool and not its command: the whole patch
         changed.
 Paths   from the workdir, or absolute, also outside of it; texts name them resolved, the list of changes as given.
 Files   UTF-8 text. A changed file ends in a newline; modes stay, but a moved file is a new one.
-Errors  none is raised for a patch that can't be made: `Applied.end` and a text. Those of the workspace are.
+Errors  none is raised for a patch that can't be made: `PatchResult.end` and a text. Those of the workspace are.
 """
 
 import errno
@@ -21,59 +21,59 @@ from paddock.harness import Workspace
 _ENVIRONMENT = "*** Environment ID: "
 
 
-class Applied(NamedTuple):
-    """What came of a patch."""
+class PatchResult(NamedTuple):
+    """How a patch ended, and the text for the model."""
 
     text: str
     end: Literal["made", "failed", "refused"]
     """`refused`: before a file was touched; `failed`: after some may have been changed."""
 
 
-class _Failed(Exception):  # noqa: N818 - a text for the model
-    pass
+class _PatchFailure(Exception):  # noqa: N818 - a text for the model
+    """Why the patch can't be made."""
 
 
-async def apply_patch(workspace: Workspace, patch: str, folder: str) -> Applied:
-    """`folder`: where relative paths start, absolute."""
+async def apply_patch(workspace: Workspace, patch: str, folder: str) -> PatchResult:
+    """Apply a patch to the workspace. `folder`: the absolute path at which relative paths start."""
     try:
         edits = await _checked(workspace, patch.encode(errors="replace").decode(), folder)
-    except _Failed as failed:
-        return Applied(str(failed), "refused")
+    except _PatchFailure as failed:
+        return PatchResult(str(failed), "refused")
     try:
         for edit in edits:
             await _make(workspace, edit, folder)
-    except _Failed as failed:
-        return Applied(f"{failed}\n", "failed")
+    except _PatchFailure as failed:
+        return PatchResult(f"{failed}\n", "failed")
     kinds = sorted((_letter(edit), index) for index, edit in enumerate(edits))
     names = [f"{letter} {_named(edits[index])}\n" for letter, index in (("AMD"[kind], index) for kind, index in kinds)]
-    return Applied("Success. Updated the following files:\n" + "".join(names), "made")
+    return PatchResult("Success. Updated the following files:\n" + "".join(names), "made")
 
 
 async def _checked(workspace: Workspace, patch: str, folder: str) -> Sequence[Edit]:
     lines = patch.strip().split("\n", 2)
     if len(lines) > 1 and lines[1].strip().startswith(_ENVIRONMENT):
-        raise _Failed("apply_patch environment selection is unavailable for this turn")
+        raise _PatchFailure("apply_patch environment selection is unavailable for this turn")
     try:
         edits = parse_codex_patch(patch)
     except PatchError as error:
         what = f"invalid hunk at line {error.line}, " if error.line else "invalid patch: "
-        raise _Failed(f"apply_patch verification failed: {what}{error.message}") from error
+        raise _PatchFailure(f"apply_patch verification failed: {what}{error.message}") from error
     if not edits:
-        raise _Failed("patch rejected: empty patch")
+        raise _PatchFailure("patch rejected: empty patch")
     targets: set[str] = set()
     try:
         for edit in edits:
             path = _resolved(edit.path, folder)
             if path in targets:
-                raise _Failed(f"invalid patch: multiple operations target {path}")
+                raise _PatchFailure(f"invalid patch: multiple operations target {path}")
             targets.add(path)
             if isinstance(edit, Delete):
                 await _text(workspace, path, "Failed to read")
             elif isinstance(edit, Hunks):
                 _resolved(edit.move_to or "", folder)
                 await _edited(workspace, edit, path)
-    except _Failed as failed:
-        raise _Failed(f"apply_patch verification failed: {failed}") from failed
+    except _PatchFailure as failed:
+        raise _PatchFailure(f"apply_patch verification failed: {failed}") from failed
     return edits
 
 
@@ -95,7 +95,7 @@ async def _make(workspace: Workspace, edit: Edit, folder: str) -> None:
 
 def _resolved(path: str, folder: str) -> str:
     if "\0" in path:
-        raise _Failed(f"'{path}' is invalid on 'linux'")
+        raise _PatchFailure(f"'{path}' is invalid on 'linux'")
     whole = normpath(join(folder, path))
     return whole[1:] if whole.startswith("//") else whole
 
@@ -113,7 +113,7 @@ async def _edited(workspace: Workspace, edit: Hunks, path: str) -> str:
     try:
         return apply([replace(edit, path=path, move_to=None)], {path: before})[path]
     except EditError as error:
-        raise _Failed(error.message) from error
+        raise _PatchFailure(error.message) from error
 
 
 async def _text(workspace: Workspace, path: str, failed: str) -> str:
@@ -124,26 +124,26 @@ async def _text(workspace: Workspace, path: str, failed: str) -> str:
         what = f"invalid utf-8 sequence of {size} bytes from index {error.start}"
         if error.reason == "unexpected end of data":
             what = f"incomplete utf-8 byte sequence from index {error.start}"
-        raise _Failed(f"{failed} {path}: {what}") from error
+        raise _PatchFailure(f"{failed} {path}: {what}") from error
     except OSError as error:
         if error.errno in (errno.EISDIR, errno.EINVAL):
-            raise _Failed(f"{failed} {path}: path `{path}` is not a file") from error
-        raise _Failed(f"{failed} {path}: {_system(error)}") from error
+            raise _PatchFailure(f"{failed} {path}: path `{path}` is not a file") from error
+        raise _PatchFailure(f"{failed} {path}: {_system(error)}") from error
 
 
 async def _write(workspace: Workspace, path: str, text: str) -> None:
     try:
         await workspace.write(path, text.encode())
     except OSError as error:
-        raise _Failed(f"Failed to write file {path}") from error
+        raise _PatchFailure(f"Failed to write file {path}") from error
 
 
 async def _remove(workspace: Workspace, path: str, failed: str) -> None:
     done = await workspace.exec(["rm", "--", path])
     if done.refused is not None:
-        raise _Failed(done.text())
+        raise _PatchFailure(done.text())
     if done.exit_code != 0:
-        raise _Failed(failed)
+        raise _PatchFailure(failed)
 
 
 def _system(error: OSError) -> str:
