@@ -256,7 +256,9 @@ class SweAgent(AgentServer[SweAgentConfig]):
         else:
             listener = loopback_listener()
         upstream = PeerUpstream(self.model, life.call, secret=life.secret, model=self.config.model_server.name)
-        return Tunnel(listener, upstream, self.config.tunnel, hidden=[life.secret], seen=watch.look, **wish._asdict())
+        return Tunnel(
+            listener, upstream, self.config.tunnel, hidden=[life.secret], inspect=watch.look, **wish._asdict()
+        )
 
 
 def _is_second_doubt(row: Row, error: InfraError) -> bool:

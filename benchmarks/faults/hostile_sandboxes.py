@@ -30,7 +30,7 @@ from paddock.sandbox import (
     ShellRequest,
 )
 from paddock.sandbox.local import LocalProvider
-from paddock.sandbox.tunnel import Answer, ModelRequest, Tunnel, TunnelSettings
+from paddock.sandbox.tunnel import ModelRequest, Tunnel, TunnelSettings, UpstreamAnswer
 
 LIMITS = SandboxLimits(memory_mib=128, pids=64, disk_mib=64, disk_files=10_000, shm_mib=16, open_files=512)
 TUNNEL = TunnelSettings(max_held_bytes=8 << 20, request_timeout_s=10.0)
@@ -223,11 +223,11 @@ class HostileSandboxes:
 
 
 @asynccontextmanager
-async def _model(_: ModelRequest) -> AsyncIterator[Answer]:
+async def _model(_: ModelRequest) -> AsyncIterator[UpstreamAnswer]:
     async def body() -> AsyncIterator[bytes]:
         yield b"{}"
 
-    yield Answer(200, {"content-type": "application/json"}, body())
+    yield UpstreamAnswer(200, {"content-type": "application/json"}, body())
 
 
 @asynccontextmanager

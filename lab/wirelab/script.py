@@ -14,7 +14,7 @@ import orjson
 from paddock.errors import RequestError
 from paddock.http import TRANSCRIPT, Call, DirectPeer, EventStream, Peer
 from paddock.lab.wirelab.scenarios import ScriptedTurn
-from paddock.sandbox.tunnel import Answer, ModelRequest
+from paddock.sandbox.tunnel import ModelRequest, UpstreamAnswer
 from paddock.server import dialects
 from paddock.server.dialects import (
     CONTEXT_KIND,
@@ -58,7 +58,7 @@ class WireScript:
         return TurnSummaries(turns=self.summaries[since.known :])
 
     @asynccontextmanager
-    async def __call__(self, request: ModelRequest) -> AsyncIterator[Answer]:
+    async def __call__(self, request: ModelRequest) -> AsyncIterator[UpstreamAnswer]:
         dialect = dialect_of(request.path)
         if dialect is None:
             yield _whole(200, {"object": "list", "data": [{"id": MODEL, "object": "model", "owned_by": "lab"}]})
@@ -73,7 +73,7 @@ class WireScript:
             await asyncio.Event().wait()
         yield self._answer(dialect, request, turn)
 
-    def _answer(self, dialect: Dialect, request: ModelRequest, turn: ScriptedTurn) -> Answer:
+    def _answer(self, dialect: Dialect, request: ModelRequest, turn: ScriptedTurn) -> UpstreamAnswer:
         body = orjson.loads(request.body)
         if turn.fault == "rate":
             limited = _error(request.path, "lab: slow down", "rate_limit_exceeded", 429, retryable=True)
@@ -87,7 +87,7 @@ class WireScript:
             return _half(dialect, body, turn)
         return self._whole_answer(dialect, body, turn)
 
-    def _whole_answer(self, dialect: Dialect, body: JsonObject, turn: ScriptedTurn) -> Answer:
+    def _whole_answer(self, dialect: Dialect, body: JsonObject, turn: ScriptedTurn) -> UpstreamAnswer:
         handle = f"handle_lab{len(self.summaries) + 1}"
         reason: FinishReason = "length" if turn.fault == "limit" else "tool_calls" if calls(turn.items) else "stop"
         counts = dialects.TokenCounts(turn.used_tokens - SAMPLED_TOKENS, SAMPLED_TOKENS)
@@ -98,14 +98,14 @@ class WireScript:
             )
         )
         reply = dialects.whole_reply(dialect, answer, body, model=MODEL)
-        return Answer(200, _EVENTS, reply.events) if isinstance(reply, EventStream) else _whole(200, reply)
+        return UpstreamAnswer(200, _EVENTS, reply.events) if isinstance(reply, EventStream) else _whole(200, reply)
 
 
-def _half(dialect: Dialect, body: JsonObject, turn: ScriptedTurn) -> Answer:
+def _half(dialect: Dialect, body: JsonObject, turn: ScriptedTurn) -> UpstreamAnswer:
     """All items but the last, and of that its beginning; then the fault."""
     *before, last = turn.items
     if body.get("stream") is not True:
-        return Answer(200, _JSON, _cut_stream(b'{"id": "resp_lab", "output": ['))
+        return UpstreamAnswer(200, _JSON, _cut_stream(b'{"id": "resp_lab", "output": ['))
     writer = make_writer(dialect, body, model=MODEL)
     parts = [
         writer.start(),
@@ -114,17 +114,17 @@ def _half(dialect: Dialect, body: JsonObject, turn: ScriptedTurn) -> Answer:
         writer.write(ItemDelta(len(before), "arguments", str(last.get("arguments"))[:6])),
     ]
     if turn.fault == "cut":
-        return Answer(200, _EVENTS, _cut_stream(*parts))
-    return Answer(200, _EVENTS, _parts(*parts, writer.fail("lab: it failed", "server_error")))
+        return UpstreamAnswer(200, _EVENTS, _cut_stream(*parts))
+    return UpstreamAnswer(200, _EVENTS, _parts(*parts, writer.fail("lab: it failed", "server_error")))
 
 
-def _error(path: str, message: str, kind: str, status: int, *, retryable: bool = False) -> Answer:
+def _error(path: str, message: str, kind: str, status: int, *, retryable: bool = False) -> UpstreamAnswer:
     reply = error_reply(path, RequestError(message, kind=kind, retryable=retryable), status)
     return _whole(reply.status, reply.body, reply.headers)
 
 
-def _whole(status: int, body: JsonObject, headers: dict[str, str] | None = None) -> Answer:
-    return Answer(status, {**_JSON, **(headers or {})}, _parts(orjson.dumps(body)))
+def _whole(status: int, body: JsonObject, headers: dict[str, str] | None = None) -> UpstreamAnswer:
+    return UpstreamAnswer(status, {**_JSON, **(headers or {})}, _parts(orjson.dumps(body)))
 
 
 async def _parts(*parts: bytes) -> AsyncIterator[bytes]:

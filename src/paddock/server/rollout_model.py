@@ -17,7 +17,7 @@ import orjson
 from paddock.errors import BugError, InfraError, RequestError
 from paddock.harness import ContextExceeded, ModelEndpoint, RequestFilter, SideRequest
 from paddock.http import RESPONSES, SETTINGS, TRANSCRIPT, Call, Peer
-from paddock.sandbox.tunnel import Tunnel, Turned
+from paddock.sandbox.tunnel import Tunnel, TunnelRefusal
 from paddock.server.rollout import require_answer
 from paddock.types import JsonObject, RolloutSettings, TurnSummary, TurnSummaryQuery
 
@@ -127,7 +127,7 @@ class RolloutModel:
 
     @property
     def has_repeated_call(self) -> bool:
-        return self.tunnel is not None and self.tunnel.asked_again
+        return self.tunnel is not None and self.tunnel.call_repeated
 
 
 def _filter_of(request_filter: RequestFilter) -> Callable[[str, bytes], bytes]:
@@ -143,7 +143,7 @@ def _filter_of(request_filter: RequestFilter) -> Callable[[str, bytes], bytes]:
         try:
             changed = request_filter.filter(path, request)
         except SideRequest as refused:
-            raise Turned(403, "refused", str(refused)) from refused
+            raise TunnelRefusal(403, "refused", str(refused)) from refused
         return body if changed is request else orjson.dumps(changed)
 
     return filter_body

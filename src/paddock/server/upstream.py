@@ -12,7 +12,7 @@ import orjson
 
 from paddock.errors import PaddockError, RequestError
 from paddock.http import CHAT, MESSAGES, RESPONSES, Call, EventStream, HttpPeer, ModelReply, Peer, Route
-from paddock.sandbox.tunnel import Answer, ModelRequest
+from paddock.sandbox.tunnel import ModelRequest, UpstreamAnswer
 from paddock.server.dialects import error_reply
 from paddock.types import JsonObject
 
@@ -37,7 +37,7 @@ class PeerUpstream:
         self._model = model
 
     @asynccontextmanager
-    async def __call__(self, request: ModelRequest) -> AsyncIterator[Answer]:
+    async def __call__(self, request: ModelRequest) -> AsyncIterator[UpstreamAnswer]:
         if request.path == "/v1/models":
             yield _whole(
                 200, {"object": "list", "data": [{"id": self._model, "object": "model", "owned_by": "paddock"}]}
@@ -46,11 +46,11 @@ class PeerUpstream:
             path = f"/r/{self._secret}{request.path}"
             async with self._peer.relay(path, request.body, request.headers, self._fresh()) as reply:
                 kept = {name: value for name, value in reply.headers.items() if name in _KEPT}
-                yield Answer(reply.status_code, kept, reply.aiter_bytes())
+                yield UpstreamAnswer(reply.status_code, kept, reply.aiter_bytes())
         else:
             yield await self._direct(request)
 
-    async def _direct(self, request: ModelRequest) -> Answer:
+    async def _direct(self, request: ModelRequest) -> UpstreamAnswer:
         try:
             route = _ROUTES.get(request.path)
             if route is None:
@@ -64,20 +64,20 @@ class PeerUpstream:
         except PaddockError as error:
             return _failed(request.path, error)
         if isinstance(reply, EventStream):
-            return Answer(200, _EVENTS, reply.events)
+            return UpstreamAnswer(200, _EVENTS, reply.events)
         return _whole(200, reply)
 
     def _fresh(self) -> Call:
         return Call(deadline=self._call.deadline)
 
 
-def _failed(path: str, error: PaddockError) -> Answer:
+def _failed(path: str, error: PaddockError) -> UpstreamAnswer:
     reply = error_reply(path, error)
     return _whole(reply.status, reply.body, reply.headers)
 
 
-def _whole(status: int, body: JsonObject, headers: Mapping[str, str] | None = None) -> Answer:
+def _whole(status: int, body: JsonObject, headers: Mapping[str, str] | None = None) -> UpstreamAnswer:
     async def parts() -> AsyncIterator[bytes]:
         yield orjson.dumps(body)
 
-    return Answer(status, {**_JSON, **(headers or {})}, parts())
+    return UpstreamAnswer(status, {**_JSON, **(headers or {})}, parts())

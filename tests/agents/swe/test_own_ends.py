@@ -126,29 +126,29 @@ class StruckStand:
                 nonlocal n
                 n += 1
                 if n == 2:
-                    self._act(provider, provider._boxes[sandbox_id])
+                    self._act(provider, provider._sandboxes[sandbox_id])
                 return await inner(sandbox_id, *words, **named)
 
             provider.exec = exec
             return await stand.run(stamp=stamp(doubts)), stand.world.judged
 
 
-def kill_keeper(_provider: Any, box: Any) -> None:
-    os.kill(box.link._keeper.pid, signal.SIGKILL)
+def kill_keeper(_provider: Any, sandbox: Any) -> None:
+    os.kill(sandbox.keeper._keeper.pid, signal.SIGKILL)
 
 
-def break_keeper(_provider: Any, box: Any) -> None:
-    os.kill(box.link._keeper.pid, signal.SIGSEGV)
+def break_keeper(_provider: Any, sandbox: Any) -> None:
+    os.kill(sandbox.keeper._keeper.pid, signal.SIGSEGV)
 
 
-def kill_first(_provider: Any, box: Any) -> None:
-    keeper = box.link._keeper.pid
+def kill_first(_provider: Any, sandbox: Any) -> None:
+    keeper = sandbox.keeper._keeper.pid
     (first,) = Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
     os.kill(int(first), signal.SIGKILL)
 
 
-def lack_disk(_provider: Any, box: Any) -> None:
-    box.give_up(SandboxError("the disk is full", kind="host_disk"))
+def lack_disk(_provider: Any, sandbox: Any) -> None:
+    sandbox.give_up(SandboxError("the disk is full", kind="host_disk"))
 
 
 @pytest.mark.parametrize("doubts", few([None, 1], [1]))
@@ -185,9 +185,9 @@ async def test_an_end_in_doubt_behind_the_last_command_counts_likewise(
         inner = provider.patch
 
         async def patch(sandbox_id: str, *words: Any, **named: Any) -> Any:
-            box = provider._boxes[sandbox_id]
-            if not box.link.ended.done():
-                break_keeper(provider, box)
+            sandbox = provider._sandboxes[sandbox_id]
+            if not sandbox.keeper.ended.done():
+                break_keeper(provider, sandbox)
             return await inner(sandbox_id, *words, **named)
 
         provider.patch = patch

@@ -28,4 +28,4 @@ async def test_each_request_is_a_turn_and_none_had_to_be_refused(harness: str) -
     tunnel = run.tunnel
     assert tunnel is not None
     assert tunnel.calls == exit_.turns == len(run.bodies) == 2
-    assert tunnel.turned == 0
+    assert tunnel.refusals == 0

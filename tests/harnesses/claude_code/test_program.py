@@ -37,7 +37,7 @@ async def play(fixture: HarnessFixture, *turns: Any, limits: RunLimits = PATIENT
 
 def asked_for_nothing_else(run: HarnessRun) -> bool:
     tunnel = run.tunnel
-    return tunnel is not None and tunnel.turned == 0 and tunnel.calls == len(run.bodies) == run.exit.turns
+    return tunnel is not None and tunnel.refusals == 0 and tunnel.calls == len(run.bodies) == run.exit.turns
 
 
 async def test_a_known_fix_is_made_with_its_own_tools(open_fixture: OpenFixture) -> None:

@@ -39,7 +39,7 @@ async def play(fixture: HarnessFixture, *turns: Any, limits: RunLimits = PATIENT
 
 def asked_for_nothing_else(run: HarnessRun) -> bool:
     tunnel = run.tunnel
-    return tunnel is not None and tunnel.turned == 0 and tunnel.calls == len(run.bodies) == run.exit.turns
+    return tunnel is not None and tunnel.refusals == 0 and tunnel.calls == len(run.bodies) == run.exit.turns
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from paddock.sandbox.socket_listener import SocketListener
-from paddock.sandbox.tunnel import Answer, ModelRequest, Tunnel, TunnelSettings
+from paddock.sandbox.tunnel import ModelRequest, Tunnel, TunnelSettings, UpstreamAnswer
 
 Open = Callable[..., Awaitable[Tunnel]]
 
@@ -29,13 +29,13 @@ class Scripted:
         self.running = 0
 
     @asynccontextmanager
-    async def __call__(self, request: ModelRequest) -> AsyncIterator[Answer]:
+    async def __call__(self, request: ModelRequest) -> AsyncIterator[UpstreamAnswer]:
         self.asked.append(request)
         self.running += 1
         try:
             if self.fails_before:
                 raise self.fails_before
-            yield Answer(self.status, self.headers, self._body())
+            yield UpstreamAnswer(self.status, self.headers, self._body())
         finally:
             self.running -= 1
 

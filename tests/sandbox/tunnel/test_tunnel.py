@@ -10,7 +10,7 @@ import pytest
 
 from paddock.errors import InfraError, LeakError
 from paddock.http.transport import make_client
-from paddock.sandbox.tunnel import HttpUpstream, Tunnel, TunnelSettings, Turned
+from paddock.sandbox.tunnel import HttpUpstream, Tunnel, TunnelRefusal, TunnelSettings
 from paddock.testing.upstream import ScriptedAnswer, ScriptedUpstream, first
 
 SECRET = "ro_0123456789abcdef"
@@ -291,7 +291,7 @@ async def test_a_call_that_its_reader_objects_to_is_not_passed_on(open_tunnel: A
     tunnel = await open_tunnel(seen=look)
     assert (await spoken(tunnel, raw("POST", "/v1/responses", said("a canary")))).split()[1] == "403"
     assert (await spoken(tunnel, raw("POST", "/v1/responses", "{}"))).split()[1] == "200"
-    assert (tunnel.calls, tunnel.turned, len(upstream.asked)) == (1, 1, 1)
+    assert (tunnel.calls, tunnel.refusals, len(upstream.asked)) == (1, 1, 1)
 
 
 async def test_behind_a_url_the_key_and_the_path_are_those_of_the_host(open_tunnel: Any) -> None:
@@ -330,7 +330,7 @@ async def test_a_call_that_comes_again_after_its_answer_had_begun_is_noticed(ope
         for status, body in ((500, b"{}"), (200, b"{}"), (200, said("more").encode()), (200, b"{}")):
             upstream.status = status
             await client.post(f"{tunnel.base_url}/responses", content=body)
-            noticed.append(tunnel.asked_again)
+            noticed.append(tunnel.call_repeated)
     assert noticed == [False, False, False, True]
 
 
@@ -352,13 +352,13 @@ async def test_a_tunnel_with_a_key_takes_no_call_without_it(
         reply = await client.post(tunnel.base_url + "/responses", content=b"{}", headers=headers)
     assert reply.status_code == status
     assert len(upstream.asked) == (status == 200)
-    assert (tunnel.calls, tunnel.turned) == ((1, 0) if status == 200 else (0, 1))
+    assert (tunnel.calls, tunnel.refusals) == ((1, 0) if status == 200 else (0, 1))
 
 
 async def test_a_screen_changes_what_goes_on_and_turns_away_what_does_not(open_tunnel: Any, upstream: Any) -> None:
     def screen(path: str, body: bytes) -> bytes:
         if b"title" in body:
-            raise Turned(403, "refused", "no part of the task")
+            raise TunnelRefusal(403, "refused", "no part of the task")
         return body.replace(b"today", path.encode())
 
     tunnel = await open_tunnel(screen=screen)
@@ -367,7 +367,7 @@ async def test_a_screen_changes_what_goes_on_and_turns_away_what_does_not(open_t
         turned = await client.post(tunnel.base_url + "/responses", content=said("title"))
     assert (passed.status_code, turned.status_code) == (200, 403)
     assert [one.body for one in upstream.asked] == [said("/v1/responses").encode()]
-    assert (tunnel.calls, tunnel.turned) == (1, 1)
+    assert (tunnel.calls, tunnel.refusals) == (1, 1)
 
 
 async def test_an_overflow_is_noticed_until_a_later_call_is_answered(open_tunnel: Any, upstream: Any) -> None:

@@ -1,15 +1,15 @@
-"""A command's words, told apart: subcommand, options, operands.
+"""Parses a command's words into subcommand, options and operands.
 
 Law     an option that takes a value is `name=value`, attached or not (`-S x`, `-Sx`, `--author x`); switches in a
         cluster are apart (`-rf` is `-r`, `-f`); `-12` stays. `--` ends the options. What a program does otherwise is
-        its `Profile`; a program without one has the plain GNU reading, in which no option takes the next word.
+        its `ProgramProfile`; a program without one has the plain GNU reading, in which no option takes the next word.
 """
 
 from typing import Annotated, NamedTuple
 
 from pydantic import BeforeValidator
 
-from paddock.sandbox.blocklist.walking import Found
+from paddock.sandbox.blocklist.commands import LineCommand
 from paddock.shell.paths import join
 from paddock.types import Record
 
@@ -22,7 +22,7 @@ Names = Annotated[frozenset[str], BeforeValidator(_split)]
 """In a file: words in one string."""
 
 
-class Profile(Record):
+class ProgramProfile(Record):
     """How one program reads its command line."""
 
     programs: str
@@ -43,40 +43,40 @@ class Profile(Record):
     """Its first dash word is a signal, and further ones are operands, as with `kill`."""
 
     def taking(self, subcommand: str) -> frozenset[str]:
-        found: frozenset[str] = frozenset()
+        taking: frozenset[str] = frozenset()
         for names, more in self.under.items():
             if subcommand in names.split():
-                found = found | more
-        return found
+                taking = taking | more
+        return taking
 
 
-class Command(NamedTuple):
-    """What rules look at."""
+class ParsedCommand(NamedTuple):
+    """A command as rules look at it."""
 
     program: str
-    """Without its directory."""
+    """Its name without the directory."""
     subcommand: str
     options: tuple[str, ...]
     operands: tuple[str, ...]
-    found: Found
+    source: LineCommand
 
     def paths(self) -> list[str]:
         """Operands as seen from where the command runs; `~` and what expands stay in front."""
-        return [resolved(self.found.place, each) for each in self.operands]
+        return [resolve(self.source.directory, operand) for operand in self.operands]
 
 
-def resolved(place: str, path: str) -> str:
+def resolve(directory: str, path: str) -> str:
     if not path:
         return ""
     if path.startswith(("~", "$")):
         return join("/", path)[1:]
-    if place.startswith(("~", "$")):
-        return join("/", f"{place}/{path}")[1:] if not path.startswith("/") else join("/", path)
-    return join(place, path)
+    if directory.startswith(("~", "$")):
+        return join("/", f"{directory}/{path}")[1:] if not path.startswith("/") else join("/", path)
+    return join(directory, path)
 
 
 _PROGRAM_FOLDERS = frozenset({"bin", "sbin", ".bin"})
-PLAIN = Profile(programs="")
+PLAIN = ProgramProfile(programs="")
 
 
 def program_name(word: str) -> str:
@@ -85,17 +85,17 @@ def program_name(word: str) -> str:
     return word if slash and (not name or folder.rpartition("/")[2] not in _PROGRAM_FOLDERS) else name
 
 
-def read(found: Found, profile: Profile | None) -> Command:
-    if not found.words:
-        return Command("", "", (), (), found)
-    program = program_name(found.words[0])
-    reader = _Reader(profile or PLAIN, list(found.words[1:]))
+def parse_arguments(source: LineCommand, profile: ProgramProfile | None) -> ParsedCommand:
+    if not source.words:
+        return ParsedCommand("", "", (), (), source)
+    program = program_name(source.words[0])
+    reader = _ArgumentReader(profile or PLAIN, list(source.words[1:]))
     reader.run()
-    return Command(program, reader.subcommand, tuple(reader.options), tuple(reader.operands), found)
+    return ParsedCommand(program, reader.subcommand, tuple(reader.options), tuple(reader.operands), source)
 
 
-class _Reader:
-    def __init__(self, profile: Profile, words: list[str]) -> None:
+class _ArgumentReader:
+    def __init__(self, profile: ProgramProfile, words: list[str]) -> None:
         self.profile = profile
         self.words = words
         self.at = 0
@@ -124,14 +124,14 @@ class _Reader:
                 self.valued = self.profile.taking(word)
             else:
                 self.operands.append(word)
-        names = {each.partition("=")[0] for each in self.options}
+        names = {option.partition("=")[0] for option in self.options}
         if self.profile.text_first and not names & self.profile.text_first:
             del self.operands[:1]
 
     def long(self, word: str) -> None:
         if word in ("-exec", "-execdir", "-ok", "-okdir") and self.profile.long:
             rest = self.words[self.at :]
-            end = next((index for index, each in enumerate(rest) if each in (";", "+")), len(rest))
+            end = next((index for index, word in enumerate(rest) if word in (";", "+")), len(rest))
             self.options.append(f"{word}={' '.join(rest[:end])}")
             self.at += end + 1
         else:

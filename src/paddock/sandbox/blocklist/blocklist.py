@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import regex
 
-from paddock.sandbox.blocklist.arguments import Command, Profile, program_name, read, resolved
+from paddock.sandbox.blocklist.arguments import ParsedCommand, ProgramProfile, parse_arguments, program_name, resolve
+from paddock.sandbox.blocklist.commands import LineCommand, commands
 from paddock.sandbox.blocklist.rules import Form, Rule, rule_book
 from paddock.sandbox.blocklist.settings import BlocklistSettings
-from paddock.sandbox.blocklist.walking import Found, commands
 from paddock.types import Record
 
 _SHOWN_CHARS = 160
-_KEPT_PROGRAMS = 4096
+_MAX_PROGRAMS = 4096
 
 
 class Refusal(Record):
@@ -40,11 +40,11 @@ class Refusal(Record):
         )
 
 
-class _Entry(NamedTuple):
+class _ProgramRules(NamedTuple):
     """What applies to one program."""
 
     forms: list[tuple[Rule, Form]]
-    profile: Profile | None
+    profile: ProgramProfile | None
 
 
 class Blocklist:
@@ -56,7 +56,7 @@ class Blocklist:
         """Matches that ran out of time, by rule."""
         self._rules = self.settings.active()
         self._profiles = [*self.settings.profiles, *rule_book().profiles]
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, _ProgramRules] = {}
         self._lock = threading.Lock()
         patterns = {pattern for rule in self._rules for form in rule.forms for pattern in form.patterns()}
         patterns |= {profile.programs for profile in self._profiles}
@@ -67,39 +67,40 @@ class Blocklist:
         if not self._rules:
             return None
         slow: set[str] = set()
-        for found in dict.fromkeys(commands(line, typed=typed)):
-            entry = self._entry(found)
+        for source in dict.fromkeys(commands(line, typed=typed)):
+            entry = self._entry(source)
             if not entry.forms:
                 continue
-            command = read(found, entry.profile)
+            command = parse_arguments(source, entry.profile)
             for rule, form in entry.forms:
                 if rule.name not in slow and self._refuses(rule, form, command, slow):
-                    return _refusal(rule, found)
+                    return _refusal(rule, source)
         return None
 
-    def _entry(self, found: Found) -> _Entry:
-        name = program_name(found.words[0]) if found.words else ""
-        key = name if found.shape == "command" else f"{found.shape}:/"
+    def _entry(self, source: LineCommand) -> _ProgramRules:
+        name = program_name(source.words[0]) if source.words else ""
+        key = name if source.shape == "command" else f"{source.shape}:/"
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._make_entry(name, found)
+            entry = self._make_entry(name, source)
             with self._lock:
-                if len(self._entries) >= _KEPT_PROGRAMS:
+                if len(self._entries) >= _MAX_PROGRAMS:
                     self._entries.clear()
                 self._entries[key] = entry
         return entry
 
-    def _make_entry(self, name: str, found: Found) -> _Entry:
+    def _make_entry(self, name: str, source: LineCommand) -> _ProgramRules:
         forms = [
             (rule, form)
             for rule in self._rules
             for form in rule.forms
-            if form.shape == found.shape and (form.program is None or self._safely(rule.name, form.program, name))
+            if form.shape == source.shape
+            and (form.program is None or self._matches_in_time(rule.name, form.program, name))
         ]
-        profile = next((each for each in self._profiles if self._safely("", each.programs, name)), None)
-        return _Entry(forms, profile)
+        profile = next((item for item in self._profiles if self._matches_in_time("", item.programs, name)), None)
+        return _ProgramRules(forms, profile)
 
-    def _safely(self, rule: str, pattern: str, name: str) -> bool:
+    def _matches_in_time(self, rule: str, pattern: str, name: str) -> bool:
         try:
             return self._matches(pattern, name)
         except TimeoutError:
@@ -109,7 +110,7 @@ class Blocklist:
     def _matches(self, pattern: str, text: str) -> bool:
         return self._compiled[pattern].fullmatch(text, timeout=self.settings.timeout_s) is not None
 
-    def _refuses(self, rule: Rule, form: Form, command: Command, slow: set[str]) -> bool:
+    def _refuses(self, rule: Rule, form: Form, command: ParsedCommand, slow: set[str]) -> bool:
         try:
             return self._holds(form, command)
         except TimeoutError:
@@ -117,10 +118,10 @@ class Blocklist:
             self.timeouts[rule.name] += 1
             return False
 
-    def _holds(self, form: Form, command: Command) -> bool:
+    def _holds(self, form: Form, command: ParsedCommand) -> bool:
         if form.bare and command.operands:
             return False
-        found = command.found
+        source = command.source
         needed = (
             (form.subcommand, [command.subcommand]),
             (form.first, command.operands[:1]),
@@ -128,8 +129,11 @@ class Blocklist:
             (form.option_too, command.options),
             (form.operand, command.operands),
             (form.path, command.paths() if form.path else ()),
-            (form.writes, [resolved(found.place, each) for each in found.writes] if form.writes else ()),
-            (form.reads, [resolved(found.place, each) for each in found.reads] if form.reads else ()),
+            (
+                form.writes,
+                [resolve(source.directory, item) for item in source.writes] if form.writes else (),
+            ),
+            (form.reads, [resolve(source.directory, item) for item in source.reads] if form.reads else ()),
         )
         forbidden = (
             (form.no_option, command.options),
@@ -144,13 +148,13 @@ class Blocklist:
         return any(self._matches(pattern, text) for text in texts)
 
 
-def _refusal(rule: Rule, found: Found) -> Refusal:
-    files = [*(f"> {each}" for each in found.writes), *(f"< {each}" for each in found.reads)]
-    shown = " ".join([*found.words, *files])
-    if found.shape == "recursion":
-        shown = f"{found.words[0]}() that starts itself again and again"
-    elif found.shape == "endless":
-        shown = f"an endless {found.words[0]} loop that starts programs in the background"
-    shown = " ".join(shown.split())
-    cut = shown if len(shown) <= _SHOWN_CHARS else shown[:_SHOWN_CHARS] + " ..."
+def _refusal(rule: Rule, source: LineCommand) -> Refusal:
+    files = [*(f"> {item}" for item in source.writes), *(f"< {item}" for item in source.reads)]
+    text = " ".join([*source.words, *files])
+    if source.shape == "recursion":
+        text = f"{source.words[0]}() that starts itself again and again"
+    elif source.shape == "endless":
+        text = f"an endless {source.words[0]} loop that starts programs in the background"
+    text = " ".join(text.split())
+    cut = text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + " ..."
     return Refusal(rule=rule.name, category=rule.category, matched=cut, advice=rule.advice)

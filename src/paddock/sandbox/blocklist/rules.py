@@ -15,8 +15,8 @@ import regex
 import yaml
 from pydantic import AfterValidator, Field, model_validator
 
-from paddock.sandbox.blocklist.arguments import Profile
-from paddock.sandbox.blocklist.walking import Shape
+from paddock.sandbox.blocklist.arguments import ProgramProfile
+from paddock.sandbox.blocklist.commands import Shape
 from paddock.types import Record
 
 
@@ -85,7 +85,7 @@ class Rule(Record):
 class RuleBook(Record):
     """The file `rules.yaml`."""
 
-    profiles: list[Profile]
+    profiles: list[ProgramProfile]
     rules: list[Rule]
 
 

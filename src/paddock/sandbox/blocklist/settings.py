@@ -1,4 +1,4 @@
-"""What a config may say of the blocklist.
+"""Settings of the blocklist: the `blocklist` block of a config.
 
 Errors  an unknown rule name raises with the nearest one; so does an extra rule that takes the name of another.
 """
@@ -8,7 +8,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from paddock.sandbox.blocklist.arguments import Profile
+from paddock.sandbox.blocklist.arguments import ProgramProfile
 from paddock.sandbox.blocklist.rules import Rule, rule_book
 
 
@@ -22,7 +22,7 @@ class BlocklistSettings(BaseModel):
     """Rules by name, on or off; one that is not named is on."""
     extra: list[Rule] = []
     """Rules besides the shipped ones."""
-    profiles: list[Profile] = []
+    profiles: list[ProgramProfile] = []
     """How the programs of extra rules read their command lines; before the shipped ones."""
     timeout_s: float = Field(default=0.05, gt=0)
     """For one match. A rule that takes longer does not refuse, and is left out for the rest of the line."""

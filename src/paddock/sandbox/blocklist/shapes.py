@@ -19,7 +19,9 @@ def multiplies(function: Function) -> bool:
         if isinstance(node, Pipeline) and _calls(node, function.name) > 1:
             return True
     statements = list(_statements(function.body))
-    return any(each.background and _calls(each.node, function.name) for each in statements) and not _pauses(statements)
+    return any(
+        statement.background and _calls(statement.node, function.name) for statement in statements
+    ) and not _pauses(statements)
 
 
 def endless(loop: Compound) -> bool:
@@ -27,22 +29,24 @@ def endless(loop: Compound) -> bool:
     if not scripts:
         return False
     body = scripts[-1]
-    if not any(each.background for each in body.statements) or _pauses(body.statements):
+    if not any(statement.background for statement in body.statements) or _pauses(body.statements):
         return False
     keyword = loop.parts[0] if isinstance(loop.parts[0], str) else ""
     if loop.kind == "c_style_for_statement":
         return not any(part not in ("for", "((", "))", ";", ";;", "do", "done") for part in loop.parts[:-2])
-    condition = [each.words[0].text for each in simple_commands(scripts[0]) if each.words]
+    condition = [command.words[0].text for command in simple_commands(scripts[0]) if command.words]
     return len(scripts) > 1 and len(condition) == 1 and condition[0] in _ALWAYS.get(keyword, ())
 
 
 def _calls(tree: Script | Node, name: str) -> int:
-    return sum(1 for each in simple_commands(tree) if each.words and each.words[0].text == name)
+    return sum(1 for command in simple_commands(tree) if command.words and command.words[0].text == name)
 
 
 def _pauses(statements: Iterable[Statement]) -> bool:
-    waiting = (each.node for each in statements if not each.background)
-    return any(each.words and each.words[0].text in _PAUSES for node in waiting for each in simple_commands(node))
+    waiting = (command.node for command in statements if not command.background)
+    return any(
+        command.words and command.words[0].text in _PAUSES for node in waiting for command in simple_commands(node)
+    )
 
 
 def _statements(tree: Node) -> Iterator[Statement]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from paddock.sandbox.blocklist.wrapping import is_shell
+from paddock.sandbox.blocklist.wrappers import is_shell
 from paddock.shell.documents import MARK, lift
 
 MAX_SEGMENTS = 20_000
@@ -32,7 +32,7 @@ _TOKEN = re.compile(
 )
 _KEYWORDS = frozenset({"if", "then", "else", "elif", "fi", "while", "until", "do", "done", "!", "{", "}", "in", "case"})
 ASSIGNS = frozenset({"=", "==", "!=", "+=", "-=", ":=", "=>"})
-"""Second words of what is another language's line."""
+"""Second words of lines in other languages."""
 _BRACES = re.compile(r"\{[^{},]+(?:,[^{},]*)+\}")
 
 
@@ -45,18 +45,18 @@ class Segment(NamedTuple):
 
 def segments(line: str) -> Iterator[Segment]:
     lifted = lift(line)
-    made = _Cutter()
-    for count, segment in enumerate(made.cut(lifted.text)):
+    tokenizer = _Tokenizer()
+    for count, segment in enumerate(tokenizer.cut(lifted.text)):
         if count >= MAX_SEGMENTS:
             return
-        documents = [each[1:] for each in segment.reads if each.startswith(MARK)]
-        numbers = [int(each) for each in documents if each.isdecimal() and int(each) < len(lifted.documents)]
+        documents = [read[1:] for read in segment.reads if read.startswith(MARK)]
+        numbers = [int(read) for read in documents if read.isdecimal() and int(read) < len(lifted.documents)]
         bodies = [lifted.documents[number].body for number in numbers]
         shell = any(is_shell(word.rpartition("/")[2]) for word in segment.words)
         yield segment._replace(stdin=bodies[-1] if bodies and shell else None)
 
 
-class _Cutter:
+class _Tokenizer:
     def __init__(self) -> None:
         self.words: list[str] = []
         self.writes: list[str] = []

@@ -1,4 +1,4 @@
-"""The one thing that a sandbox reaches: its rollout's model, through a loopback port inside.
+"""The tunnel to the one thing that a sandbox reaches: its rollout's model, through a loopback port inside.
 
 Law     only model calls pass, to this rollout's model and nowhere else; what names the rollout is added on this side.
         A call is the data that it is about: what would have the model's server fetch, look up or run something is
@@ -9,9 +9,18 @@ Errors  for the client inside as `{"error": {type, message}}`: 400 a field that 
         inside too, never ended as if it were whole. None names where the model is.
 """
 
-from paddock.sandbox.tunnel.errors import Turned
+from paddock.sandbox.tunnel.errors import TunnelRefusal
 from paddock.sandbox.tunnel.settings import MODEL_PATHS, TunnelSettings
 from paddock.sandbox.tunnel.tunnel import Tunnel
-from paddock.sandbox.tunnel.upstream import Answer, HttpUpstream, ModelRequest, Upstream
+from paddock.sandbox.tunnel.upstream import HttpUpstream, ModelRequest, Upstream, UpstreamAnswer
 
-__all__ = ["MODEL_PATHS", "Answer", "HttpUpstream", "ModelRequest", "Tunnel", "TunnelSettings", "Turned", "Upstream"]
+__all__ = [
+    "MODEL_PATHS",
+    "HttpUpstream",
+    "ModelRequest",
+    "Tunnel",
+    "TunnelRefusal",
+    "TunnelSettings",
+    "Upstream",
+    "UpstreamAnswer",
+]

@@ -1,4 +1,4 @@
-"""What a model call from inside may say, by dialect: fields that pass, and those that are refused by name.
+"""Fields of model calls from inside, by dialect: those that pass, and those that are refused by name.
 
 Source  OpenAI: "Create a model response", "Create chat completion". Anthropic: "Create a Message". vLLM: its extra
         parameters and content parts.
@@ -43,19 +43,19 @@ _OPENAI = (
 
 
 class Dialect(NamedTuple):
-    """One path's."""
+    """The fields of one path's requests."""
 
-    passed: frozenset[str]
+    allowed: frozenset[str]
     refused: Mapping[str, str]
-    """With what would be right."""
+    """Fields by name, each with what would be right."""
     history: tuple[str, ...]
-    """Fields that tell messages, items and parts."""
+    """Fields that hold messages, items and parts."""
     default_tool: str
     """The type of a tool that names none."""
 
 
 RESPONSES = Dialect(
-    passed=frozenset(
+    allowed=frozenset(
         [
             *_SHARED,
             *_OPENAI,
@@ -74,7 +74,7 @@ RESPONSES = Dialect(
     default_tool="function",
 )
 CHAT = Dialect(
-    passed=frozenset(
+    allowed=frozenset(
         [
             *_SHARED,
             *_OPENAI,
@@ -88,7 +88,7 @@ CHAT = Dialect(
     default_tool="function",
 )
 MESSAGES = Dialect(
-    passed=frozenset(
+    allowed=frozenset(
         [
             *("temperature", "top_p", "top_k", "max_tokens", "messages", "metadata", "model", "output_config"),
             *("service_tier", "speed", "stop_sequences", "stream", "system", "thinking", "tool_choice", "tools"),
@@ -114,12 +114,12 @@ OWN_TOOLS = frozenset(
 )
 """Types of tools that a program runs itself; a `shell` only where its environment is local."""
 OWN_TOOL_PREFIXES = ("bash_", "text_editor_", "computer_", "memory_", "tool_search_tool_")
-"""Of Anthropic's, which end in a date; the last searches the request's own tools."""
+"""Prefixes of Anthropic's tools, which end in a date; the last searches the request's own tools."""
 HOSTED_TOOL_PREFIXES = (
     *("web_search", "web_fetch", "file_search", "code_interpreter", "code_execution", "image_generation", "mcp"),
     *("connector", "programmatic_tool_calling", "retrieval", "browser_search", "url_context"),
 )
-"""Of tools that the upstream would run."""
+"""Prefixes of tools that the upstream would run."""
 TEMPLATE_SWITCHES = frozenset(
     [
         *("enable_thinking", "thinking", "thinking_mode", "preserve_thinking", "clear_thinking"),

@@ -1,4 +1,4 @@
-"""Errors as they go inside: what the tunnel answers itself, and the upstream's without where it is.
+"""Errors that go inside: the tunnel's own answers, and the upstream's errors without its location.
 
 Shapes  OpenAI's `{error: {message, type, param, code}}`, Anthropic's `{type: error, error: {type, message}}`.
 Law     no text of an error names a URL, an address, a host or a folder of ours. A failure of the upstream (5xx, or in
@@ -32,8 +32,8 @@ _KIND = re.compile(r"[a-z0-9_]{1,64}")
 _ERROR = re.compile(rb'"error"\s*:\s*\{')
 
 
-class Turned(Exception):  # noqa: N818 - an answer, not an error of ours
-    """A request that is answered without being passed on. `body`: the answer, if it has a form of its own."""
+class TunnelRefusal(Exception):  # noqa: N818 - an answer, not an error of ours
+    """A request that the tunnel answers without passing it on. `body`: the answer, if it has a form of its own."""
 
     def __init__(self, status: int, kind: str, message: str, body: JsonObject | None = None) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ class Turned(Exception):  # noqa: N818 - an answer, not an error of ours
 
     @classmethod
     def of_field(cls, path: str, field: str | None, message: str) -> Self:
-        """A request that says what it may not, in the form that the path's clients know. `field` None: all of it."""
+        """The refusal of one field, in the form that the path's clients know. `field` None: the whole request."""
         kind = "invalid_request_error"
         error: JsonObject = {"type": kind, "message": message}
         if path == _MESSAGES:
@@ -52,34 +52,34 @@ class Turned(Exception):  # noqa: N818 - an answer, not an error of ours
 
 
 def without_places(text: bytes) -> bytes:
-    """An error's text, or body, without where anything is."""
+    """An error's text, or body, without URLs, addresses, hosts and folders."""
     return _PLACES.sub(_HIDDEN, text)
 
 
 def error_body(path: str, status: int, body: bytes) -> bytes:
-    """Of an answer with that status, 400 or more."""
+    """The body that goes inside for an answer with that status, 400 or more."""
     if status < 500:
         return without_places(body)
     try:
         wire = orjson.loads(body)
     except orjson.JSONDecodeError:
         wire = None
-    told = _nameless(wire) if isinstance(wire, dict) and isinstance(wire.get("error"), dict) else None
-    if told is None:
+    safe = _without_message(wire) if isinstance(wire, dict) and isinstance(wire.get("error"), dict) else None
+    if safe is None:
         error = {"type": "api_error", "message": _no_answer({})}
-        told = {"type": "error", "error": error} if path == _MESSAGES else {"error": error}
-    return orjson.dumps(told)
+        safe = {"type": "error", "error": error} if path == _MESSAGES else {"error": error}
+    return orjson.dumps(safe)
 
 
 class StreamErrors:
-    """A stream of events, of whose errors only the kind is told. What is no line of data passes as it comes."""
+    """A stream of events in whose errors only the kind is kept. Lines that are no data pass unchanged."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
-        """Of a line that has not ended."""
+        """The start of a line that has not ended."""
 
     def read(self, chunk: bytes) -> bytes:
-        """What can go on."""
+        """The whole lines that can be passed on."""
         if b"\n" not in chunk:
             self._rest += chunk
             return b""
@@ -88,7 +88,7 @@ class StreamErrors:
         return _lines(whole + b"\n")
 
     def rest(self) -> bytes:
-        """After the last chunk."""
+        """What is left after the last chunk."""
         return _lines(bytes(self._rest))
 
 
@@ -110,15 +110,15 @@ def _line(line: bytes) -> bytes:
         return line
     if not isinstance(event, dict):
         return line
-    held = event.get("response")
-    holder = held if isinstance(held, dict) else event
+    response = event.get("response")
+    holder = response if isinstance(response, dict) else event
     if isinstance(holder.get("error"), dict):
-        told = _nameless(holder)
-        return b"data: " + orjson.dumps({**event, "response": told} if holder is held else told) + b"\n"
+        safe = _without_message(holder)
+        return b"data: " + orjson.dumps({**event, "response": safe} if holder is response else safe) + b"\n"
     return line
 
 
-def _nameless(body: JsonObject) -> JsonObject:
+def _without_message(body: JsonObject) -> JsonObject:
     return {**body, "error": {**body["error"], "message": _no_answer(body["error"])}}
 
 

@@ -1,7 +1,7 @@
 """One HTTP/1.1 exchange on a connection from inside: a request in, an answer out, then the connection is over.
 
 Source  h11 for the protocol. A request is read whole, within bounds; an answer is written as it comes.
-Errors  `Turned` for a request that is not taken; ConnectionError when the client has gone.
+Errors  `TunnelRefusal` for a request that is refused; ConnectionError when the client has gone.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import h11
 import orjson
 
 from paddock.sandbox.protocol import TunnelConnection
-from paddock.sandbox.tunnel.errors import Turned
+from paddock.sandbox.tunnel.errors import TunnelRefusal
 from paddock.sandbox.tunnel.settings import TunnelSettings
 from paddock.sandbox.tunnel.upstream import Headers
 
@@ -19,7 +19,7 @@ LINGER_S = 1.0
 LINGER_BYTES = 1 << 22
 
 
-class Request(NamedTuple):
+class TunnelRequest(NamedTuple):
     method: str
     target: str
     headers: Headers
@@ -27,38 +27,38 @@ class Request(NamedTuple):
     body: bytes
 
 
-class Held:
+class HeldBytes:
     """Bytes of request bodies that a tunnel holds."""
 
     def __init__(self) -> None:
         self.bytes = 0
 
 
-class Exchange:
+class TunnelExchange:
     """The server's side of one connection."""
 
-    def __init__(self, connection: TunnelConnection, settings: TunnelSettings, held: Held) -> None:
+    def __init__(self, connection: TunnelConnection, settings: TunnelSettings, held: HeldBytes) -> None:
         self._connection = connection
         self._settings = settings
         self._held = held
         self._holds = 0
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=settings.max_head_bytes)
-        self._begun = False
+        self._answer_started = False
 
     @property
-    def begun(self) -> bool:
-        """The answer's head is out."""
-        return self._begun
+    def answer_started(self) -> bool:
+        """Whether the answer's head has been sent."""
+        return self._answer_started
 
-    async def request(self) -> Request | None:
+    async def request(self) -> TunnelRequest | None:
         """The request; None: the client left without one."""
         try:
             async with asyncio.timeout(self._settings.request_timeout_s):
                 return await self._read()
         except TimeoutError:
-            raise Turned(408, "timeout", "the request did not come in time") from None
+            raise TunnelRefusal(408, "timeout", "the request did not come in time") from None
         except h11.RemoteProtocolError as error:
-            raise Turned(error.error_status_hint or 400, "malformed", f"no HTTP/1.1 request: {error}") from error
+            raise TunnelRefusal(error.error_status_hint or 400, "malformed", f"no HTTP/1.1 request: {error}") from error
 
     async def gone(self) -> None:
         """Returns when the client has left."""
@@ -67,7 +67,7 @@ class Exchange:
 
     async def head(self, status: int, headers: Headers) -> None:
         fields = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
-        self._begun = True
+        self._answer_started = True
         await self._send(h11.Response(status_code=status, headers=[*fields, (b"connection", b"close")]))
 
     async def data(self, data: bytes) -> None:
@@ -76,10 +76,10 @@ class Exchange:
     async def end(self) -> None:
         await self._send(h11.EndOfMessage())
 
-    async def turn(self, turned: Turned) -> None:
+    async def refuse(self, refusal: TunnelRefusal) -> None:
         """Answer with an error, and let the client read it."""
-        body = orjson.dumps(turned.body)
-        await self.head(turned.status, {"content-type": "application/json", "content-length": str(len(body))})
+        body = orjson.dumps(refusal.body)
+        await self.head(refusal.status, {"content-type": "application/json", "content-length": str(len(body))})
         await self.data(body)
         await self.end()
         await self._linger()
@@ -89,7 +89,7 @@ class Exchange:
         self._holds = 0
         await self._connection.close()
 
-    async def _read(self) -> Request | None:
+    async def _read(self) -> TunnelRequest | None:
         head: h11.Request | None = None
         body = bytearray()
         while True:
@@ -109,7 +109,7 @@ class Exchange:
                 self._check_size(len(body))
                 self._hold(len(event.data))
             elif isinstance(event, h11.EndOfMessage) and head is not None:
-                return Request(head.method.decode(), head.target.decode("latin-1"), _fields(head), bytes(body))
+                return TunnelRequest(head.method.decode(), head.target.decode("latin-1"), _fields(head), bytes(body))
             else:
                 return None
 
@@ -118,15 +118,15 @@ class Exchange:
         self._check_size(int(length) if length.isdecimal() else 0)
 
     def _check_size(self, size: int) -> None:
-        most = self._settings.max_body_bytes
-        if size > most:
-            raise Turned(413, "too_large", f"a request of {size} bytes or more: at most {most} pass")
+        max_bytes = self._settings.max_body_bytes
+        if size > max_bytes:
+            raise TunnelRefusal(413, "too_large", f"a request of {size} bytes or more: at most {max_bytes} pass")
 
     def _hold(self, size: int) -> None:
         self._holds += size
         self._held.bytes += size
         if self._held.bytes > self._settings.max_held_bytes:
-            raise Turned(503, "busy", "the calls that are open hold too much already")
+            raise TunnelRefusal(503, "busy", "the open calls hold too many bytes already")
 
     async def _send(self, event: h11.Event) -> None:
         data = self._http.send(event)
@@ -138,12 +138,12 @@ class Exchange:
                 raise ConnectionError("the client does not read") from None
 
     async def _linger(self) -> None:
-        """Closing on unread bytes would take the answer away from the client."""
-        taken = 0
+        """Read what the client still sends: closing with unread bytes would take the answer away from it."""
+        n_read = 0
         try:
             async with asyncio.timeout(LINGER_S):
-                while taken < LINGER_BYTES and (data := await self._connection.read()):
-                    taken += len(data)
+                while n_read < LINGER_BYTES and (data := await self._connection.read()):
+                    n_read += len(data)
         except TimeoutError:
             return
 

@@ -1,4 +1,4 @@
-"""References within a conversation: what the upstream would have to fetch, or to look up in a store of its own.
+"""Finds references in a conversation that the upstream would have to fetch, or look up in a store of its own.
 
 Law     media are given as themselves: `data:` URLs and inline base64. All dictionaries of messages, items and parts
         are looked at, however deep, but those that mean nothing there: the arguments of tools.
@@ -16,7 +16,7 @@ _RUN_INSIDE = "call functions that the program runs itself"
 _URLS = frozenset(["image_url", "video_url", "audio_url", "file_url", "file_data"])
 _IDS = frozenset(["file_id", "file_ids", "container_id", "container", "vector_store_ids", "server_url", "connector_id"])
 _TENSORS = frozenset(["image_embeds", "video_embeds", "audio_embeds", "prompt_embeds", "image_pil"])
-_LOOKED_AT = frozenset([*_URLS, *_IDS, *_TENSORS, "source", "audio"])
+_REFERENCE_KEYS = frozenset([*_URLS, *_IDS, *_TENSORS, "source", "audio"])
 _MEDIA_KEYS = ("url", "uri", "path", "image", "video", "audio", "uuid")
 _MEDIA_KINDS = frozenset(
     [
@@ -37,56 +37,57 @@ OFFERS = frozenset(["additional_tools", "tool_search_output"])
 _CALLS = frozenset(["tool_use", "server_tool_use", "mcp_tool_use"])
 _BARE_DATA = 64
 """Characters of base64 within which a URL would show its scheme."""
-Place = tuple[Any, Any]
-"""A key or index, behind the place that holds it; None: none does."""
+Location = tuple[Any, Any]
+"""A key or index with the location of its container; None: the request itself."""
 
 
-class Reference(NamedTuple):
-    """One that was found."""
+class OutsideReference(NamedTuple):
+    """A reference to something outside the conversation."""
 
-    place: str
+    location: str
+    """Its path in the request, as in `input[3].content[0].image_url`."""
     why: str
-    right: str
+    advice: str
 
 
-def find_reference(field: str, value: Any, *, is_input: bool = False) -> Reference | None:
+def find_reference(field: str, value: Any, *, is_input: bool = False) -> OutsideReference | None:
     """The first in `value`; None: there is none. `is_input`: it is a list of Responses items."""
-    for part, place in _parts(value, (None, field)):
-        found = _in_part(part, place)
-        if found is None and is_input and place[0] == (None, field) and _is_bare_id(part):
-            found = Reference(path_of((place, "id")), "an item of a store", _STORED)
-        if found is not None:
-            return found
+    for part, location in _parts(value, (None, field)):
+        reference = _in_part(part, location)
+        if reference is None and is_input and location[0] == (None, field) and _is_bare_id(part):
+            reference = OutsideReference(path_of((location, "id")), "an item of a store", _STORED)
+        if reference is not None:
+            return reference
     return None
 
 
-def path_of(place: Place | None) -> str:
+def path_of(location: Location | None) -> str:
     """As in `input[3].content[0].image_url`."""
     keys: list[str] = []
-    while place is not None:
-        place, key = place
+    while location is not None:
+        location, key = location
         keys.append(f"[{key}]" if isinstance(key, int) else f".{str(key)[:64]}")
     return "".join(reversed(keys)).removeprefix(".")
 
 
-def _parts(value: Any, place: Place) -> Iterator[tuple[dict[str, Any], Place]]:
+def _parts(value: Any, location: Location) -> Iterator[tuple[dict[str, Any], Location]]:
     """All dictionaries in `value` that may be messages, items, parts, or within one."""
-    left = [(value, place)]
-    while left:
-        value, place = left.pop()
+    pending = [(value, location)]
+    while pending:
+        value, location = pending.pop()
         if isinstance(value, list):
-            left += [(each, (place, nth)) for nth, each in enumerate(value) if isinstance(each, dict | list)]
+            pending += [(child, (location, nth)) for nth, child in enumerate(value) if isinstance(child, dict | list)]
         elif isinstance(value, dict):
-            yield value, place
-            skipped = _skipped(value.get("type"))
-            left += [
-                (each, (place, key))
-                for key, each in value.items()
-                if isinstance(each, dict | list) and key not in skipped
+            yield value, location
+            skipped_keys = _skipped_keys(value.get("type"))
+            pending += [
+                (child, (location, key))
+                for key, child in value.items()
+                if isinstance(child, dict | list) and key not in skipped_keys
             ]
 
 
-def _skipped(kind: Any) -> tuple[str, ...]:
+def _skipped_keys(kind: Any) -> tuple[str, ...]:
     if not isinstance(kind, str):
         return ("arguments",)
     if kind in _CALLS:
@@ -94,27 +95,27 @@ def _skipped(kind: Any) -> tuple[str, ...]:
     return ("arguments", "tools") if kind in OFFERS else ("arguments",)
 
 
-def _in_part(part: dict[str, Any], place: Place) -> Reference | None:
+def _in_part(part: dict[str, Any], location: Location) -> OutsideReference | None:
     kind = part.get("type")
     if isinstance(kind, str):
-        right = _REFUSED_KINDS.get(kind)
-        if right is not None:
-            return Reference(path_of(place), f"`{kind}`", right)
+        advice = _REFUSED_KINDS.get(kind)
+        if advice is not None:
+            return OutsideReference(path_of(location), f"`{kind}`", advice)
         if kind in _MEDIA_KINDS:
             for key in _MEDIA_KEYS:
                 value = part.get(key)
                 if isinstance(value, str) and value and not _is_data(value):
-                    return Reference(path_of((place, key)), "media that are elsewhere", _INLINE)
-    if _LOOKED_AT.isdisjoint(part):
+                    return OutsideReference(path_of((location, key)), "media that are elsewhere", _INLINE)
+    if _REFERENCE_KEYS.isdisjoint(part):
         return None
-    for key in part.keys() & _LOOKED_AT:
-        wrong = _wrong(key, part[key])
-        if wrong is not None:
-            return Reference(path_of((place, key)), *wrong)
+    for key in part.keys() & _REFERENCE_KEYS:
+        problem = _problem(key, part[key])
+        if problem is not None:
+            return OutsideReference(path_of((location, key)), *problem)
     return None
 
 
-def _wrong(key: str, value: Any) -> tuple[str, str] | None:
+def _problem(key: str, value: Any) -> tuple[str, str] | None:
     """What the value refers to, and what would be right."""
     if not value:
         return None

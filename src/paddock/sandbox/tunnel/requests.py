@@ -1,9 +1,9 @@
-"""A model call from inside, before it goes on: the data that it is about, whole, and nothing that acts upstream.
+"""Checks a model call from inside before it is passed on: its data goes on whole, nothing that acts upstream does.
 
 Law     what goes on is what was read here, written anew: no second reading of the same bytes can find another
         request in them. Fields that no table knows are left out and named to the caller, for the log; those that would
         have the upstream fetch, look up or run something are refused. A null is as if the field were not there.
-Errors  `Turned` with status 400 in the form of the path's dialect: which field, and what would be right.
+Errors  `TunnelRefusal` with status 400 in the form of the path's dialect: which field, and what would be right.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from paddock.sandbox.tunnel.dialects import (
     TEMPLATE_SWITCHES,
     Dialect,
 )
-from paddock.sandbox.tunnel.errors import Turned
+from paddock.sandbox.tunnel.errors import TunnelRefusal
 from paddock.sandbox.tunnel.references import OFFERS, find_reference
 from paddock.types import JsonObject
 
@@ -30,32 +30,32 @@ _WORD_CHARACTERS = 64
 _OWN_TOOLS = "offer functions that the program runs itself"
 
 
-class Checked(NamedTuple):
+class CheckedRequest(NamedTuple):
     """A request that may go on."""
 
     body: bytes
     left_out: list[str]
-    """Names of what it said besides."""
+    """Names of the fields that were left out."""
 
 
-def check_request(path: str, body: bytes) -> Checked:
+def check_request(path: str, body: bytes) -> CheckedRequest:
     """`path`: one of `DIALECTS`."""
     try:
         request = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise Turned.of_field(path, None, f"the body is no JSON: {error}") from error
+        raise TunnelRefusal.of_field(path, None, f"the body is no JSON: {error}") from error
     if not isinstance(request, dict):
-        raise Turned.of_field(path, None, "the body needs to be a JSON object")
-    reading = _Reading(path, DIALECTS[path])
-    passed = reading.passed(request)
+        raise TunnelRefusal.of_field(path, None, "the body needs to be a JSON object")
+    reading = _RequestReader(path, DIALECTS[path])
+    allowed = reading.allowed(request)
     try:
-        return Checked(orjson.dumps(passed), reading.left_out)
+        return CheckedRequest(orjson.dumps(allowed), reading.left_out)
     except orjson.JSONEncodeError as error:
-        raise Turned.of_field(path, None, "the body is nested too deeply") from error
+        raise TunnelRefusal.of_field(path, None, "the body is nested too deeply") from error
 
 
-class _Reading:
-    """Of one request."""
+class _RequestReader:
+    """Reads one request; collects the names of what it leaves out."""
 
     def __init__(self, path: str, dialect: Dialect) -> None:
         self.left_out: list[str] = []
@@ -66,34 +66,34 @@ class _Reading:
             "metadata": self._metadata,
             "chat_template_kwargs": self._template_kwargs,
             "response_format": lambda value: self._form(value, "response_format"),
-            "text": lambda value: self._holding_form(value, "text"),
-            "output_config": lambda value: self._holding_form(value, "output_config"),
+            "text": lambda value: self._form_holder(value, "text"),
+            "output_config": lambda value: self._form_holder(value, "output_config"),
         }
 
-    def passed(self, request: JsonObject) -> JsonObject:
-        found: JsonObject = {}
+    def allowed(self, request: JsonObject) -> JsonObject:
+        fields: JsonObject = {}
         for name, value in request.items():
-            right = self._dialect.refused.get(name)
-            if right is not None:
+            advice = self._dialect.refused.get(name)
+            if advice is not None:
                 if value:
-                    self._refuse(name, "is not taken from inside", right)
-            elif name in self._dialect.passed:
-                found[name] = value if value is None else self._field(name, value)
+                    self._refuse(name, "is not taken from inside", advice)
+            elif name in self._dialect.allowed:
+                fields[name] = value if value is None else self._field(name, value)
             elif value is not None:
                 self.left_out.append(name)
-        return found
+        return fields
 
     def _field(self, name: str, value: Any) -> Any:
         if name in self._dialect.history:
             reference = find_reference(name, value, is_input=name == "input")
             if reference is not None:
-                self._refuse(reference.place, f"{reference.why} is not taken from inside", reference.right)
+                self._refuse(reference.location, f"{reference.why} is not taken from inside", reference.advice)
             return self._with_offers(value) if name == "input" else value
         reader = self._readers.get(name)
         return value if reader is None else reader(value)
 
     def _with_offers(self, items: Any) -> Any:
-        """`items`, of which some tell tools."""
+        """The items, with the tools that some of them offer checked."""
         if not isinstance(items, list) or not any(_kind(item) in OFFERS for item in items):
             return items
         return [
@@ -103,21 +103,22 @@ class _Reading:
             for nth, item in enumerate(items)
         ]
 
-    def _tools(self, tools: Any, place: str) -> list[JsonObject]:
+    def _tools(self, tools: Any, location: str) -> list[JsonObject]:
         if not isinstance(tools, list):
-            self._refuse(place, "is no list", "give a list of tools")
-        return [tool for nth, given in enumerate(tools) if (tool := self._tool(given, f"{place}[{nth}]")) is not None]
+            self._refuse(location, "is no list", "give a list of tools")
+        checked = (self._tool(tool, f"{location}[{nth}]") for nth, tool in enumerate(tools))
+        return [tool for tool in checked if tool is not None]
 
-    def _tool(self, tool: Any, place: str) -> JsonObject | None:
+    def _tool(self, tool: Any, location: str) -> JsonObject | None:
         """None: left out."""
         if not isinstance(tool, dict):
             self.left_out.append("tools")
             return None
         kind = tool.get("type") or self._dialect.default_tool
         if kind == "namespace":
-            return {**tool, "tools": self._tools(tool.get("tools") or [], f"{place}.tools")}
+            return {**tool, "tools": self._tools(tool.get("tools") or [], f"{location}.tools")}
         if not isinstance(kind, str) or kind.startswith(HOSTED_TOOL_PREFIXES) or _runs_elsewhere(kind, tool):
-            self._refuse(place, f"a tool of type `{str(kind)[:_WORD_CHARACTERS]}` would run upstream", _OWN_TOOLS)
+            self._refuse(location, f"a tool of type `{str(kind)[:_WORD_CHARACTERS]}` would run upstream", _OWN_TOOLS)
         if kind in OWN_TOOLS or kind.startswith(OWN_TOOL_PREFIXES):
             return tool
         self.left_out.append(f"tools.{kind}")
@@ -135,23 +136,23 @@ class _Reading:
             return None
         if value.get("chat_template"):
             self._refuse("chat_template_kwargs.chat_template", "is not taken from inside", "leave it out")
-        found = {key: each for key, each in value.items() if key in TEMPLATE_SWITCHES and _is_switch(each)}
-        self.left_out += [f"chat_template_kwargs.{key}" for key in value if key not in found]
-        return found
+        fields = {key: switch for key, switch in value.items() if key in TEMPLATE_SWITCHES and _is_switch(switch)}
+        self.left_out += [f"chat_template_kwargs.{key}" for key in value if key not in fields]
+        return fields
 
-    def _form(self, value: Any, place: str) -> Any:
-        """What an answer is to look like."""
+    def _form(self, value: Any, location: str) -> Any:
+        """The format that an answer is to have."""
         if isinstance(value, dict) and value.get("type") is not None and value["type"] not in list(FORMATS):
-            self._refuse(f"{place}.type", "is none of the dialect's", f"one of {', '.join(sorted(FORMATS))}")
+            self._refuse(f"{location}.type", "is none of the dialect's", f"one of {', '.join(sorted(FORMATS))}")
         return value
 
-    def _holding_form(self, value: Any, place: str) -> Any:
+    def _form_holder(self, value: Any, location: str) -> Any:
         if isinstance(value, dict):
-            self._form(value.get("format"), f"{place}.format")
+            self._form(value.get("format"), f"{location}.format")
         return value
 
-    def _refuse(self, place: str, why: str, right: str) -> None:
-        raise Turned.of_field(self._path, place, f"{place}: {why}; {right}")
+    def _refuse(self, location: str, why: str, advice: str) -> None:
+        raise TunnelRefusal.of_field(self._path, location, f"{location}: {why}; {advice}")
 
 
 def _kind(item: Any) -> Any:

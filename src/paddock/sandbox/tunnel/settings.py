@@ -1,4 +1,4 @@
-"""What a tunnel lets through, and how much of it. Bytes and seconds, as the names say."""
+"""The paths that a tunnel passes on, and its bounds. Bytes and seconds, as the names say."""
 
 from collections.abc import Mapping
 

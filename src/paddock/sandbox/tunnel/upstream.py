@@ -1,6 +1,6 @@
-"""What stands behind a tunnel: one rollout's model, as something that answers requests.
+"""The upstream of a tunnel: one rollout's model, as something that answers requests.
 
-Headers only those of `PASSED` go on, in either direction: no key of the client's, no name of the host's.
+Headers only those of `REQUEST_HEADERS` go on, in either direction: no key of the client's, no name of the host's.
 Errors  whatever is raised before an answer's head is 502 inside; while its body comes, the stream is cut.
 """
 
@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import httpx
 
-PASSED = frozenset({"accept", "content-type", "anthropic-version", "anthropic-beta", "openai-beta"})
-RETURNED = frozenset({"content-type", "retry-after"})
+REQUEST_HEADERS = frozenset({"accept", "content-type", "anthropic-version", "anthropic-beta", "openai-beta"})
+RESPONSE_HEADERS = frozenset({"content-type", "retry-after"})
 Headers = dict[str, str]
 
 
@@ -25,7 +25,7 @@ class ModelRequest(NamedTuple):
     body: bytes
 
 
-class Answer(NamedTuple):
+class UpstreamAnswer(NamedTuple):
     """An answer as it comes."""
 
     status: int
@@ -33,7 +33,7 @@ class Answer(NamedTuple):
     body: AsyncIterator[bytes]
 
 
-Upstream = Callable[[ModelRequest], AbstractAsyncContextManager[Answer]]
+Upstream = Callable[[ModelRequest], AbstractAsyncContextManager[UpstreamAnswer]]
 
 
 class HttpUpstream:
@@ -45,7 +45,7 @@ class HttpUpstream:
         self._headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
 
     @asynccontextmanager
-    async def __call__(self, request: ModelRequest) -> AsyncIterator[Answer]:
+    async def __call__(self, request: ModelRequest) -> AsyncIterator[UpstreamAnswer]:
         async with self._client.stream(
             request.method,
             self._base_url + request.path,
@@ -54,9 +54,9 @@ class HttpUpstream:
             timeout=None,
             follow_redirects=False,
         ) as reply:
-            yield Answer(reply.status_code, returned(reply.headers), reply.aiter_raw())
+            yield UpstreamAnswer(reply.status_code, response_headers(reply.headers), reply.aiter_raw())
 
 
-def returned(headers: httpx.Headers) -> Headers:
+def response_headers(headers: httpx.Headers) -> Headers:
     """The headers of an answer that a client inside may see."""
-    return {name: value for name, value in headers.items() if name in RETURNED}
+    return {name: value for name, value in headers.items() if name in RESPONSE_HEADERS}

@@ -1,12 +1,12 @@
-"""A line to every command that it would run, wherever it stands and whatever runs it.
+"""Finds every command that a line would run, wherever it stands in the line and whatever runs it.
 
 Law     `commands` gives each command once, in the order of the text, whether it would run or not: those in lists,
         loops, substitutions, function bodies and here-documents that feed a shell; behind `sudo`, `env`, `timeout`,
         `xargs`, `find -exec`; in the text of `sh -c`, `eval`, `trap`, aliases; calls of functions and aliases that the
         line defines, with their arguments in place. A wrapper is a command too. Values that the line itself gives to
         variables are followed, and so is `cd`.
-Limits  `MAX_FOUND` commands, `MAX_CALLS` calls of functions, aliases and texts, `MAX_DEPTH` of them inside each other,
-        `MAX_HANDED` characters of such texts, `MAX_GIVEN` arguments, `MAX_VALUE` characters of a value.
+Limits  `MAX_COMMANDS` commands, `MAX_CALLS` calls of functions, aliases and texts, `MAX_DEPTH` of them nested,
+        `MAX_SHELL_TEXT` characters of such texts, `MAX_ARGUMENTS` arguments, `MAX_VALUE` characters of a value.
 Errors  none: text that is not valid bash is judged by what was understood of it and by its tokens (`tokens`).
 """
 
@@ -18,8 +18,8 @@ from posixpath import basename
 from typing import Literal, NamedTuple
 
 from paddock.sandbox.blocklist import shapes, tokens
-from paddock.sandbox.blocklist.rendering import shown, text, texts
-from paddock.sandbox.blocklist.wrapping import FED, inner, is_shell, reads_commands, shell_text
+from paddock.sandbox.blocklist.word_text import summary, text, texts
+from paddock.sandbox.blocklist.wrappers import FROM_STDIN, inner, is_shell, reads_commands, shell_text
 from paddock.shell import Redirect, Script, Simple, Word, parse
 from paddock.shell.paths import START, join
 from paddock.shell.syntax import (
@@ -36,22 +36,22 @@ from paddock.shell.syntax import (
     Sub,
 )
 
-MAX_FOUND = 20_000
+MAX_COMMANDS = 20_000
 MAX_CALLS = 100
 MAX_DEPTH = 8
-MAX_HANDED = 100_000
+MAX_SHELL_TEXT = 100_000
 MAX_VALUE = 256
-MAX_GIVEN = 64
+MAX_ARGUMENTS = 64
 
 Shape = Literal["command", "recursion", "endless"]
 
 
-class Found(NamedTuple):
-    """One command."""
+class LineCommand(NamedTuple):
+    """One command of a line."""
 
     words: tuple[str, ...]
     """Empty: redirections alone."""
-    place: str
+    directory: str
     """The directory it runs in; `.` is where the line starts."""
     writes: tuple[str, ...] = ()
     """Files that it opens to write, as spelled."""
@@ -60,16 +60,16 @@ class Found(NamedTuple):
     """Other than `command`: `words` name a function that multiplies itself, or show an endless loop."""
 
 
-class Feed(NamedTuple):
+class StandardInput(NamedTuple):
     """What stands on a command's standard input."""
 
     text: str | None = None
     """The text, where it is known."""
-    shown: str = FED
-    """How it is spelled where it becomes an operand."""
+    spelling: str = FROM_STDIN
+    """How it is written where it becomes an operand."""
 
 
-_NOTHING = Feed()
+_NO_INPUT = StandardInput()
 _BEFORE = re.compile(
     r"(?P<start>\A|[;&|({\n]|\b(?:if|then|elif|else|while|until|do)(?=[ \t]))"
     r"[ \t]*(?:(?:!|time(?:[ \t]+-p)?(?:[ \t]+--)?)[ \t]+)+(?=[^ \t\n-])"
@@ -81,37 +81,37 @@ _ESCAPE = re.compile(r"\A\s*(?::?!|\\!)\s*")
 """How a line for a shell is typed into an editor, a notebook or a database client."""
 
 
-class _Enough(Exception):  # noqa: N818
-    """There are as many commands as are looked at."""
+class _TooManyCommands(Exception):  # noqa: N818
+    """The line has `MAX_COMMANDS` commands; the rest is not looked at."""
 
 
-def commands(line: str, *, typed: bool = False) -> list[Found]:
+def commands(line: str, *, typed: bool = False) -> list[LineCommand]:
     """`typed`: the line goes to a running program, so text that is no shell command may be another language's."""
     walker = _Walker(typed=typed)
     try:
         walker.line(_ESCAPE.sub("", line, count=1) if typed else line)
-    except _Enough:
+    except _TooManyCommands:
         pass
     except RecursionError:
         plain = _Walker(typed=typed)
-        with suppress(_Enough):
+        with suppress(_TooManyCommands):
             plain.tokens(line)
-        return walker.found + plain.found
-    return walker.found
+        return walker.line_commands + plain.line_commands
+    return walker.line_commands
 
 
 class _Walker:
     def __init__(self, *, typed: bool) -> None:
         self.typed = typed
-        self.found: list[Found] = []
-        self.place = START
+        self.line_commands: list[LineCommand] = []
+        self.directory = START
         self.variables: dict[str, tuple[str, ...]] = {}
         self.functions: dict[str, Function] = {}
         self.aliases: dict[str, str] = {}
         self.calls_left = MAX_CALLS
-        self.chars_left = MAX_HANDED
+        self.chars_left = MAX_SHELL_TEXT
         self.running: list[str] = []
-        """Names and texts being followed now."""
+        """Names and texts that are being followed, outermost first."""
 
     def line(self, line: str) -> None:
         script = _parse(line)
@@ -122,71 +122,75 @@ class _Walker:
 
     def tokens(self, line: str) -> None:
         for segment in tokens.segments(line):
-            self.command(segment.words, segment.writes, segment.reads, Feed(segment.stdin))
+            self.command(segment.words, segment.writes, segment.reads, StandardInput(segment.stdin))
 
-    def script(self, script: Script, feed: Feed = _NOTHING) -> None:
+    def script(self, script: Script, stdin: StandardInput = _NO_INPUT) -> None:
         for statement in script.statements:
-            self.node(statement.node, feed)
+            self.node(statement.node, stdin)
 
-    def node(self, node: Node, feed: Feed) -> None:
+    def node(self, node: Node, stdin: StandardInput) -> None:
         if isinstance(node, Simple):
-            self.simple(node, feed)
+            self.simple(node, stdin)
         elif isinstance(node, Pipeline):
-            self.pipeline(node, feed)
+            self.pipeline(node, stdin)
         elif isinstance(node, AndOr):
-            self.node(node.first, feed)
-            for _, each in node.rest:
-                self.node(each, feed)
+            self.node(node.first, stdin)
+            for _, part in node.rest:
+                self.node(part, stdin)
         elif isinstance(node, Function):
             self.functions[node.name] = node
             if shapes.multiplies(node):
-                self.add(Found((node.name,), self.place, shape="recursion"))
+                self.add(LineCommand((node.name,), self.directory, shape="recursion"))
             self.running.append(node.name)
-            self.node(node.body, feed)
+            self.node(node.body, stdin)
             self.running.pop()
         else:
-            self.block(node, feed)
+            self.block(node, stdin)
 
-    def pipeline(self, node: Pipeline, feed: Feed) -> None:
+    def pipeline(self, node: Pipeline, stdin: StandardInput) -> None:
         for stage in node.stages:
-            place = self.place
-            self.node(stage, feed)
+            directory = self.directory
+            self.node(stage, stdin)
             if len(node.stages) > 1:
-                self.place = place
-            feed = self.output(stage, feed)
+                self.directory = directory
+            stdin = self.output(stage, stdin)
 
-    def output(self, stage: Node, feed: Feed) -> Feed:
-        """What a stage hands to the next one."""
+    def output(self, stage: Node, stdin: StandardInput) -> StandardInput:
+        """The standard input of the next stage."""
         if not isinstance(stage, Simple) or not stage.words:
-            return _NOTHING
+            return _NO_INPUT
         words = texts(stage.words, self.variables) or [""]
         name, args = basename(words[0]), words[1:]
-        spelled = f"$({shown(Script((Statement(stage),)))})"
+        spelling = f"$({summary(Script((Statement(stage),)))})"
         if name == "echo":
             options = [word for word in args[:1] if word in ("-n", "-e", "-ne", "-en")]
-            return Feed(_unescaped(" ".join(args[len(options) :])), spelled)
+            return StandardInput(_unescape(" ".join(args[len(options) :])), spelling)
         if name == "printf" and args:
-            return Feed(_unescaped(_formatted(args[0], args[1:])), spelled)
+            return StandardInput(_unescape(_format(args[0], args[1:])), spelling)
         if name in ("cat", "tee"):
-            documents = [text(each.target, self.variables) for each in stage.redirects if each.op == "<<"]
+            documents = [text(redirect.target, self.variables) for redirect in stage.redirects if redirect.op == "<<"]
             passes = name == "tee" or not [word for word in args if not word.startswith("-")]
-            return Feed(documents[-1] if documents else feed.text if passes else None, spelled)
-        return Feed(None, spelled)
+            return StandardInput(documents[-1] if documents else stdin.text if passes else None, spelling)
+        return StandardInput(None, spelling)
 
-    def block(self, node: Block | Compound, feed: Feed) -> None:
-        place = self.place
-        feed = self.redirected(node.redirects, feed)
+    def block(self, node: Block | Compound, stdin: StandardInput) -> None:
+        directory = self.directory
+        stdin = self.redirected(node.redirects, stdin)
         if isinstance(node, Block):
-            self.script(node.body, feed)
+            self.script(node.body, stdin)
             if node.kind == "(":
-                self.place = place
+                self.directory = directory
             return
         if shapes.endless(node):
-            self.add(Found((*(part for part in node.parts[:1] if isinstance(part, str)),), self.place, shape="endless"))
+            self.add(
+                LineCommand(
+                    (*(part for part in node.parts[:1] if isinstance(part, str)),), self.directory, shape="endless"
+                )
+            )
         self.loop_variable(node)
         for part in node.parts:
             if isinstance(part, Script):
-                self.script(part, feed)
+                self.script(part, stdin)
             elif isinstance(part, Word):
                 self.inside([part])
             elif isinstance(part, Assign):
@@ -201,25 +205,25 @@ class _Walker:
         if len(words) == 2 and any(isinstance(part, Sub) for part in words[1].parts):
             self.variables[words[0].text] = (text(words[1], self.variables),)
 
-    def redirected(self, redirects: Sequence[Redirect], feed: Feed) -> Feed:
+    def redirected(self, redirects: Sequence[Redirect], stdin: StandardInput) -> StandardInput:
         writes, reads = self.files(redirects)
         if writes or reads:
-            self.add(Found((), self.place, writes, reads))
-        return self.documents(redirects, feed)
+            self.add(LineCommand((), self.directory, writes, reads))
+        return self.documents(redirects, stdin)
 
-    def documents(self, redirects: Sequence[Redirect], feed: Feed) -> Feed:
+    def documents(self, redirects: Sequence[Redirect], stdin: StandardInput) -> StandardInput:
         for redirect in redirects:
             self.inside([redirect.target])
             if redirect.op == "<<":
-                feed = Feed(text(redirect.target, self.variables))
+                stdin = StandardInput(text(redirect.target, self.variables))
             elif redirect.op == "<":
-                feed = _NOTHING
-        return feed
+                stdin = _NO_INPUT
+        return stdin
 
     def files(self, redirects: Sequence[Redirect]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        writes = [each.target for each in redirects if each.op in (">", ">>", ">|", "<>")]
-        reads = [each.target for each in redirects if each.op in ("<", "<>")]
-        return tuple(text(each, self.variables) for each in writes), tuple(text(each, self.variables) for each in reads)
+        writes = (redirect.target for redirect in redirects if redirect.op in (">", ">>", ">|", "<>"))
+        reads = (redirect.target for redirect in redirects if redirect.op in ("<", "<>"))
+        return tuple(text(word, self.variables) for word in writes), tuple(text(word, self.variables) for word in reads)
 
     def inside(self, words: Sequence[Word]) -> None:
         """The scripts that stand inside words."""
@@ -227,9 +231,9 @@ class _Walker:
             for part in word.parts:
                 scripts = (part.script,) if isinstance(part, Sub) else ()
                 for script in part.scripts if isinstance(part, (Param, Arith)) else scripts:
-                    place = self.place
+                    directory = self.directory
                     self.script(script)
-                    self.place = place
+                    self.directory = directory
 
     def assign(self, assign: Assign) -> None:
         values = (assign.value,) if isinstance(assign.value, Word) else assign.value
@@ -245,98 +249,100 @@ class _Walker:
         else:
             self.variables[name] = (value,) if "$" in value else tuple(value.split())
 
-    def simple(self, node: Simple, feed: Feed) -> None:
+    def simple(self, node: Simple, stdin: StandardInput) -> None:
         self.inside(node.words)
         for assign in node.assigns:
             if node.words:
                 self.inside([assign.value] if isinstance(assign.value, Word) else assign.value)
             else:
                 self.assign(assign)
-        fed = self.documents(node.redirects, feed)
+        stdin = self.documents(node.redirects, stdin)
         writes, reads = self.files(node.redirects)
         words = texts(node.words, self.variables)
         if words or writes or reads:
-            self.command(words, writes, reads, fed)
+            self.command(words, writes, reads, stdin)
 
-    def command(self, words: Sequence[str], writes: tuple[str, ...], reads: tuple[str, ...], feed: Feed) -> None:
+    def command(
+        self, words: Sequence[str], writes: tuple[str, ...], reads: tuple[str, ...], stdin: StandardInput
+    ) -> None:
         """One command of these words, and whatever it runs."""
         if not words:
-            self.add(Found((), self.place, writes, reads))
+            self.add(LineCommand((), self.directory, writes, reads))
             return
-        if self.call(words, feed) or (self.typed and len(words) > 1 and words[1] in tokens.ASSIGNS):
+        if self.call(words, stdin) or (self.typed and len(words) > 1 and words[1] in tokens.ASSIGNS):
             return
         for _ in range(2 * MAX_DEPTH):
-            self.add(Found(tuple(words), self.place, writes, reads))
-            self.builtin(words, feed)
-            self.hand_over(words, feed)
-            self.executed(words)
-            behind = inner(words)
-            if not behind:
+            self.add(LineCommand(tuple(words), self.directory, writes, reads))
+            self.builtin(words, stdin)
+            self.hand_over(words, stdin)
+            self.follow_exec(words)
+            inner_words = inner(words)
+            if not inner_words:
                 return
-            words, writes, reads = self.with_input(behind, feed), (), ()
+            words, writes, reads = self.with_input(inner_words, stdin), (), ()
 
-    def executed(self, words: Sequence[str]) -> None:
-        for found in _executed(words):
-            self.follow(" ".join(found[:20]), lambda found=found: self.command(found, (), (), _NOTHING))  # type: ignore[misc]
+    def follow_exec(self, words: Sequence[str]) -> None:
+        for program in _exec_programs(words):
+            self.follow(" ".join(program[:20]), lambda program=program: self.command(program, (), (), _NO_INPUT))  # type: ignore[misc]
 
-    def with_input(self, words: list[str], feed: Feed) -> list[str]:
-        if words[-1] != FED:
+    def with_input(self, words: list[str], stdin: StandardInput) -> list[str]:
+        if words[-1] != FROM_STDIN:
             return words
-        if feed.text is not None:
-            return [*words[:-1], *feed.text.split()]
-        return [*words[:-1], feed.shown if feed.shown.startswith("$(jobs") else FED]
+        if stdin.text is not None:
+            return [*words[:-1], *stdin.text.split()]
+        return [*words[:-1], stdin.spelling if stdin.spelling.startswith("$(jobs") else FROM_STDIN]
 
-    def call(self, words: Sequence[str], feed: Feed) -> bool:
+    def call(self, words: Sequence[str], stdin: StandardInput) -> bool:
         """Whether the first word is a function or an alias of this line, which is then followed."""
         name = words[0]
         if name in self.running or not (name in self.functions or name in self.aliases):
             return False
         if name in self.aliases:
-            self.hand(name, " ".join([self.aliases[name], *map(_quoted, words[1:])]), feed)
+            self.follow_text(name, " ".join([self.aliases[name], *map(_quote, words[1:])]), stdin)
             return True
-        kept = self.variables
-        self.variables = dict(kept)
+        outer_variables = self.variables
+        self.variables = dict(outer_variables)
         args = tuple(words[1:])
-        if len(args) <= MAX_GIVEN and all(len(word) <= MAX_VALUE for word in args):
+        if len(args) <= MAX_ARGUMENTS and all(len(word) <= MAX_VALUE for word in args):
             self.variables.update({str(at): (word,) for at, word in enumerate(args, 1)}, **{"@": args, "*": args})
-        self.follow(name, lambda: self.node(self.functions[name].body, feed))
-        self.variables = kept
+        self.follow(name, lambda: self.node(self.functions[name].body, stdin))
+        self.variables = outer_variables
         return True
 
-    def builtin(self, words: Sequence[str], feed: Feed) -> None:
-        """What changes how later commands read."""
+    def builtin(self, words: Sequence[str], stdin: StandardInput) -> None:
+        """Follow builtins that change how later commands are read."""
         name, args = words[0], words[1:]
         if name == "cd":
             target = args[0] if args else "~"
-            self.place = join(self.place, target) if not target.startswith(("-", "~")) else target
+            self.directory = join(self.directory, target) if not target.startswith(("-", "~")) else target
         elif name == "read":
-            for each in args:
-                if each.isidentifier():
-                    self.variables[each] = (feed.shown,)
+            for arg in args:
+                if arg.isidentifier():
+                    self.variables[arg] = (stdin.spelling,)
         elif name == "alias":
-            for each in args:
-                alias, equals, value = each.partition("=")
+            for arg in args:
+                alias, equals, value = arg.partition("=")
                 if equals:
-                    self.hand(alias, value, _NOTHING)
+                    self.follow_text(alias, value, _NO_INPUT)
                     self.aliases[alias] = value
         elif name in ("export", "declare", "local", "readonly", "typeset"):
-            for each in args:
-                variable, equals, value = each.partition("=")
+            for arg in args:
+                variable, equals, value = arg.partition("=")
                 if equals and variable.isidentifier():
                     self.set(variable, value)
 
-    def hand_over(self, words: Sequence[str], feed: Feed) -> None:
-        """Text that a program gives to a shell."""
-        handed = shell_text(words)
-        if handed:
-            self.hand(handed, handed, feed)
-        elif feed.text and is_shell(basename(words[0])) and reads_commands(words):
-            self.hand(feed.text, feed.text, _NOTHING)
+    def hand_over(self, words: Sequence[str], stdin: StandardInput) -> None:
+        """Follow text that a program gives to a shell."""
+        shell_line = shell_text(words)
+        if shell_line:
+            self.follow_text(shell_line, shell_line, stdin)
+        elif stdin.text and is_shell(basename(words[0])) and reads_commands(words):
+            self.follow_text(stdin.text, stdin.text, _NO_INPUT)
 
-    def hand(self, name: str, line: str, feed: Feed) -> None:
+    def follow_text(self, name: str, line: str, stdin: StandardInput) -> None:
         def run() -> None:
             script = _parse(line)
-            self.script(script, feed)
+            self.script(script, stdin)
             if script.error is not None:
                 self.tokens(line)
 
@@ -352,17 +358,17 @@ class _Walker:
         run()
         self.running.pop()
 
-    def add(self, found: Found) -> None:
-        if len(self.found) >= MAX_FOUND:
-            raise _Enough
-        self.found.append(found)
+    def add(self, command: LineCommand) -> None:
+        if len(self.line_commands) >= MAX_COMMANDS:
+            raise _TooManyCommands
+        self.line_commands.append(command)
 
 
 def _parse(line: str) -> Script:
     return parse(_BEFORE.sub(r"\g<start> ", line))
 
 
-def _executed(words: Sequence[str]) -> Iterator[list[str]]:
+def _exec_programs(words: Sequence[str]) -> Iterator[list[str]]:
     """The programs that `find` and `fd` run for what they find."""
     if basename(words[0]) not in ("find", "fd", "fdfind"):
         return
@@ -371,23 +377,23 @@ def _executed(words: Sequence[str]) -> Iterator[list[str]]:
         at += 1
         if words[at - 1] in _EXECUTES:
             rest = words[at:]
-            end = next((index for index, each in enumerate(rest) if each in (";", "+")), len(rest))
+            end = next((index for index, word in enumerate(rest) if word in (";", "+")), len(rest))
             if end:
                 yield list(rest[:end])
             at += end
 
 
-def _quoted(word: str) -> str:
+def _quote(word: str) -> str:
     """A word for a text that is read again; what expands in it still does."""
     return word if "$" in word else shlex.quote(word)
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     return text.replace("\\n", "\n").replace("\\t", "\t")
 
 
-def _formatted(form: str, values: Sequence[str]) -> str:
+def _format(form: str, values: Sequence[str]) -> str:
     """`printf` of strings."""
-    if "%s" not in form or len(form) * len(values) > MAX_HANDED:
+    if "%s" not in form or len(form) * len(values) > MAX_SHELL_TEXT:
         return form
     return "".join(form.replace("%s", value, 1) for value in values) if form.count("%s") == 1 else " ".join(values)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from paddock.sandbox.blocklist.arguments import Profile, read
+from paddock.sandbox.blocklist.arguments import ProgramProfile, parse_arguments
+from paddock.sandbox.blocklist.commands import LineCommand, commands
 from paddock.sandbox.blocklist.tokens import segments
-from paddock.sandbox.blocklist.walking import Found, commands
 
 
 def found(line: str) -> list[str]:
@@ -42,7 +42,7 @@ def test_every_command_of_a_line_is_found_with_its_words(line: str, expected: li
 
 
 def test_a_command_knows_where_it_runs() -> None:
-    places = {each.words[-1]: each.place for each in commands("cd /a; x; (cd b; y); z; cd ..; w | (cd q; v); u")}
+    places = {each.words[-1]: each.directory for each in commands("cd /a; x; (cd b; y); z; cd ..; w | (cd q; v); u")}
     assert places["x"] == places["z"] == "/a"
     assert (places["y"], places["w"], places["v"], places["u"]) == ("/a/b", "/", "/q", "/")
 
@@ -70,9 +70,9 @@ def test_tokens_of_a_text_that_is_no_command(line: str, expected: list[tuple[str
 
 
 def test_options_have_their_values_and_clusters_come_apart() -> None:
-    profile = Profile(programs="x", subcommand=True, pathspecs=True, valued="-C", under={"log": "-S --author"})
+    profile = ProgramProfile(programs="x", subcommand=True, pathspecs=True, valued="-C", under={"log": "-S --author"})
     words = ("x", "-C", "d", "log", "-pS", "a", "-Sb", "--author", "c", "--author=d", "-12", "e", "--", "f")
-    command = read(Found(words, "."), profile)
+    command = parse_arguments(LineCommand(words, "."), profile)
     assert command.subcommand == "log"
     assert command.options == ("-C=d", "-p", "-S=a", "-S=b", "--author=c", "--author=d", "-12")
     assert command.operands == ("e",)
@@ -90,9 +90,12 @@ def test_options_have_their_values_and_clusters_come_apart() -> None:
     ],
 )
 def test_a_signal_is_no_operand_of_kill(words: tuple[str, ...], operands: tuple[str, ...]) -> None:
-    assert read(Found(words, "."), Profile(programs="kill", signals=True)).operands == operands
+    assert parse_arguments(LineCommand(words, "."), ProgramProfile(programs="kill", signals=True)).operands == operands
 
 
 def test_paths_are_seen_from_where_the_command_runs() -> None:
-    paths = [read(Found(("rm", each), "/a/b"), None).paths()[0] for each in ("c", "..", "/x//y/../z", "~/q/", "$V/.")]
+    paths = [
+        parse_arguments(LineCommand(("rm", each), "/a/b"), None).paths()[0]
+        for each in ("c", "..", "/x//y/../z", "~/q/", "$V/.")
+    ]
     assert paths == ["/a/b/c", "/a", "/x/z", "~/q", "$V"]

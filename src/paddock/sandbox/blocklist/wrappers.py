@@ -10,10 +10,10 @@ from posixpath import basename
 
 from paddock.shell.danger import SHELLS, WRAPPERS, Wrapper
 
-FED = "$(input)"
+FROM_STDIN = "$(input)"
 """Stands for operands that come from standard input."""
 
-_OTHERS: dict[str, Wrapper] = {
+_MORE_WRAPPERS: dict[str, Wrapper] = {
     "runuser": Wrapper("ugG", frozenset({"--user", "--group"})),
     "setpriv": Wrapper(long_valued=frozenset({"--reuid", "--regid", "--groups"})),
     "taskset": Wrapper(skips=1),
@@ -66,7 +66,7 @@ def is_shell(program: str) -> bool:
 def inner(words: Sequence[str]) -> list[str] | None:
     """The words of the program that `words` runs."""
     name = basename(words[0])
-    wrapper = WRAPPERS.get(name) or _OTHERS.get(name)
+    wrapper = WRAPPERS.get(name) or _MORE_WRAPPERS.get(name)
     if wrapper is not None:
         asks = name == "command" and len(words) > 1 and words[1] in ("-v", "-V")
         return None if asks else _behind(wrapper, words[1:])
@@ -100,7 +100,7 @@ def _behind(wrapper: Wrapper, words: Sequence[str]) -> list[str] | None:
         else:
             break
     rest = list(words[at + skips :])
-    return ([*rest, FED] if wrapper.feeds else rest) or None
+    return ([*rest, FROM_STDIN] if wrapper.feeds else rest) or None
 
 
 def _module(args: Sequence[str]) -> list[str] | None:
@@ -149,7 +149,7 @@ def _git_text(args: Sequence[str]) -> str | None:
             text = args[at + 1]
             return text[1:] if text.startswith("!") else f"git {text}"
         if word in ("run", "foreach") and args[at - 1] in ("bisect", "submodule"):
-            return " ".join(each for each in args[at + 1 :] if each != "--recursive")
+            return " ".join(arg for arg in args[at + 1 :] if arg != "--recursive")
         if word.startswith("--exec="):
             return word.partition("=")[2]
         if word in ("--exec", "-x") and "rebase" in args and at + 1 < len(args):
@@ -162,7 +162,7 @@ def _after(args: Sequence[str], word: str) -> Sequence[str]:
 
 
 def _after_c(args: Sequence[str]) -> str | None:
-    given = False
+    has_c = False
     skip = False
     for word in args:
         if skip:
@@ -170,9 +170,9 @@ def _after_c(args: Sequence[str]) -> str | None:
         elif word in _SHELL_VALUED:
             skip = True
         elif word.startswith(("-", "+")) and len(word) > 1:
-            given = given or (word[0] == "-" and word[1] != "-" and "c" in word)
+            has_c = has_c or (word[0] == "-" and word[1] != "-" and "c" in word)
         else:
-            return word if given else None
+            return word if has_c else None
     return None
 
 

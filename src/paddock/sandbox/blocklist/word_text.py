@@ -1,4 +1,4 @@
-"""Words as texts: what a program would be given, as far as the line alone tells.
+"""Words as texts: the arguments that a program would be given, as far as the line alone tells.
 
 Law     literal text is itself; `{a,b}` is written out; a variable that the line itself has set is its value, any other
         expansion stays as it is spelled (`$name`, `$(program words)`, `*`). So a pattern sees `$(` only where a
@@ -29,11 +29,11 @@ Char: TypeAlias = tuple[str, bool]
 
 def texts(words: Iterable[Word], variables: Variables) -> list[str]:
     """All of `words`, in order."""
-    found: list[str] = []
+    result: list[str] = []
     for word in words:
-        known = variables if len(found) < MAX_WORDS else {}
-        found.extend([word.text] if word.text is not None else _expanded(word, known))
-    return found
+        values = variables if len(result) < MAX_WORDS else {}
+        result.extend([word.text] if word.text is not None else _expanded(word, values))
+    return result
 
 
 def text(word: Word, variables: Variables) -> str:
@@ -41,10 +41,10 @@ def text(word: Word, variables: Variables) -> str:
     return word.text if word.text is not None else "".join(_piece(part, variables) for part in word.parts)
 
 
-def shown(script: Script) -> str:
+def summary(script: Script) -> str:
     """The commands of a substitution in one line; what they substitute themselves is left out."""
     commands = islice(simple_commands(script), MAX_SHOWN)
-    lines = (" ".join(_plain(word) for word in each.words[:8]) or "<" for each in commands)
+    lines = (" ".join(_plain(word) for word in choice_chars.words[:8]) or "<" for choice_chars in commands)
     return " | ".join(lines)[:MAX_TEXT]
 
 
@@ -56,25 +56,25 @@ def _piece(part: Part, variables: Variables) -> str:
     if isinstance(part, (Lit, Active)):
         return part.text
     if isinstance(part, Param):
-        known = variables.get(part.text)
-        return " ".join(known) if known is not None else f"${part.text}"
+        values = variables.get(part.text)
+        return " ".join(values) if values is not None else f"${part.text}"
     if isinstance(part, Arith):
         return f"$(({part.text}))"
-    return f"{part.kind}{shown(part.script)})"
+    return f"{part.kind}{summary(part.script)})"
 
 
 def _expanded(word: Word, variables: Variables) -> list[str]:
     first = word.parts[0]
     if len(word.parts) == 1 and isinstance(first, Param) and (not first.quoted or first.text == "@"):
-        known = variables.get(first.text)
-        if known is not None:
-            return list(known)
+        values = variables.get(first.text)
+        if values is not None:
+            return list(values)
     pieces = [(_piece(part, variables), isinstance(part, Active)) for part in word.parts]
     whole = "".join(piece for piece, _ in pieces)
     if len(whole) > MAX_BRACED_CHARS or not any(active and "{" in piece for piece, active in pieces):
         return [whole]
     chars = [(char, active) for piece, active in pieces for char in piece]
-    return ["".join(char for char, _ in each) for each in _braces(chars)]
+    return ["".join(char for char, _ in choice_chars) for choice_chars in _braces(chars)]
 
 
 def _braces(chars: list[Char]) -> list[list[Char]]:
@@ -94,19 +94,19 @@ def _braces(chars: list[Char]) -> list[list[Char]]:
 
 def _group(chars: list[Char]) -> list[int] | None:
     """Where the first brace opens, its commas, and where it closes."""
-    opened: list[list[int]] = []
+    open_braces: list[list[int]] = []
     first: list[int] | None = None
     for at, (char, active) in enumerate(chars):
         if not active:
             continue
         if char == "{":
-            opened.append([at])
-        elif char == "," and opened:
-            opened[-1].append(at)
-        elif char == "}" and opened:
-            cuts = opened.pop()
+            open_braces.append([at])
+        elif char == "," and open_braces:
+            open_braces[-1].append(at)
+        elif char == "}" and open_braces:
+            cuts = open_braces.pop()
             if len(cuts) > 1 and (first is None or cuts[0] < first[0]):
                 first = [*cuts, at]
-            if first and not opened:
+            if first and not open_braces:
                 break
     return first
