@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 HOME = Path(os.environ.get(HOME_VARIABLE) or f"/var/tmp/paddock-tests-{os.geteuid()}")
 
 
-class Solved:
+class FixRollout:
     """A rollout of a known fix."""
 
     def __init__(self, line: JsonObject) -> None:
@@ -68,7 +68,7 @@ class Solved:
 class PlayFixes(Protocol):
     def __call__(
         self, folder: Path, rows: Iterable[JsonObject], agents: Mapping[str, JsonObject], *arguments: str
-    ) -> dict[tuple[str, str], Solved]: ...
+    ) -> dict[tuple[str, str], FixRollout]: ...
 
 
 @pytest.fixture(scope="session")
@@ -78,7 +78,7 @@ def play_fixes() -> PlayFixes:
 
     def play(
         folder: Path, rows: Iterable[JsonObject], agents: Mapping[str, JsonObject], *arguments: str
-    ) -> dict[tuple[str, str], Solved]:
+    ) -> dict[tuple[str, str], FixRollout]:
         if shutil.which("bwrap") is None:
             pytest.skip("no bubblewrap on this machine")
         listed = [row for given in rows for row in _per_agent(given, agents)]
@@ -92,7 +92,7 @@ def play_fixes() -> PlayFixes:
         # What is played has no ids: all of it is masked, and NeMo-RL would take it.
         assert main(["samples", "check", str(folder / "run")]) == 3
         lines = map(orjson.loads, (folder / "run/rollouts.jsonl").read_bytes().splitlines())
-        return {(line["agent_ref"]["name"], line["instance_id"]): Solved(line) for line in lines}
+        return {(line["agent_ref"]["name"], line["instance_id"]): FixRollout(line) for line in lines}
 
     return play
 

@@ -10,7 +10,7 @@ import orjson
 import pytest
 import yaml
 from tests.sampling import few
-from tests.support.processes import RunningCommand, gone, running
+from tests.support.processes import CommandProcess, gone, running
 
 from paddock.cli import main
 from paddock.collect import EvalSettings, evaluate, make_plan
@@ -21,7 +21,7 @@ ROW: dict[str, Any] = {"responses_create_params": {"input": "q"}, "answer": "yes
 SCRIPTED = "paddock.conformance.scripted"
 
 
-class Case(NamedTuple):
+class EvalCase(NamedTuple):
     config: Path
     out: Path
 
@@ -33,14 +33,14 @@ class Case(NamedTuple):
         return [(line["_ng_task_index"], line["_ng_rollout_index"]) for line in map(orjson.loads, lines)]
 
 
-MakeCase = Callable[..., Case]
+MakeCase = Callable[..., EvalCase]
 
 
 @pytest.fixture
 def make_case(tmp_path: Path) -> MakeCase:
     """A config file with scripted servers and a dataset of the given rows."""
 
-    def make(rows: list[Any], **model: Any) -> Case:
+    def make(rows: list[Any], **model: Any) -> EvalCase:
         data = tmp_path / "rows.jsonl"
         data.write_bytes(b"\n".join(row if isinstance(row, bytes) else orjson.dumps(row) for row in rows))
         agent = {
@@ -55,7 +55,7 @@ def make_case(tmp_path: Path) -> MakeCase:
         }
         path = tmp_path / "case.yaml"
         path.write_text(yaml.safe_dump(tree))
-        return Case(path, tmp_path / "run")
+        return EvalCase(path, tmp_path / "run")
 
     return make
 
@@ -331,7 +331,7 @@ def test_a_full_disk_is_exit_1_and_can_be_resumed(make_case: MakeCase) -> None:
     assert sorted(case.ended()) == [(row, 0) for row in range(30)]
 
 
-def wait_for_rollouts(command: RunningCommand, case: Case, count: int) -> None:
+def wait_for_rollouts(command: CommandProcess, case: EvalCase, count: int) -> None:
     """Until so many lines are stored; the command is at work meanwhile."""
     end = time.monotonic() + 60
     stored = case.out / "rollouts.jsonl"

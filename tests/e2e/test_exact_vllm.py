@@ -48,27 +48,27 @@ MEAN, MAX = 2e-6, 1e-4
 FILES = {"calc.py": "def add(a, b):\n    return a - b\n", "README.md": "A calculator.\n", "setup.py": "x = 1\n"}
 
 
-class Task(BaseModel):
+class ExactTask(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     number: int
 
 
-class World(ResourcesServer[ServerConfig, Task]):
+class ExactEnvironment(ResourcesServer[ServerConfig, ExactTask]):
     """The same small repository for all; each rollout's text is its own."""
 
-    task_type = Task
+    task_type = ExactTask
 
-    async def seed_session(self, task: Task, row: Row) -> Session:
+    async def seed_session(self, task: ExactTask, row: Row) -> Session:
         said = f"Number {task.number}: add(1, {task.number}) gives {1 - task.number}."
         visible = {"instance_id": f"calc-{task.number}", "problem_statement": said}
         return Session(image="calc", workdir=WORKDIR, visible=visible)
 
-    async def verify(self, task: Task, row: Row, response: JsonObject) -> Verdict:
+    async def verify(self, task: ExactTask, row: Row, response: JsonObject) -> Verdict:
         return Verdict(reward=float(bool(response["model_patch"])), reason="changed")
 
 
-class Played(NamedTuple):
+class VllmRun(NamedTuple):
     """What was done, and what went over the wire meanwhile."""
 
     rollouts: list[Rollout]
@@ -84,7 +84,7 @@ class Played(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def played(harness_vllm: RealVllm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+def vllm_run(harness_vllm: RealVllm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmRun]:
     with sandbox_home() as home:
         try:
             repository_image(store_of(home), "calc", FILES)
@@ -93,13 +93,13 @@ def played(harness_vllm: RealVllm, tmp_path_factory: pytest.TempPathFactory) -> 
         rollouts = asyncio.run(_play(harness_vllm, home))
     lines = tmp_path_factory.mktemp("played") / "rollouts.jsonl"
     lines.write_bytes(b"".join(orjson.dumps(rollout_to_wire(rollout)) + b"\n" for rollout in rollouts))
-    yield Played(rollouts, harness_vllm.calls, lines)
+    yield VllmRun(rollouts, harness_vllm.calls, lines)
 
 
 async def _play(vllm: RealVllm, home: Path) -> list[Rollout]:
     client = make_client()
     peers: dict[str, Peer] = {vllm.name: HttpPeer(vllm.name, client, vllm.url, token=token_for(vllm.url))}
-    world = World(ServerConfig(), name="world", peers=peers)
+    world = ExactEnvironment(ServerConfig(), name="world", peers=peers)
     agent = SweAgent(_config(vllm, home), name="agent", peers=peers)
     try:
         async with over("direct", world, agent) as found:
@@ -140,18 +140,18 @@ async def _enough(agent: Peer, numbers: Iterator[int]) -> list[Rollout]:
     return done
 
 
-def test_there_are_enough_rollouts_with_failing_and_with_parallel_calls(played: Played) -> None:
-    rollouts = played.rollouts
+def test_there_are_enough_rollouts_with_failing_and_with_parallel_calls(vllm_run: VllmRun) -> None:
+    rollouts = vllm_run.rollouts
     assert [rollout for rollout in rollouts if rollout.outcome not in REWARDED] == []
     assert sum(len(rollout.turns) >= TURNS for rollout in rollouts) >= ENOUGH
-    asked = [calls(turn.output) for rollout in rollouts for turn in rollout.turns]
-    assert any(len(one) > 1 for one in asked)
+    turn_calls = [calls(turn.output) for rollout in rollouts for turn in rollout.turns]
+    assert any(len(one) > 1 for one in turn_calls)
     malformed = Counter[str]()
     for rollout in rollouts:
         assert rollout.response is not None
         malformed.update(rollout.response["harness"]["malformed"])
     # Most of what it calls is what there is to be called.
-    assert malformed["unknown_tool"] < sum(map(len, asked)) / 2
+    assert malformed["unknown_tool"] < sum(map(len, turn_calls)) / 2
     assert any(_failed(rollout) for rollout in rollouts)
 
 
@@ -161,17 +161,17 @@ def _failed(rollout: Rollout) -> bool:
     return any(sign in str(item["output"]) for sign in ("code 1", "command not found") for item in results)
 
 
-def test_what_is_trained_on_is_what_the_engine_was_given_and_what_it_sampled_each_once(played: Played) -> None:
-    on_the_wire = Counter(_key(call.prompt_ids, call.sampled_ids, call.log_probs) for call in played.wire)
+def test_what_is_trained_on_is_what_the_engine_was_given_and_what_it_sampled_each_once(vllm_run: VllmRun) -> None:
+    on_the_wire = Counter(_key(call.prompt_ids, call.sampled_ids, call.log_probs) for call in vllm_run.wire)
     exported = Counter(
         _key(sample.ids[: span.start], sample.ids[span.start : span.end], sample.log_probs[span.start : span.end])
-        for sample in (line.sample for line in played.samples("branch"))
+        for sample in (line.sample for line in vllm_run.samples("branch"))
         for span in sample.spans
         if span.trained
     )
     assert all(times == 1 for times in on_the_wire.values())
     assert exported == on_the_wire
-    for call in played.wire:
+    for call in vllm_run.wire:
         assert call.of_ids == call.sampled_ids
         assert call.finish_reason is not None
         assert call.sampling["temperature"] == 1
@@ -181,13 +181,13 @@ def _key(prompt: Sequence[int], sampled: Sequence[int], log_probs: Sequence[floa
     return (tuple(prompt), tuple(sampled), tuple(log_probs))
 
 
-def test_each_rollout_is_one_sample_that_only_ever_grew(played: Played) -> None:
+def test_each_rollout_is_one_sample_that_only_ever_grew(vllm_run: VllmRun) -> None:
     """The wire alone says so too: each prompt but a rollout's first begins with another call's prompt and answer."""
-    branches, whole = played.samples("branch"), played.samples("whole")
+    branches, whole = vllm_run.samples("branch"), vllm_run.samples("whole")
     assert [line.sample for line in branches] == [line.sample for line in whole]
-    assert [line.stamp for line in whole] == [rollout.row.stamp for rollout in played.rollouts]
+    assert [line.stamp for line in whole] == [rollout.row.stamp for rollout in vllm_run.rollouts]
     tails: list[list[int]] = []
-    for call in played.wire:
+    for call in vllm_run.wire:
         continued = [tail for tail in tails if call.prompt_ids[: len(tail)] == tail]
         assert len(continued) <= 1
         tails = [tail for tail in tails if tail not in continued]
@@ -195,26 +195,26 @@ def test_each_rollout_is_one_sample_that_only_ever_grew(played: Played) -> None:
     assert sorted(tails) == sorted(line.sample.ids for line in whole)
 
 
-def test_the_mask_holds_what_was_sampled_and_nothing_else(played: Played) -> None:
-    for line in played.samples("branch"):
+def test_the_mask_holds_what_was_sampled_and_nothing_else(vllm_run: VllmRun) -> None:
+    for line in vllm_run.samples("branch"):
         sampled = {place for span in line.sample.spans for place in range(span.start, span.end)}
         assert {place for place, masked in enumerate(line.sample.loss_mask) if masked} == sampled
-    trained = sum(sum(line.sample.loss_mask) for line in played.samples("branch"))
-    assert trained == sum(len(call.sampled_ids) for call in played.wire)
+    trained = sum(sum(line.sample.loss_mask) for line in vllm_run.samples("branch"))
+    assert trained == sum(len(call.sampled_ids) for call in vllm_run.wire)
 
 
-def test_every_turn_tells_the_weights_that_sampled_it(played: Played) -> None:
-    told = {version["version"] for call in played.wire for version in call.versions}
-    turns = [turn for rollout in played.rollouts for turn in rollout.turns]
-    assert told == {turn.weight_version for turn in turns}
-    assert len(told) == 1
-    assert {span.weight_version for line in played.samples("branch") for span in line.sample.spans} == told
+def test_every_turn_tells_the_weights_that_sampled_it(vllm_run: VllmRun) -> None:
+    versions = {version["version"] for call in vllm_run.wire for version in call.versions}
+    turns = [turn for rollout in vllm_run.rollouts for turn in rollout.turns]
+    assert versions == {turn.weight_version for turn in turns}
+    assert len(versions) == 1
+    assert {span.weight_version for line in vllm_run.samples("branch") for span in line.sample.spans} == versions
 
 
-def test_the_inline_form_grows_from_item_to_item(played: Played) -> None:
-    out = played.lines.with_name("inline.jsonl")
-    assert main(["samples", str(played.lines), "--inline", "--out", str(out)]) == 0
-    for rollout, text in zip(played.rollouts, out.read_bytes().splitlines(), strict=True):
+def test_the_inline_form_grows_from_item_to_item(vllm_run: VllmRun) -> None:
+    out = vllm_run.lines.with_name("inline.jsonl")
+    assert main(["samples", str(vllm_run.lines), "--inline", "--out", str(out)]) == 0
+    for rollout, text in zip(vllm_run.rollouts, out.read_bytes().splitlines(), strict=True):
         seen: list[int] = []
         turns = 0
         for item in orjson.loads(text)["response"]["output"]:
@@ -225,13 +225,13 @@ def test_the_inline_form_grows_from_item_to_item(played: Played) -> None:
         assert turns == len(rollout.turns)
 
 
-def test_nemo_rl_would_take_each_rollout_as_it_is(played: Played, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["samples", "check", str(played.lines)]) == 0
-    assert capsys.readouterr().out == f"{len(played.rollouts)} results, 0 of them masked: accepted\n"
+def test_nemo_rl_would_take_each_rollout_as_it_is(vllm_run: VllmRun, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["samples", "check", str(vllm_run.lines)]) == 0
+    assert capsys.readouterr().out == f"{len(vllm_run.rollouts)} results, 0 of them masked: accepted\n"
 
 
-def test_the_engine_scores_each_sample_as_it_sampled_it(played: Played, harness_vllm: RealVllm) -> None:
-    samples = [line.sample for line in played.samples("branch")]
+def test_the_engine_scores_each_sample_as_it_sampled_it(vllm_run: VllmRun, harness_vllm: RealVllm) -> None:
+    samples = [line.sample for line in vllm_run.samples("branch")]
     differences: list[float] = []
     with httpx.Client(base_url=harness_vllm.engine_url, timeout=60) as client:
         for sample in samples:
@@ -256,5 +256,5 @@ def _scores(client: httpx.Client, model: Path, ids: list[int]) -> list[float]:
     body: JsonObject = {"model": str(model), "prompt": ids, "prompt_logprobs": 0, "max_tokens": 1, "temperature": 1}
     answer = client.post("/v1/completions", json=body)
     assert answer.status_code == 200, answer.text
-    told: list[Any] = answer.json()["choices"][0]["prompt_logprobs"]
-    return [0.0, *(one[str(token)]["logprob"] for one, token in zip(told[1:], ids[1:], strict=True))]
+    token_log_probs: list[Any] = answer.json()["choices"][0]["prompt_logprobs"]
+    return [0.0, *(one[str(token)]["logprob"] for one, token in zip(token_log_probs[1:], ids[1:], strict=True))]

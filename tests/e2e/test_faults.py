@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import psutil
 import pytest
-from tests.support.processes import RunningCommand, gone, running
+from tests.support.processes import CommandProcess, gone, running
 
 from paddock.cli import main
 from paddock.collect import EvalSettings, evaluate, make_plan
@@ -190,7 +190,7 @@ def until(path: Path, count: int) -> None:
         time.sleep(0.02)
 
 
-def child(command: RunningCommand, name: str) -> psutil.Process:
+def child(command: CommandProcess, name: str) -> psutil.Process:
     return next(process for process in command.family() if process.cmdline()[-1] == name)
 
 

@@ -198,11 +198,11 @@ def test_with_rows_of_repositories_too(tmp_path: Path, swe_case: "SweCase") -> N
 def test_a_judge_is_held_against_known_preferences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "preferences.jsonl"
     long, short = "A long answer, with all that was asked for.", "No."
-    asked = {"conversation_history": "How?", "strength": 2}
+    row = {"conversation_history": "How?", "strength": 2}
     rows = [
-        {**asked, "response_1": long, "response_2": short, "preference": 1},
-        {**asked, "response_1": short, "response_2": {"output": [message_item(long)]}, "preference": 2},
-        {**asked, "response_1": long, "response_2": short, "preference": 2},
+        {**row, "response_1": long, "response_2": short, "preference": 1},
+        {**row, "response_1": short, "response_2": {"output": [message_item(long)]}, "preference": 2},
+        {**row, "response_1": long, "response_2": short, "preference": 2},
     ]
     path.write_bytes(b"\n".join(map(orjson.dumps, rows)))
     figures = tmp_path / "judge.json"

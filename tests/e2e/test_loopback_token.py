@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.sampling import few
-from tests.support.processes import RunningCommand, running
+from tests.support.processes import CommandProcess, running
 
 pytestmark = [
     pytest.mark.cli,
@@ -53,7 +53,7 @@ def verify(url: str, *words: str, before: tuple[str, ...] = ()) -> tuple[str, st
     return status, said + done.stderr
 
 
-def place_of(command: RunningCommand) -> tuple[str, Path]:
+def place_of(command: CommandProcess) -> tuple[str, Path]:
     """Where the server is, and the file that `serve` names."""
     file = command.line("  curl -H @").split()[2].removeprefix("@")
     return command.line("cue ").split()[-1], Path(file)
@@ -71,8 +71,8 @@ def test_its_user_calls_it_as_serve_says_and_a_page_does_not(config: Path, env: 
         assert (status, "-H 'Content-Type: application/json'" in said) == ("415", True)
         assert verify(url, *own, *JSON, "-H", "origin: http://page.example")[0] == "403"
         words = [sys.executable, "-c", PYTHON, url, BODY]
-        asked = subprocess.run(words, env={**os.environ, **env}, capture_output=True, text=True, check=True)
-        assert '"reward":1.0' in asked.stdout
+        done = subprocess.run(words, env={**os.environ, **env}, capture_output=True, text=True, check=True)
+        assert '"reward":1.0' in done.stdout
         token = file.read_text().split()[-1]
         for process in (psutil.Process(command.pid), *command.family()):
             assert not any(token in text for text in [*process.cmdline(), *process.environ().values()])

@@ -61,7 +61,7 @@ class AnyTask(BaseModel):
     name: str
 
 
-class World(ResourcesServer[ServerConfig, AnyTask]):
+class NativeEnvironment(ResourcesServer[ServerConfig, AnyTask]):
     """Pays for the fix; things happen at its ends."""
 
     task_type = AnyTask
@@ -82,7 +82,7 @@ class World(ResourcesServer[ServerConfig, AnyTask]):
             await self.at[point]()
 
 
-class MortalModel(ConversationServer):
+class MortalNativeModel(ConversationServer):
     """Some of its rollouts are dead to it."""
 
     dead: set[str]
@@ -101,10 +101,10 @@ class MortalModel(ConversationServer):
             raise InfraError("the engine was killed", kind="upstream_connection")
 
 
-class Watched:
+class WatchedHarness:
     """The provider of a started agent; things happen before a patch is taken."""
 
-    def __init__(self, agent: SweAgent, world: World) -> None:
+    def __init__(self, agent: SweAgent, world: NativeEnvironment) -> None:
         self._provider: Any = agent._provider.value
         self._world = world
 
@@ -118,10 +118,10 @@ class Watched:
         return await self._provider.patch(sandbox_id, workdir, **named)
 
 
-class Stand(NamedTuple):
+class NativeFixture(NamedTuple):
     agent: SweAgent
-    world: World
-    model: MortalModel
+    world: NativeEnvironment
+    model: MortalNativeModel
     peer: Peer
     face: ShownTools
 
@@ -166,9 +166,9 @@ async def _works(home: Path) -> None:
 
 
 @asynccontextmanager
-async def standing(home: Path, harness: str, transport: Any) -> AsyncIterator[Stand]:
+async def open_fixture(home: Path, harness: str, transport: Any) -> AsyncIterator[NativeFixture]:
     peers: dict[str, Peer] = {}
-    world, model = World(ServerConfig(), name="world", peers=peers), MortalModel()
+    world, model = NativeEnvironment(ServerConfig(), name="world", peers=peers), MortalNativeModel()
     world.at, model.dead = {}, set()
     config = SweAgentConfig(
         resources_server={"type": "resources_servers", "name": "world"},
@@ -181,31 +181,33 @@ async def standing(home: Path, harness: str, transport: Any) -> AsyncIterator[St
     )
     agent = SweAgent(config, name="agent", peers=peers)
     async with over(transport, world, model, agent) as found:
-        agent._provider.value = Watched(agent, world)  # type: ignore[assignment]
-        yield Stand(agent, world, model, found["agent"], ShownTools(list(make_harness(harness).profile.tools)))  # type: ignore[attr-defined]
+        agent._provider.value = WatchedHarness(agent, world)  # type: ignore[assignment]
+        yield NativeFixture(agent, world, model, found["agent"], ShownTools(list(make_harness(harness).profile.tools)))  # type: ignore[attr-defined]
 
 
 async def _in_a_command(mark: str, count: int) -> None:
     await eventually(lambda: len(processes_marked(mark)) >= count, "its command did not start", within_s=60)
 
 
-async def fault(stand: Stand, what: str, point: str) -> tuple[Rollout | None, list[Rollout], ScriptedConversation]:
+async def fault(
+    fixture: NativeFixture, what: str, point: str
+) -> tuple[Rollout | None, list[Rollout], ScriptedConversation]:
     """The victim's rollout (None: it was cancelled), its siblings', and what the victim's model was asked."""
     mark, secret = str(random.randrange(10**8, 10**9)), new_secret()
     victim: list[asyncio.Task[Rollout]] = []
 
     async def strike() -> None:
         if what == "sandbox":
-            for sandbox_id in stand.sandbox_of("victim"):
-                await stand.agent._provider.value.destroy(sandbox_id)
+            for sandbox_id in fixture.sandbox_of("victim"):
+                await fixture.agent._provider.value.destroy(sandbox_id)
         elif what == "model":
-            stand.model.dead.add(secret)
+            fixture.model.dead.add(secret)
         else:
             victim[0].cancel()
 
     in_command = point in ("tool call", "parallel call")
-    stand.world.at = {point: strike}
-    talk = stand.talk(secret, mark if in_command else "0.2", {point: strike})
+    fixture.world.at = {point: strike}
+    talk = fixture.talk(secret, mark if in_command else "0.2", {point: strike})
     if point == "tool call":
         del talk.replies[3]
     elif point == "parallel call":
@@ -213,11 +215,11 @@ async def fault(stand: Stand, what: str, point: str) -> tuple[Rollout | None, li
     siblings = []
     for name in ("a", "bb"):
         other = new_secret()
-        stand.talk(other, "0.2", {})
-        siblings.append(stand.run(name, other))
-    victim.append(stand.run("victim", secret))
+        fixture.talk(other, "0.2", {})
+        siblings.append(fixture.run(name, other))
+    victim.append(fixture.run("victim", secret))
     if point == "create":
-        await eventually(lambda: bool(stand.sandbox_of("victim")), "its sandbox was not made", within_s=60)
+        await eventually(lambda: bool(fixture.sandbox_of("victim")), "its sandbox was not made", within_s=60)
         await strike()
     elif in_command:
         await _in_a_command(mark, 1)
@@ -254,9 +256,11 @@ async def test_what_dies_under_a_rollout_is_no_reward_and_no_word_to_a_model(
     what: str, point: str, harness: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(OUTSIDE)
-    async with standing(home, harness, "direct" if what == "agent" else "http") as stand:
-        ended, siblings, talk = await fault(stand, what, point)
-        await eventually(lambda: stand.agent._provider.value.live() == [], "a sandbox lives on", within_s=GONE_WITHIN_S)
+    async with open_fixture(home, harness, "direct" if what == "agent" else "http") as fixture:
+        ended, siblings, talk = await fault(fixture, what, point)
+        await eventually(
+            lambda: fixture.agent._provider.value.live() == [], "a sandbox lives on", within_s=GONE_WITHIN_S
+        )
     assert [(one.outcome, one.reward) for one in siblings] == [("completed", 1.0)] * 2
     if what == "agent":
         assert ended is None
@@ -277,7 +281,7 @@ async def test_what_dies_under_a_rollout_is_no_reward_and_no_word_to_a_model(
         assert words not in told
 
 
-class Case:
+class NativeFaultCase:
     """An evaluation of eight rows with known-good turns, every server in a process of its own."""
 
     def __init__(self, folder: Path, home: Path) -> None:
@@ -314,7 +318,7 @@ def test_a_process_killed_in_mid_run_pays_nobody_leaves_nothing_and_is_made_good
     victim: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(OUTSIDE)
-    case = Case(tmp_path, home)
+    case = NativeFaultCase(tmp_path, home)
     with running("paddock", *case.words, env={"PYTHONPATH": str(OUTSIDE)}) as command:
         _until(lambda: len(case.lines("rollouts.jsonl")) >= 2)
         family = command.family()

@@ -123,8 +123,8 @@ async def test_what_a_native_harness_exports_is_taken(harness: str, home: Path, 
         prompts = [item["prompt_token_ids"] for item in result["response"]["output"] if "prompt_token_ids" in item]
         assert len(prompts) == TURNS
         assert not result["instance_config"]["mask_sample"]
-        told = VOCABULARY.decode(prompts[-1])
-        assert told.count("</think>") == told.count('{"name":  "') == TURNS - 1, "the past is as it was sampled"
+        text = VOCABULARY.decode(prompts[-1])
+        assert text.count("</think>") == text.count('{"name":  "') == TURNS - 1, "the past is as it was sampled"
 
 
 async def test_a_rollout_with_a_broken_splice_is_masked_and_its_sibling_is_not(home: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import psutil
 import pytest
-from tests.support.processes import RunningCommand, gone, running
+from tests.support.processes import CommandProcess, gone, running
 
 from paddock.http import headers_for
 
@@ -38,7 +38,7 @@ TOKEN = "correct-horse-battery"
 ROW: dict[str, Any] = {"responses_create_params": {"input": "hi"}}
 STOP_S = 15.0
 
-Serve = Callable[..., AbstractContextManager[RunningCommand]]
+Serve = Callable[..., AbstractContextManager[CommandProcess]]
 BOTH = pytest.mark.parametrize("isolate", [False, True], ids=["one-process", "isolated"])
 
 
@@ -58,7 +58,7 @@ def whole_config(config: Path) -> Path:
 @pytest.fixture
 def serve(tmp_path: Path) -> Serve:
     @contextmanager
-    def _serve(*arguments: str | Path, isolate: bool = False, **env: str) -> Iterator[RunningCommand]:
+    def _serve(*arguments: str | Path, isolate: bool = False, **env: str) -> Iterator[CommandProcess]:
         temporary = tmp_path / "tmp"
         temporary.mkdir(exist_ok=True)
         flags = ["--isolate"] if isolate else []
@@ -71,7 +71,7 @@ def serve(tmp_path: Path) -> Serve:
     return _serve
 
 
-def url_of(command: RunningCommand, name: str) -> str:
+def url_of(command: CommandProcess, name: str) -> str:
     return command.line(f"{name} ").split()[-1]
 
 

@@ -15,7 +15,7 @@ import orjson
 import psutil
 import pytest
 from tests.sampling import few
-from tests.support.processes import RunningCommand, running
+from tests.support.processes import CommandProcess, running
 
 pytestmark = [pytest.mark.cli, pytest.mark.timeout(90)]
 
@@ -81,7 +81,7 @@ def catches(pid: int, number: signal.Signals) -> bool:
     return bool(int(caught, 16) >> (number - 1) & 1)
 
 
-def no_trace(command: RunningCommand) -> bool:
+def no_trace(command: CommandProcess) -> bool:
     return not any(word in command.output() for word in ("Traceback", "Exception ignored", "never awaited"))
 
 

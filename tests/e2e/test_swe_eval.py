@@ -50,7 +50,7 @@ def row() -> JsonObject:
     return row
 
 
-class Case:
+class SweEvalCase:
     """A config of a SWE environment and an agent whose model server is not there."""
 
     def __init__(self, folder: Path, rows: list[JsonObject], agent: JsonObject) -> None:
@@ -88,7 +88,7 @@ NULL = ("null", 0.0, "no_patch")
 def test_rows_are_tried_without_a_model(
     tmp_path: Path, row: JsonObject, harness: str, reward: float, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    case = Case(tmp_path, [row], {"harness": "script", "harness_config": {"commands": ["true"]}})
+    case = SweEvalCase(tmp_path, [row], {"harness": "script", "harness_config": {"commands": ["true"]}})
     assert case.eval("--harness", harness) == 0
     assert f"harness {harness}" in capsys.readouterr().out
     rollout = case.rollout()
@@ -104,7 +104,7 @@ def test_a_policy_across_processes_gets_its_answer_through_the_tunnel_and_is_pai
     tmp_path: Path, row: JsonObject
 ) -> None:
     commands = [ASK_FOR_A_FIX, "git apply /tmp/fix.diff"]
-    case = Case(tmp_path, [row], {"harness": "script", "harness_config": {"commands": commands}})
+    case = SweEvalCase(tmp_path, [row], {"harness": "script", "harness_config": {"commands": commands}})
     assert case.eval("--oracle", "--isolate") == 0
     rollout = case.rollout()
     assert rollout["reward"] == 1.0
@@ -115,7 +115,7 @@ def test_a_policy_across_processes_gets_its_answer_through_the_tunnel_and_is_pai
 def test_a_harness_that_can_not_be_is_refused_before_anything_starts(
     tmp_path: Path, harness: str, why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    case = Case(tmp_path, [{"responses_create_params": {"input": []}}], {"harness": "null"})
+    case = SweEvalCase(tmp_path, [{"responses_create_params": {"input": []}}], {"harness": "null"})
     assert case.eval("--harness", harness, "--oracle") == 2
     assert why in capsys.readouterr().err
     assert not (tmp_path / "artifacts").exists()
@@ -136,7 +136,7 @@ def test_an_agent_without_a_harness_takes_none(tmp_path: Path, capsys: pytest.Ca
 def test_a_stored_zero_that_grading_contradicts_is_told(
     tmp_path: Path, row: JsonObject, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    case = Case(tmp_path, [row], {"harness": "script", "harness_config": {"commands": ["true"]}})
+    case = SweEvalCase(tmp_path, [row], {"harness": "script", "harness_config": {"commands": ["true"]}})
     assert case.eval("--harness", "gold") == 0
     stored = tmp_path / "run" / "rollouts.jsonl"
     rollout = rollout_from_wire(orjson.loads(stored.read_bytes()))
@@ -169,7 +169,7 @@ END"""
 def test_forged_results_cost_more_than_failing_and_are_kept_for_inspection(
     tmp_path: Path, row: JsonObject, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    case = Case(tmp_path, [row], {"harness": "script", "harness_config": {"commands": [FORGE]}})
+    case = SweEvalCase(tmp_path, [row], {"harness": "script", "harness_config": {"commands": [FORGE]}})
     assert case.eval("--oracle") == 0
     assert "tests_bent 1 (100.0 %)" in capsys.readouterr().out
     stored = rollout_from_wire(case.rollout())

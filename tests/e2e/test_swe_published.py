@@ -28,7 +28,7 @@ _HUNK = re.compile(rb"^@@ -(\d+(?:,\d+)?) \+(\d+)(?:,(\d+))? @@(.*)$", re.DOTALL
 _LOCAL = re.compile(rb"^\+\s+([a-z_]\w{2,}) = ", re.MULTILINE)
 
 
-class Hunk(NamedTuple):
+class PatchHunk(NamedTuple):
     head: bytes
     """Of its file: everything before the first hunk."""
     body: bytes
@@ -60,7 +60,7 @@ pytestmark = [
 ]
 
 
-class Stand(NamedTuple):
+class GraderFixture(NamedTuple):
     server: SweServer
     store: ImageStore
 
@@ -79,11 +79,11 @@ def home() -> Path:
 
 
 @pytest.fixture
-async def stand(home: Path) -> AsyncIterator[Stand]:
+async def fixture(home: Path) -> AsyncIterator[GraderFixture]:
     settings = SandboxSettings(home=home)
     server = SweServer(SweServerConfig(sandbox=settings), name="swe", peers={})
     await server.start()
-    yield Stand(server, ImageStore(home, payload_id=settings.payload_id))
+    yield GraderFixture(server, ImageStore(home, payload_id=settings.payload_id))
     await server.stop()
 
 
@@ -96,9 +96,9 @@ def counts(verdict: Verdict, key: str) -> list[int]:
 
 
 @pytest.mark.parametrize("name", INSTANCES)
-async def test_the_fix_is_resolved_and_nothing_is_not(stand: Stand, name: str) -> None:
+async def test_the_fix_is_resolved_and_nothing_is_not(fixture: GraderFixture, name: str) -> None:
     row = INSTANCES[name]
-    gold = await stand.verify(row, patch_from_text(row["patch"]))
+    gold = await fixture.verify(row, patch_from_text(row["patch"]))
     assert (gold.reward, gold.reason) == (1.0, "resolved"), gold
     assert "official" not in gold.extras
     verdict, tests = row["paddock"]["validated"]["gold"]
@@ -106,33 +106,33 @@ async def test_the_fix_is_resolved_and_nothing_is_not(stand: Stand, name: str) -
         "resolved",
         {key: sum(value) for key, value in tests.items()},
     )
-    nothing = await stand.verify(row, b"")
+    nothing = await fixture.verify(row, b"")
     assert (nothing.reward, nothing.reason) == (0.0, "no_patch")
 
 
 @pytest.mark.parametrize("name", [marked(name) for name in INSTANCES])
-async def test_an_unrelated_change_is_unresolved_with_the_tests_of_no_patch(stand: Stand, name: str) -> None:
+async def test_an_unrelated_change_is_unresolved_with_the_tests_of_no_patch(fixture: GraderFixture, name: str) -> None:
     row = INSTANCES[name]
     note = b"diff --git a/NOTE b/NOTE\nnew file mode 100644\n--- /dev/null\n+++ b/NOTE\n@@ -0,0 +1 @@\n+nothing\n"
-    verdict = await stand.verify(row, note)
+    verdict = await fixture.verify(row, note)
     assert (verdict.reward, verdict.reason) == (0.0, "tests_fail")
     official, tests = row["paddock"]["validated"]["null"]
     assert (official, counts(verdict, "FAIL_TO_PASS")) == ("unresolved", tests["FAIL_TO_PASS"])
 
 
 @pytest.mark.parametrize("name", [marked(name) for name in INSTANCES])
-async def test_an_equivalent_rewrite_of_the_fix_is_resolved(stand: Stand, name: str) -> None:
+async def test_an_equivalent_rewrite_of_the_fix_is_resolved(fixture: GraderFixture, name: str) -> None:
     gold = patch_from_text(INSTANCES[name]["patch"])
     rewritten = rewrite(gold)
     assert rewritten != gold
-    verdict = await stand.verify(INSTANCES[name], rewritten)
+    verdict = await fixture.verify(INSTANCES[name], rewritten)
     assert (verdict.reward, verdict.reason) == (1.0, "resolved"), verdict
 
 
 @pytest.mark.parametrize(("name", "index"), [marked(name, name, index) for name, index in HUNKS])
-async def test_the_fix_without_a_hunk_is_as_published(stand: Stand, name: str, index: int) -> None:
+async def test_the_fix_without_a_hunk_is_as_published(fixture: GraderFixture, name: str, index: int) -> None:
     row = INSTANCES[name]
-    verdict = await stand.verify(row, without(patch_from_text(row["patch"]), index))
+    verdict = await fixture.verify(row, without(patch_from_text(row["patch"]), index))
     assert verdict.reward == RESOLVED[row["paddock"]["without_hunk"][index]], verdict
     assert "official" not in verdict.extras
 
@@ -142,17 +142,19 @@ async def test_the_fix_without_a_hunk_is_as_published(stand: Stand, name: str, i
     [marked(str(prediction["instance_id"]), prediction) for prediction in PREDICTIONS],
     ids=[str(prediction["instance_id"]) for prediction in PREDICTIONS],
 )
-async def test_a_stored_prediction_gets_its_stored_verdict(stand: Stand, prediction: JsonObject) -> None:
-    verdict = await stand.verify(INSTANCES[str(prediction["instance_id"])], patch_from_text(prediction["model_patch"]))
+async def test_a_stored_prediction_gets_its_stored_verdict(fixture: GraderFixture, prediction: JsonObject) -> None:
+    verdict = await fixture.verify(
+        INSTANCES[str(prediction["instance_id"])], patch_from_text(prediction["model_patch"])
+    )
     assert verdict.reward == float(prediction["resolved"])
     assert {key: counts(verdict, key) for key in prediction["tests"]} == prediction["tests"]
     assert "official" not in verdict.extras
 
 
 @pytest.mark.parametrize("name", INSTANCES)
-async def test_a_session_shows_nothing_of_the_answer(stand: Stand, name: str) -> None:
+async def test_a_session_shows_nothing_of_the_answer(fixture: GraderFixture, name: str) -> None:
     row = Row.from_wire({"responses_create_params": {"input": []}, **INSTANCES[name]})
-    shown = (await stand.server.seed_session(stand.server.read_task(row), row)).model_dump_json()
+    shown = (await fixture.server.seed_session(fixture.server.read_task(row), row)).model_dump_json()
     source: dict[str, Any] = INSTANCES[name]
     for key in ("patch", "test_patch", "eval_script", "hints_text"):
         hidden = [line for line in str(source.get(key) or "").splitlines() if len(line) > 40 and line[:1] in "+-"]
@@ -161,15 +163,15 @@ async def test_a_session_shows_nothing_of_the_answer(stand: Stand, name: str) ->
         ]
 
 
-def hunks(patch: bytes) -> list[Hunk]:
-    found: list[Hunk] = []
+def hunks(patch: bytes) -> list[PatchHunk]:
+    found: list[PatchHunk] = []
     for section in sections(patch):
         head, *bodies = re.split(rb"(?m)^(?=@@ )", section.body)
-        found += [Hunk(head, body) for body in bodies]
+        found += [PatchHunk(head, body) for body in bodies]
     return found
 
 
-def together(parts: list[Hunk]) -> bytes:
+def together(parts: list[PatchHunk]) -> bytes:
     heads = list(dict.fromkeys(part.head for part in parts))
     return b"".join(head + b"".join(part.body for part in parts if part.head == head) for head in heads)
 
@@ -189,7 +191,7 @@ def rewrite(patch: bytes) -> bytes:
                 word.sub(name + b"_too", line) if line.startswith(b"+") and not line.startswith(b"+++") else line
                 for line in patch.split(b"\n")
             )
-    return together([Hunk(part.head, _comment(part.body)) for part in hunks(patch)])
+    return together([PatchHunk(part.head, _comment(part.body)) for part in hunks(patch)])
 
 
 def _comment(body: bytes) -> bytes:

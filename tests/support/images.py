@@ -176,10 +176,10 @@ def scripted_registry() -> Iterator[ScriptedRegistry]:
     """A registry that listens on loopback."""
     registry = ScriptedRegistry()
 
-    class Handler(_RegistryHandler):
+    class ScriptHandler(_RegistryHandler):
         script = registry
 
-    with _RegistryServer(("127.0.0.1", 0), Handler) as server:
+    with _RegistryServer(("127.0.0.1", 0), ScriptHandler) as server:
         registry.host = f"127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()

@@ -21,7 +21,7 @@ WAIT_S = 60.0
 """Longest wait for a line or an end on a busy machine."""
 
 
-class RunningCommand:
+class CommandProcess:
     """A started command."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
@@ -86,7 +86,7 @@ def running(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     python: str = sys.executable,
-) -> Iterator[RunningCommand]:
+) -> Iterator[CommandProcess]:
     """`python -m module arguments`, in a session of its own, with `env` over this process's environment."""
     process = subprocess.Popen(
         [python, "-m", module, *map(str, arguments)],
@@ -98,7 +98,7 @@ def running(
         cwd=cwd,
         start_new_session=True,
     )
-    command = RunningCommand(process)
+    command = CommandProcess(process)
     try:
         yield command
     finally:

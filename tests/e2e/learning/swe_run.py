@@ -16,7 +16,7 @@ import orjson
 import psutil
 import yaml
 from tests.e2e.learning import runs, swe
-from tests.support.processes import RunningCommand, gone, running
+from tests.support.processes import CommandProcess, gone, running
 from tests.support.real_vllm import tiny_model
 
 from paddock.http import rollout_from_wire
@@ -117,7 +117,7 @@ def train(folder: Path, *, steps: int, rerolls: int) -> FinishedRun:
 class _Watcher:
     """Who looks at a run from outside, and interferes."""
 
-    def __init__(self, command: RunningCommand, out: Path) -> None:
+    def __init__(self, command: CommandProcess, out: Path) -> None:
         self.seen: set[psutil.Process] = set()
         """All its processes, as far as one sees them who looks often."""
         self.killed = False

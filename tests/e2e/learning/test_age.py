@@ -22,14 +22,16 @@ def test_tokens_are_as_old_as_they_may_be(small_task: Path, tmp_path: Path, age:
 def require_age(out: Path, age: int) -> None:
     found = [line["metrics"] for line in runs.lines(out)]
     assert len(found) == STEPS
-    for told in found:
-        assert told["train/staleness/max"] <= age
-        assert told["train/masked/unknown_weights"] == 0
-        assert told.get("train/logprob_error/current/mean_abs", 0) < 2e-6
-        assert told.get("train/logprob_error/current/max_abs", 0) < ROUNDING
+    for metrics in found:
+        assert metrics["train/staleness/max"] <= age
+        assert metrics["train/masked/unknown_weights"] == 0
+        assert metrics.get("train/logprob_error/current/mean_abs", 0) < 2e-6
+        assert metrics.get("train/logprob_error/current/max_abs", 0) < ROUNDING
         if age == 0:
-            assert told["train/logprob_error/current/tokens"] == told["train/tokens"], "all tokens are of these weights"
-            assert told["train/probs_ratio_min"] == pytest.approx(1, abs=ROUNDING)
-            assert told["train/probs_ratio_max"] == pytest.approx(1, abs=ROUNDING)
+            assert metrics["train/logprob_error/current/tokens"] == metrics["train/tokens"], (
+                "all tokens are of these weights"
+            )
+            assert metrics["train/probs_ratio_min"] == pytest.approx(1, abs=ROUNDING)
+            assert metrics["train/probs_ratio_max"] == pytest.approx(1, abs=ROUNDING)
     if age:
-        assert max(told["train/staleness/max"] for told in found) == age, "nothing was sampled ahead"
+        assert max(metrics["train/staleness/max"] for metrics in found) == age, "nothing was sampled ahead"

@@ -18,11 +18,11 @@ def test_engines_sample_with_the_weights_that_were_trained(small_task: Path, tmp
     out = tmp_path / "run"
     age = "grpo.async_grpo.max_trajectory_age_steps=0"
     runs.train(out, *CONFIG, *runs.data(small_task), f"grpo.max_num_steps={STEPS}", age)
-    told = [line["metrics"] for line in runs.lines(out)]
-    assert [one["train/skipped_updates"] for one in told] == [0] * STEPS
-    assert all(one["train/grad_norm"] > 0 for one in told)
-    assert all(one["train/logprob_error/current/tokens"] == one["train/tokens"] for one in told)
-    assert max(one["train/logprob_error/current/max_abs"] for one in told) < ROUNDING
+    metrics = [line["metrics"] for line in runs.lines(out)]
+    assert [one["train/skipped_updates"] for one in metrics] == [0] * STEPS
+    assert all(one["train/grad_norm"] > 0 for one in metrics)
+    assert all(one["train/logprob_error/current/tokens"] == one["train/tokens"] for one in metrics)
+    assert max(one["train/logprob_error/current/max_abs"] for one in metrics) < ROUNDING
     assert (out / "checkpoints" / f"step_{STEPS}" / "policy" / "megatron" / "metadata.json").is_file()
     assert (out / "export" / "model.safetensors").is_file()
 
@@ -32,6 +32,6 @@ def test_the_reward_rises_with_weights_sent_in_flight(small_task: Path, tmp_path
     out = tmp_path / "run"
     runs.train(out, *CONFIG, *runs.data(small_task), f"grpo.max_num_steps={LEARNING_STEPS}")
     assert runs.rise(out) < 0.01, runs.rewards(out)
-    told = [line["metrics"] for line in runs.lines(out)]
-    assert any(one["train/mixed_versions_rate"] > 0 for one in told)
-    assert max(one.get("train/logprob_error/current/max_abs", 0) for one in told) < ROUNDING
+    metrics = [line["metrics"] for line in runs.lines(out)]
+    assert any(one["train/mixed_versions_rate"] > 0 for one in metrics)
+    assert max(one.get("train/logprob_error/current/max_abs", 0) for one in metrics) < ROUNDING

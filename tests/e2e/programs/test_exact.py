@@ -15,7 +15,7 @@ import httpx
 import orjson
 import pytest
 from tests.e2e import test_exact_vllm as native
-from tests.e2e.programs import stand
+from tests.e2e.programs import calc_fixture
 from tests.support.real_vllm import RealVllm, real_vllm, tiny_model
 
 from paddock.agents.swe import SweAgent
@@ -38,7 +38,7 @@ ENOUGH, TURNS, MOST, AT_ONCE = 3, 5, 12, 2
 def vllm(
     request: pytest.FixtureRequest, vllm_python: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RealVllm]:
-    stand.require(request.param)
+    calc_fixture.require(request.param)
     model = tiny_model(default_home(), vllm_python, ROOT, harness=TAUGHT[request.param])
     folder = tmp_path_factory.mktemp(request.param)
     with real_vllm(folder, python=vllm_python, model=model, harness=request.param) as running:
@@ -46,19 +46,19 @@ def vllm(
 
 
 @pytest.fixture(scope="module")
-def played(vllm: RealVllm, home: Path, tmp_path_factory: pytest.TempPathFactory) -> native.Played:
+def vllm_run(vllm: RealVllm, home: Path, tmp_path_factory: pytest.TempPathFactory) -> native.VllmRun:
     rollouts = asyncio.run(_play(vllm, home))
     lines = tmp_path_factory.mktemp("played") / "rollouts.jsonl"
     lines.write_bytes(b"".join(orjson.dumps(rollout_to_wire(rollout)) + b"\n" for rollout in rollouts))
-    return native.Played(rollouts, vllm.calls, lines)
+    return native.VllmRun(rollouts, vllm.calls, lines)
 
 
 async def _play(vllm: RealVllm, home: Path) -> list[Rollout]:
     client = make_client()
     peers: dict[str, Peer] = {vllm.name: HttpPeer(vllm.name, client, vllm.url, token=token_for(vllm.url))}
-    world = stand.World(ServerConfig(), name="world", peers=peers)
+    world = calc_fixture.CalcServer(ServerConfig(), name="world", peers=peers)
     params = {"temperature": 1.0, "max_output_tokens": 160}
-    config = stand.config(vllm.harness, home, model=vllm.name, agent_max_turns=6, responses_create_params=params)
+    config = calc_fixture.config(vllm.harness, home, model=vllm.name, agent_max_turns=6, responses_create_params=params)
     agent = SweAgent(config, name="agent", peers=peers)
     done: list[Rollout] = []
     started = 0
@@ -80,43 +80,45 @@ async def _play(vllm: RealVllm, home: Path) -> list[Rollout]:
     return done
 
 
-def test_there_are_enough_rollouts_and_each_is_graded(played: native.Played) -> None:
-    assert [(one.outcome, one.failure) for one in played.rollouts if one.outcome not in REWARDED] == []
-    assert sum(len(rollout.turns) >= TURNS for rollout in played.rollouts) >= ENOUGH
-    assert sum(len(calls(turn.output)) for rollout in played.rollouts for turn in rollout.turns) >= ENOUGH * TURNS / 2
+def test_there_are_enough_rollouts_and_each_is_graded(vllm_run: native.VllmRun) -> None:
+    assert [(one.outcome, one.failure) for one in vllm_run.rollouts if one.outcome not in REWARDED] == []
+    assert sum(len(rollout.turns) >= TURNS for rollout in vllm_run.rollouts) >= ENOUGH
+    assert sum(len(calls(turn.output)) for rollout in vllm_run.rollouts for turn in rollout.turns) >= ENOUGH * TURNS / 2
 
 
-def test_what_is_trained_on_is_what_the_engine_was_given_and_what_it_sampled_each_once(played: native.Played) -> None:
-    native.test_what_is_trained_on_is_what_the_engine_was_given_and_what_it_sampled_each_once(played)
+def test_what_is_trained_on_is_what_the_engine_was_given_and_what_it_sampled_each_once(
+    vllm_run: native.VllmRun,
+) -> None:
+    native.test_what_is_trained_on_is_what_the_engine_was_given_and_what_it_sampled_each_once(vllm_run)
 
 
-def test_a_history_that_was_kept_is_one_sample_and_one_that_was_not_is_split(played: native.Played) -> None:
+def test_a_history_that_was_kept_is_one_sample_and_one_that_was_not_is_split(vllm_run: native.VllmRun) -> None:
     """By the wire alone: a call begins a sample where its prompt continues no other call's prompt and answer."""
     begun = Counter[int]()
     tails: list[list[int]] = []
-    for call in played.wire:
+    for call in vllm_run.wire:
         continued = [tail for tail in tails if call.prompt_ids[: len(tail)] == tail]
         tails = [tail for tail in tails if tail not in continued[:1]]
         tails.append([*call.prompt_ids, *call.sampled_ids])
         begun[not continued] += 1
-    samples = played.samples("branch")
+    samples = vllm_run.samples("branch")
     assert sorted(tails) == sorted(line.sample.ids for line in samples)
     assert begun[True] == len(samples)
-    assert len(samples) < len(played.wire), "no history was kept anywhere"
+    assert len(samples) < len(vllm_run.wire), "no history was kept anywhere"
 
 
-def test_the_mask_holds_what_was_sampled_and_nothing_else(played: native.Played) -> None:
-    native.test_the_mask_holds_what_was_sampled_and_nothing_else(played)
+def test_the_mask_holds_what_was_sampled_and_nothing_else(vllm_run: native.VllmRun) -> None:
+    native.test_the_mask_holds_what_was_sampled_and_nothing_else(vllm_run)
 
 
-def test_nemo_rl_would_take_each_rollout_as_it_is(played: native.Played, capsys: pytest.CaptureFixture[str]) -> None:
-    native.test_nemo_rl_would_take_each_rollout_as_it_is(played, capsys)
+def test_nemo_rl_would_take_each_rollout_as_it_is(vllm_run: native.VllmRun, capsys: pytest.CaptureFixture[str]) -> None:
+    native.test_nemo_rl_would_take_each_rollout_as_it_is(vllm_run, capsys)
 
 
-def test_the_engine_scores_each_sample_as_it_sampled_it(played: native.Played, vllm: RealVllm) -> None:
+def test_the_engine_scores_each_sample_as_it_sampled_it(vllm_run: native.VllmRun, vllm: RealVllm) -> None:
     differences: list[float] = []
     with httpx.Client(base_url=vllm.engine_url, timeout=60) as client:
-        for line in played.samples("branch"):
+        for line in vllm_run.samples("branch"):
             sample = line.sample
             scores = native._scores(client, vllm.model, sample.ids)
             marked = [place for place, on in enumerate(sample.loss_mask) if on]

@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.e2e.programs import stand
+from tests.e2e.programs import calc_fixture
 
 from paddock.agents.swe import SweAgent
 from paddock.conformance.harnesses.scripted_model import ConversationServer, ScriptedConversation, ScriptedReply
@@ -47,26 +47,26 @@ SUPERVISOR = "supervisor.py"
 Strike = Callable[[], Awaitable[None]]
 
 
-class World(stand.World):
+class FaultyCalcServer(calc_fixture.CalcServer):
     """Something happens to the victim where it is seeded and judged."""
 
     at: dict[str, Strike]
 
-    async def seed_session(self, task: stand.Task, row: Row) -> Any:
+    async def seed_session(self, task: calc_fixture.CalcTask, row: Row) -> Any:
         await self._happens(task, "seed")
         return await super().seed_session(task, row)
 
-    async def verify(self, task: stand.Task, row: Row, response: JsonObject) -> Verdict:
+    async def verify(self, task: calc_fixture.CalcTask, row: Row, response: JsonObject) -> Verdict:
         await self._happens(task, "finished")
         await self._happens(task, "verify")
         return await super().verify(task, row, response)
 
-    async def _happens(self, task: stand.Task, point: str) -> None:
+    async def _happens(self, task: calc_fixture.CalcTask, point: str) -> None:
         if task.number == VICTIM and point in self.at:
             await self.at[point]()
 
 
-class MortalModel(ConversationServer):
+class MortalProgramModel(ConversationServer):
     """Some of its rollouts are dead to it."""
 
     dead: set[str]
@@ -102,13 +102,15 @@ class WatchedAgent(SweAgent):
         return [one.sandbox_id for one in live if one.spec.labels.get("instance") == f"calc-{number}"]
 
 
-class Case:
+class ProgramFaultCase:
     """One victim with its siblings."""
 
-    def __init__(self, harness: str, world: World, model: MortalModel, agent: WatchedAgent, standing: Any) -> None:
+    def __init__(
+        self, harness: str, world: FaultyCalcServer, model: MortalProgramModel, agent: WatchedAgent, fixture: Any
+    ) -> None:
         self.harness = harness
         self.lab = harness_class(harness).lab
-        self.world, self.model, self.agent, self.stand = world, model, agent, standing
+        self.world, self.model, self.agent, self.fixture = world, model, agent, fixture
         self.secret = new_secret()
         self.victim: asyncio.Task[Rollout] | None = None
         self.outside: list[int] = []
@@ -123,7 +125,7 @@ class Case:
             "first call": [self.shell("echo one")],
             "model call": [self.shell("echo two")],
             "between": [self.shell(pause)],
-            "parallel": [self.shell(pause), self.shell(stand.FIX)],
+            "parallel": [self.shell(pause), self.shell(calc_fixture.FIX)],
             "finish": [self.lab.finish() if self.lab.finish else message_item("Done.")],
         }
         replies = [ScriptedReply(items, before=before.get(point)) for point, items in turns.items()]
@@ -147,17 +149,17 @@ class Case:
 
 
 @asynccontextmanager
-async def case(harness: str, home: Path, transport: Any) -> AsyncIterator[Case]:
+async def case(harness: str, home: Path, transport: Any) -> AsyncIterator[ProgramFaultCase]:
     peers: dict[str, Any] = {}
-    world, model = World(ServerConfig(), name="world", peers=peers), MortalModel()
+    world, model = FaultyCalcServer(ServerConfig(), name="world", peers=peers), MortalProgramModel()
     world.at, model.dead = {}, set()
-    agent = WatchedAgent(stand.config(harness, home, command_timeout_s=60), name="agent", peers=peers)
+    agent = WatchedAgent(calc_fixture.config(harness, home, command_timeout_s=60), name="agent", peers=peers)
     agent.tunnels = {}
     async with over(transport, world, model, agent) as found:
-        yield Case(harness, world, model, agent, stand.Stand(agent, found["agent"]))
+        yield ProgramFaultCase(harness, world, model, agent, calc_fixture.CalcFixture(agent, found["agent"]))
 
 
-async def fault(one: Case, what: str, point: str) -> tuple[Rollout | None, list[Rollout]]:
+async def fault(one: ProgramFaultCase, what: str, point: str) -> tuple[Rollout | None, list[Rollout]]:
     """The victim's rollout (None: it was cancelled), and its siblings'."""
     mark = str(random.randrange(10**6, 10**7))
 
@@ -169,7 +171,7 @@ async def fault(one: Case, what: str, point: str) -> tuple[Rollout | None, list[
     talk = one.talk(one.secret, f"sleep {mark}" if in_command else "sleep 0.2", {point: strike})
     if in_command:
         del talk.replies[3 if point == "tool call" else 2]
-    one.victim = one.stand.run(VICTIM, secret=one.secret)
+    one.victim = one.fixture.run(VICTIM, secret=one.secret)
     if what == "program" and one.harness not in COMMANDS:
         await eventually(lambda: bool(drivers()), "its program was not started", within_s=60)
         one.outside = drivers()
@@ -177,7 +179,7 @@ async def fault(one: Case, what: str, point: str) -> tuple[Rollout | None, list[
     for number in SIBLINGS:
         secret = new_secret()
         one.talk(secret, "sleep 0.2", {})
-        siblings.append(one.stand.run(number, secret=secret))
+        siblings.append(one.fixture.run(number, secret=secret))
     if point == "create":
         await eventually(lambda: bool(one.agent.sandboxes_of(VICTIM)), "its sandbox was not made", within_s=60)
         await strike()
@@ -205,7 +207,7 @@ def drivers() -> list[int]:
 
 def cases() -> list[Any]:
     made = []
-    for harness in stand.PROGRAMS:
+    for harness in calc_fixture.PROGRAMS:
         for what in ("program", "tunnel", "model", "agent"):
             points = POINTS if what in ("agent", "model") else DURING
             few = () if (harness, what) == PATIENT else FEW.get(harness, ())
@@ -217,10 +219,10 @@ def cases() -> list[Any]:
 
 @pytest.mark.parametrize(("harness", "what", "point"), cases())
 async def test_what_dies_under_a_program_is_no_reward(harness: str, what: str, point: str, home: Path) -> None:
-    stand.require(harness)
+    calc_fixture.require(harness)
     async with case(harness, home, "direct" if what == "agent" else "http") as one:
         ended, siblings = await fault(one, what, point)
-        await eventually(lambda: one.stand.live == [], "a sandbox lives on", within_s=GONE_WITHIN_S)
+        await eventually(lambda: one.fixture.live == [], "a sandbox lives on", within_s=GONE_WITHIN_S)
     assert [(other.outcome, other.reward) for other in siblings] == [("completed", 1.0)] * len(SIBLINGS)
     if what == "agent":
         assert ended is None

@@ -7,7 +7,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.e2e.programs import stand
+from tests.e2e.programs import calc_fixture
 from tests.sampling import few
 
 from paddock.testing.engines import scripted_server
@@ -21,9 +21,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("harness", stand.EACH)
+@pytest.mark.parametrize("harness", calc_fixture.EACH)
 async def test_members_of_a_group_send_one_first_prompt(harness: str, home: Path, tmp_path: Path) -> None:
-    stand.require(harness)
+    calc_fixture.require(harness)
     rollouts: list[Rollout] = []
     for nth, zone in enumerate((AHEAD, BEHIND)):
         rollouts += await members_of(harness, home, tmp_path / str(nth), zone, range(nth, MEMBERS, 2))
@@ -38,11 +38,11 @@ async def members_of(harness: str, home: Path, folder: Path, zone: str, members:
     server = scripted_server(folder, lambda _prompt: "I am done.")
     slots = asyncio.Semaphore(4)
     block = {"harness_config": {"env": {"TZ": zone}}, "agent_max_turns": 1}
-    async with stand.standing(harness, home, server, **block) as standing:
+    async with calc_fixture.open_fixture(harness, home, server, **block) as fixture:
 
         async def run(member: int) -> Rollout:
             async with slots:
-                rollout = await standing.run(7, member=member, size=MEMBERS)
+                rollout = await fixture.run(7, member=member, size=MEMBERS)
             assert rollout.turns, rollout.failure
             assert rollout.turns[0].prompt_ids
             return rollout
@@ -50,10 +50,10 @@ async def members_of(harness: str, home: Path, folder: Path, zone: str, members:
         return list(await asyncio.gather(*map(run, members)))
 
 
-@pytest.mark.parametrize("harness", few(stand.INSIDE, ["codex_cli"], pytest.mark.long))
+@pytest.mark.parametrize("harness", few(calc_fixture.INSIDE, ["codex_cli"], pytest.mark.long))
 async def test_another_group_has_another_prompt(harness: str, home: Path, tmp_path: Path) -> None:
-    stand.require(harness)
+    calc_fixture.require(harness)
     server = scripted_server(tmp_path, lambda _prompt: "I am done.")
-    async with stand.standing(harness, home, server, agent_max_turns=1) as standing:
-        one, other = await standing.run(1), await standing.run(2)
+    async with calc_fixture.open_fixture(harness, home, server, agent_max_turns=1) as fixture:
+        one, other = await fixture.run(1), await fixture.run(2)
     assert one.turns[0].prompt_ids != other.turns[0].prompt_ids

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.e2e.programs import stand
+from tests.e2e.programs import calc_fixture
 
 from paddock.conformance.harnesses.scripted_model import ConversationServer, ScriptedConversation, ScriptedReply
 from paddock.harness import harness_class
@@ -18,27 +18,27 @@ HARNESS = "codex_cli"
 
 
 async def test_sixteen_at_once_all_end_and_their_memory_is_admitted(home: Path) -> None:
-    stand.require(HARNESS)
-    each = stand.MEMORY_MIB[HARNESS]
+    calc_fixture.require(HARNESS)
+    each = calc_fixture.MEMORY_MIB[HARNESS]
     model, most = ConversationServer(), 0
     lab = harness_class(HARNESS).lab
     room = {"admission": {"memory_mib": ROOMS * each, "cores_each": 0.1}}
-    async with stand.standing(HARNESS, home, model, **room) as standing:
+    async with calc_fixture.open_fixture(HARNESS, home, model, **room) as fixture:
 
         async def look() -> None:
             nonlocal most
-            most = max(most, len(standing.live))
+            most = max(most, len(fixture.live))
 
         running = []
         for member in range(ROLLOUTS):
             secret = new_secret()
-            lines = ("cat calc.py", stand.FIX, f"echo {member} > /tmp/mine && cat /tmp/mine")
+            lines = ("cat calc.py", calc_fixture.FIX, f"echo {member} > /tmp/mine && cat /tmp/mine")
             calls = [[call_item(lab.tool, json.dumps(lab.line(line)))] for line in lines]
             replies = [ScriptedReply(items, before=look) for items in (*calls, [message_item("Done.")])]
             model.conversations[secret] = ScriptedConversation(replies)
-            running.append(standing.run(3, member=member, size=ROLLOUTS, secret=secret))
+            running.append(fixture.run(3, member=member, size=ROLLOUTS, secret=secret))
         done = await asyncio.gather(*running)
-        assert standing.live == []
+        assert fixture.live == []
     assert [(one.outcome, one.reward) for one in done] == [("completed", 1.0)] * ROLLOUTS
     assert [len(one.turns) for one in done] == [4] * ROLLOUTS
     assert 1 < most <= ROOMS

@@ -4,7 +4,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from tests.e2e.programs import stand
+from tests.e2e.programs import calc_fixture
 
 from paddock.testing.engines import scripted_server
 
@@ -14,14 +14,16 @@ MIX = ("codex_cli", "codex", "codeact")
 
 
 async def test_members_of_a_group_have_one_harness_and_groups_have_all(home: Path, tmp_path: Path) -> None:
-    stand.require("codex_cli")
+    calc_fixture.require("codex_cli")
     server = scripted_server(tmp_path, lambda _prompt: "I am done.")
     overrides = [{"harness": harness, "weight": 1.0} for harness in MIX]
     drawn = defaultdict(list)
-    async with stand.standing("codeact", home, server, agent_prompt_overrides=overrides, agent_max_turns=3) as standing:
+    async with calc_fixture.open_fixture(
+        "codeact", home, server, agent_prompt_overrides=overrides, agent_max_turns=3
+    ) as fixture:
         for group in range(GROUPS):
             for member in range(MEMBERS):
-                rollout = await standing.run(group, member=member, size=MEMBERS)
+                rollout = await fixture.run(group, member=member, size=MEMBERS)
                 assert rollout.outcome in ("completed", "truncated"), rollout.failure
                 assert rollout.response is not None
                 drawn[group].append((rollout.response["harness"]["name"], rollout.turns[0].prompt_ids))

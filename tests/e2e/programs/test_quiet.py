@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tests.e2e.programs import stand
+from tests.e2e.programs import calc_fixture
 
 from paddock.conformance.harnesses import find_harness
 from paddock.conformance.harnesses.fixture import harness_fixture
@@ -14,9 +14,9 @@ from paddock.types.responses import call_item
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
 
-@pytest.mark.parametrize("harness", stand.PROGRAMS)
+@pytest.mark.parametrize("harness", calc_fixture.PROGRAMS)
 async def test_each_request_is_a_turn_and_none_had_to_be_refused(harness: str) -> None:
-    stand.require(harness)
+    calc_fixture.require(harness)
     lab = harness_class(harness).lab
     try:
         target = find_harness(f"harness:{harness}")

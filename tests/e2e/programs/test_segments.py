@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.programs import stand
+from tests.e2e.programs import calc_fixture
 from tests.sampling import few
 
 from paddock.testing.engines import ScriptedEngine, scripted_server
@@ -42,8 +42,8 @@ async def played(
 
     engine = ScriptedEngine(vocabulary, said)
     server = scripted_server(folder, said, engine=engine)
-    async with stand.standing(harness, home, server, harness_config=settings, agent_max_turns=12) as standing:
-        rollout = await standing.run(5)
+    async with calc_fixture.open_fixture(harness, home, server, harness_config=settings, agent_max_turns=12) as fixture:
+        rollout = await fixture.run(5)
     return rollout, engine
 
 
@@ -78,14 +78,14 @@ COMPACTING = {"codex_cli": ("exec_command", "cmd", 2), "opencode_cli": ("bash", 
 
 @pytest.mark.parametrize("harness", few(COMPACTING, ["codex_cli"], pytest.mark.long))
 async def test_a_history_that_is_summed_up_goes_on_as_another_branch(harness: str, home: Path, tmp_path: Path) -> None:
-    stand.require(harness)
+    calc_fixture.require(harness)
     tool, argument, summary = COMPACTING[harness]
 
     first, _ = await played(harness, home, tmp_path / "first", lambda _prompt, _nth: "I am done.")
     length = len(first.turns[0].prompt_ids or ())
 
     def answer(prompt: str, nth: int) -> str:
-        said = [call(tool, **{argument: "seq 1 400"}), call(tool, **{argument: stand.FIX})]
+        said = [call(tool, **{argument: "seq 1 400"}), call(tool, **{argument: calc_fixture.FIX})]
         said.insert(summary - 1, SUMMARY)
         return said[nth - 1] if nth <= len(said) else "I am done."
 
@@ -95,7 +95,7 @@ async def test_a_history_that_is_summed_up_goes_on_as_another_branch(harness: st
 
 
 async def test_a_sub_agents_turns_are_a_branch_of_the_rollout(home: Path, tmp_path: Path) -> None:
-    stand.require("opencode_cli")
+    calc_fixture.require("opencode_cli")
 
     def answer(prompt: str, nth: int) -> str:
         if nth == 1:
@@ -104,7 +104,7 @@ async def test_a_sub_agents_turns_are_a_branch_of_the_rollout(home: Path, tmp_pa
             return call("bash", command="cat calc.py", description="look")
         if nth == 3:
             return "It subtracts."
-        return call("bash", command=stand.FIX, description="fix") if nth == 4 else "I am done."
+        return call("bash", command=calc_fixture.FIX, description="fix") if nth == 4 else "I am done."
 
     rollout, engine = await played("opencode_cli", home, tmp_path, answer, subagents=True)
     require_branches(rollout, engine, at_least=2)

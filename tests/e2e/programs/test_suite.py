@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from tests.e2e.programs import stand
+from tests.e2e.programs import calc_fixture
 
 from paddock.conformance import Behaviour, run_one
 from paddock.conformance.harnesses import SUITE, HarnessTarget, find_harness
@@ -15,12 +15,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
 QUICK = "codex_cli"
 """The others take minutes each, most of it for starting some sixty times."""
-EACH = [pytest.param(name, marks=() if name == QUICK else pytest.mark.long) for name in stand.PROGRAMS]
+EACH = [pytest.param(name, marks=() if name == QUICK else pytest.mark.long) for name in calc_fixture.PROGRAMS]
 
 
 @pytest.fixture(scope="module", params=EACH)
 def target(request: pytest.FixtureRequest) -> HarnessTarget:
-    stand.require(request.param)
+    calc_fixture.require(request.param)
     try:
         found = find_harness(f"harness:{request.param}")
         asyncio.run(found.ready())

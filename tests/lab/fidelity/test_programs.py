@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.programs import stand as e2e
+from tests.e2e.programs import calc_fixture as e2e
 
 from paddock.errors import ConfigError
 from paddock.http import RESPONSES, Call, EventStream

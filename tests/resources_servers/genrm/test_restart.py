@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 import pytest
-from tests.support.processes import RunningCommand, running
+from tests.support.processes import CommandProcess, running
 
 from paddock.errors import InfraError
 from paddock.http import VERIFY, Call, HttpPeer, Peer, VerifyRequest, token_for
@@ -39,7 +39,7 @@ def answers_on_disk(state: Path) -> int:
 
 
 @contextmanager
-def served(config: Path) -> Iterator[tuple[RunningCommand, str]]:
+def served(config: Path) -> Iterator[tuple[CommandProcess, str]]:
     with running("paddock", "serve", config) as command:
         yield command, next(word for word in command.line("resources_servers/genrm").split() if word.startswith("http"))
 

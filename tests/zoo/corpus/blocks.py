@@ -9,7 +9,7 @@ _BLOCK = re.compile(r"^=== (.+)\n", re.MULTILINE)
 _KEY = re.compile(r"([a-z]+): (.*)\n")
 
 
-class TextBlock(NamedTuple):
+class CorpusBlock(NamedTuple):
     """One block of a file."""
 
     name: str
@@ -17,7 +17,7 @@ class TextBlock(NamedTuple):
     text: str
 
 
-def read_blocks(path: Path) -> Iterator[TextBlock]:
+def read_blocks(path: Path) -> Iterator[CorpusBlock]:
     """All blocks of a file."""
     _, *parts = _BLOCK.split(path.read_text())
     for name, text in zip(parts[::2], parts[1::2], strict=True):
@@ -25,4 +25,4 @@ def read_blocks(path: Path) -> Iterator[TextBlock]:
         while found := _KEY.match(text, at):
             keys[found[1]] = found[2]
             at = found.end()
-        yield TextBlock(name, keys, text[at:])
+        yield CorpusBlock(name, keys, text[at:])

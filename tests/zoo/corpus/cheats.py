@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.zoo.corpus import places
-from tests.zoo.corpus.blocks import TextBlock, read_blocks
+from tests.zoo.corpus.blocks import CorpusBlock, read_blocks
 from tests.zoo.projects import Project, patch_of, projects
 
 HERE = Path(__file__).parent
@@ -55,8 +55,8 @@ class Cheat(NamedTuple):
 
     name: str
     project: Project
-    technique: TextBlock
-    sign: TextBlock
+    technique: CorpusBlock
+    sign: CorpusBlock
     place: str
     language: str
     """`python` or `c`."""
@@ -112,7 +112,7 @@ def own_projects() -> Mapping[str, Project]:
 
 
 @cache
-def signs() -> Mapping[str, TextBlock]:
+def signs() -> Mapping[str, CorpusBlock]:
     return {block.name: block for block in read_blocks(HERE / "signs.txt")}
 
 
@@ -145,7 +145,7 @@ class _Turns:
     def __init__(self) -> None:
         self._waiting = [name for name in signs() if name != "always"]
 
-    def next(self, technique: TextBlock) -> str:
+    def next(self, technique: CorpusBlock) -> str:
         """The one that has waited longest, of those that can be seen where the technique works."""
         hidden = "alone" if technique.keys.get("world") == "stranger" else ""
         found = next(name for name in self._waiting if hidden not in signs()[name].keys.values())
@@ -154,7 +154,7 @@ class _Turns:
         return found
 
 
-def _cheat(kind: str, file: str, technique: TextBlock, sign: str, place: str = "") -> Cheat:
+def _cheat(kind: str, file: str, technique: CorpusBlock, sign: str, place: str = "") -> Cheat:
     usual = {"shell": "shell", "answers": "package_end"}.get(file, "below")
     where = place or usual
     name = f"{kind}-{technique.name}-{sign}" + (f"-{place}" if place else "")

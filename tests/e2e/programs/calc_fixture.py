@@ -38,28 +38,28 @@ FILES = {"calc.py": "def add(a, b):\n    return a - b\n", "README.md": "A calcul
 FIX = "sed -i 's/a - b/a + b/' calc.py"
 
 
-class Task(BaseModel):
+class CalcTask(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     number: int = 0
 
 
-class World(ResourcesServer[ServerConfig, Task]):
+class CalcServer(ResourcesServer[ServerConfig, CalcTask]):
     """The same small repository for all; each group's text is its own."""
 
-    task_type = Task
+    task_type = CalcTask
 
-    async def seed_session(self, task: Task, row: Row) -> Session:
+    async def seed_session(self, task: CalcTask, row: Row) -> Session:
         said = f"Number {task.number}: add(1, {task.number}) gives {1 - task.number}."
         visible = {"instance_id": f"calc-{task.number}", "problem_statement": said}
         return Session(image="calc", workdir=WORKDIR, visible=visible)
 
-    async def verify(self, task: Task, row: Row, response: JsonObject) -> Verdict:
+    async def verify(self, task: CalcTask, row: Row, response: JsonObject) -> Verdict:
         resolved = "+    return a + b" in response["model_patch"]
         return Verdict(reward=float(resolved), reason="resolved" if resolved else "tests_fail")
 
 
-class Stand(NamedTuple):
+class CalcFixture(NamedTuple):
     agent: SweAgent
     peer: Peer
 
@@ -110,11 +110,11 @@ def config(harness: str, home: Path, *, model: str = "policy", **block: Any) -> 
 
 
 @asynccontextmanager
-async def standing(
+async def open_fixture(
     harness: str, home: Path, model: Server[Any], *, transport: Any = "direct", **block: Any
-) -> AsyncIterator[Stand]:
+) -> AsyncIterator[CalcFixture]:
     peers: dict[str, Peer] = {}
-    world = World(ServerConfig(), name="world", peers=peers)
+    world = CalcServer(ServerConfig(), name="world", peers=peers)
     agent = SweAgent(config(harness, home, model=model.name, **block), name="agent", peers=peers)
     async with over(transport, world, model, agent) as found:
-        yield Stand(agent, found["agent"])
+        yield CalcFixture(agent, found["agent"])
