@@ -1,8 +1,8 @@
 """Sizes and names: what the linters don't look at. Prints each offender and exits 1.
 
 Sizes   no Python file over 500 lines, no function over 60.
-Names   in the rooms of `PLAIN`, a class name stands in one module of the product and is no participle (`Told`), and a
-        file is not named by a gerund that is no term of the field.
+Names   in the rooms of `PLAIN`, a class name stands in one module (of the product, for the product's) and is no
+        participle (`Told`), and a file is not named by a gerund that is no term of the field.
 Modules what `__all__` lists is bound in its module; no module is run by its path from another folder.
 """
 
@@ -11,15 +11,19 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60
 PRODUCT = ("src/", "agents/", "harnesses/", "lab/", "models_servers/", "resources_servers/", "training/")
-PLAIN = ("agents/", "resources_servers/", "training/", "src/paddock/processes/", "src/paddock/tokens/")
-TERMS = frozenset({"grading", "logging", "packing", "parsing", "routing", "sampling", "scoring", "serving", "sharding"})
+PLAIN: tuple[str, ...] = ("agents/", "benchmarks/", "lab/", "resources_servers/", "scripts/", "training/")
+PLAIN += ("src/paddock/processes/", "src/paddock/testing/", "src/paddock/tokens/")
+PLAIN += ("tests/benchmarks/", "tests/e2e/", "tests/lab/", "tests/support/", "tests/zoo/")
+TERMS = frozenset(
+    {"grading", "learning", "logging", "packing", "parsing", "routing", "sampling", "scoring", "serving", "sharding"}
+)
 TERMS |= {"streaming", "testing", "training"}
 PARTICIPLES = """
 Added Asked Begun Built Called Checked Chosen Composed Covered Ended Expected Failed Fetched Finished Found
@@ -83,15 +87,18 @@ def run_by_path(module: Module) -> Iterator[str]:
         yield f"{module.name}:{line}: another folder's module by its path: imports can't be checked"
 
 
-def badly_named(modules: Iterable[Module]) -> Iterator[str]:
-    places: dict[str, set[str]] = defaultdict(set)
+def badly_named(modules: Sequence[Module]) -> Iterator[str]:
+    everywhere, in_product = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
     for module in modules:
         for name in module.classes:
-            places[name].add(module.name)
+            everywhere[name].add(module.name)
+            if module.name.startswith(PRODUCT):
+                in_product[name].add(module.name)
     for module in modules:
         if not module.name.startswith(PLAIN):
             continue
-        stem = Path(module.name).stem
+        places = in_product if module.name.startswith(PRODUCT) else everywhere
+        stem = Path(module.name).stem.removeprefix("test_")
         if stem.endswith("ing") and stem not in TERMS:
             yield f"{module.name}: a file is named by what is in it"
         for name in module.classes:
@@ -117,7 +124,7 @@ def main() -> int:
     product = [module for module in modules if module.name.startswith(PRODUCT)]
     found = [line for module in modules for line in too_long(module)]
     found += [line for module in product for line in (*unbound(module), *run_by_path(module))]
-    found += badly_named(product)
+    found += badly_named(modules)
     print("\n".join(found) or "sizes and names: ok")
     return int(bool(found))
 
