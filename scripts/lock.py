@@ -23,7 +23,7 @@ from typing import Any
 
 from packaging.markers import Marker
 
-from paddock.harness.programs.catalogue import known
+from paddock.harness.programs.catalogue import load_catalogue
 from paddock.harness.programs.pip import BUILT
 from paddock.harness.programs.program import Program
 
@@ -43,7 +43,7 @@ FITTING = re.compile(r"-(any|\S*linux\S*_(x86_64|aarch64))\.whl$")
 
 
 def lock_npm(program: Program) -> None:
-    versions = dict(package.rpartition("@")[::2] for package in program.wanted)
+    versions = dict(package.rpartition("@")[::2] for package in program.pinned_packages)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "package.json").write_text(json.dumps({"dependencies": versions}))
@@ -70,16 +70,16 @@ def _locked(optional: dict[str, str], packages: dict[str, object]) -> dict[str, 
 
 def lock_pip(program: Program) -> None:
     python = program.python or "3.11"
-    packages = _resolve(program.wanted, python)
+    packages = _resolve(program.pinned_packages, python)
     if any("wheels" not in package for package in packages):
-        packages = _resolve([*program.wanted, BUILDER], python)
+        packages = _resolve([*program.pinned_packages, BUILDER], python)
     wheels, sources = [], []
     for package in packages:
         if fitting := [file for file in package.get("wheels", ()) if FITTING.search(file["url"])]:
             wheels.append(_line(package, fitting))
         else:
             sources.append(_line(package, [package["sdist"]]))
-    head = f"# Of {program.words}: python scripts/lock.py pip\n--only-binary :all:\n"
+    head = f"# Of {program.package_text}: python scripts/lock.py pip\n--only-binary :all:\n"
     assert program.lock is not None
     lock = program.lock.resolve()
     lock.write_text("".join([head, *wheels, *([BUILT] if sources else []), *sources]))
@@ -167,7 +167,7 @@ def main(*words: str) -> None:
         lock_python(*flags)
     if not named or "vllm" in named:
         lock_vllm()
-    for program in known().programs.values():
+    for program in load_catalogue().programs.values():
         if program.lock is not None and (not named or program.source in named):
             (lock_npm if program.source == "npm" else lock_pip)(program)
 

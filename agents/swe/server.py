@@ -172,7 +172,7 @@ class SweAgent(AgentServer[SweAgentConfig]):
             workdir=state.task_spec.sandbox.workdir,
             command_timeout_s=self.config.command_timeout_s,
             blocklist=self._blocklist,
-            seen=watch.look,
+            inspect_output=watch.look,
         )
         state.counts = workspace.counts
         variant = state.variant

@@ -177,7 +177,7 @@ class OpenCodeToolbox(Toolbox):
             return Malformed("not_object", problem.detail)
         return checked_arguments(value, self._schemas[name])
 
-    def repaired(self, shown: str) -> str | None:
+    def resolve_name(self, shown: str) -> str | None:
         return shown.lower()
 
     def unknown_tool(self, call: RawToolCall) -> str:

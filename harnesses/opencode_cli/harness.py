@@ -116,7 +116,7 @@ class OpenCodeCliHarness(CliHarness):
         return ProgramStart(
             argv=(
                 # It looks for `rg` on the PATH, which is the image's.
-                *("/bin/sh", "-c", _ON_PATH, str(self.program.mounted / "bin"), "run", "--format", "json", "--pure"),
+                *("/bin/sh", "-c", _ON_PATH, str(self.program.mount_path / "bin"), "run", "--format", "json", "--pure"),
                 *("--auto", "--title", TITLE, "--dir", workdir, "--model", model_name(settings.toolset)),
             ),
             files={

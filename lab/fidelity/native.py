@@ -84,7 +84,7 @@ class _FirstModel(ModelWithoutPrograms):
     async def respond(self, body: JsonObject) -> JsonObject:
         raise _FirstRequest(body)
 
-    async def endpoint(self, screen: RequestFilter | None = None, *, outside: bool = False) -> ModelEndpoint:
+    async def endpoint(self, request_filter: RequestFilter | None = None, *, outside: bool = False) -> ModelEndpoint:
         raise NotApplicable("its program asks from inside a sandbox")
 
 
@@ -102,7 +102,7 @@ class _RunModel(ModelWithoutPrograms):
         side_request = {"model": MODEL, "input": [{"role": "user", "content": f"A title for this: {PROMPT}"}]}
         return await self._run.ask("responses", body, toolset, side_request)
 
-    async def endpoint(self, screen: RequestFilter | None = None, *, outside: bool = False) -> NoReturn:
+    async def endpoint(self, request_filter: RequestFilter | None = None, *, outside: bool = False) -> NoReturn:
         raise ConfigError(
             f"harness {self._spec} is no native one: its program asks from inside a sandbox", kind="subject_invalid"
         )

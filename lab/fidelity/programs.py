@@ -18,7 +18,7 @@ from paddock.conformance.harnesses.scripted_model import LAST_WORDS
 from paddock.errors import ConfigError
 from paddock.harness import Harness, Program, RunLimits, SandboxWorkspace, Task, harness_class
 from paddock.harness.factory import check_settings
-from paddock.harness.programs.catalogue import known
+from paddock.harness.programs.catalogue import load_catalogue
 from paddock.harness.programs.installation import InstalledProgram
 from paddock.harness.programs.lab import LabTools
 from paddock.harness.programs.store import ProgramStore
@@ -126,7 +126,7 @@ def lab_tools_of(spec: str) -> LabTools:
 
 def program_subjects(names: Sequence[str] = ()) -> list[ProgramSubject]:
     """The programs of those names in all their dialects; without names, every harness that runs a program."""
-    names = names or sorted(known().programs)
+    names = names or sorted(load_catalogue().programs)
     return [ProgramSubject(name, cast("Dialect", dialect)) for name in names for dialect in lab_tools_of(name).dialects]
 
 

@@ -141,8 +141,8 @@ async def _play(
         ended = await _ending(subject.make(located, **changes), workspace, model, script)
     replacements = {
         str(installed.folder): "<program>",
-        f"{program.mounted}": "<program>",
-        f"{program.mounted.parent / 'home'}": "<home>",
+        f"{program.mount_path}": "<program>",
+        f"{program.mount_path.parent / 'home'}": "<home>",
         program.version: "<version>",
     }
     normaliser = Normaliser(

@@ -161,7 +161,7 @@ async def test_all_that_comes_out_is_looked_at_also_across_two_results(open_work
         if b"hidden-token" in data:
             raise LeakError("seen", kind="canary")
 
-    space = await open_workspace(seen=look)
+    space = await open_workspace(inspect_output=look)
     await space.write("x", b"hidden-token")
     for leak in (space.exec(["cat", "x"]), space.read("x")):
         with pytest.raises(LeakError):

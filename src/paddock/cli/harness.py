@@ -83,7 +83,7 @@ def _install(store: "ProgramStore", args: argparse.Namespace) -> int:
         raise ConfigError("--version is for one harness: install them one by one", kind="arguments")
     failed = 0
     for program in [program_of(name, args.version) for name in args.names]:
-        _print(f"{program.name} {program.version}: {program.words}; licence: {program.licence}")
+        _print(f"{program.name} {program.version}: {program.package_text}; licence: {program.licence}")
         try:
             done = store.install(program, _print)
         except InfraError as error:
@@ -109,9 +109,9 @@ def _drift(store: "ProgramStore", args: argparse.Namespace) -> int:
 
 
 def _list(store: "ProgramStore", _: argparse.Namespace) -> int:
-    from paddock.harness.programs.catalogue import known
+    from paddock.harness.programs.catalogue import load_catalogue
 
-    found = known()
+    found = load_catalogue()
     by_name: dict[str, list[InstalledProgram]] = {name: [] for name in found.programs}
     for one in store.installed():
         by_name.setdefault(one.name, []).append(one)
@@ -127,9 +127,11 @@ def _list(store: "ProgramStore", _: argparse.Namespace) -> int:
 
 
 def _doctor(store: "ProgramStore", args: argparse.Namespace) -> int:
-    from paddock.harness.programs.catalogue import ProgramCatalogue, known, program_of
+    from paddock.harness.programs.catalogue import ProgramCatalogue, load_catalogue, program_of
 
-    found, broken = ProgramCatalogue({name: program_of(name) for name in args.names}, {}) if args.names else known()
+    found, broken = (
+        ProgramCatalogue({name: program_of(name) for name in args.names}, {}) if args.names else load_catalogue()
+    )
     bad = 0
     for name, pinned in found.items():
         those = {one.version: one for one in store.installed() if one.name == pinned.name}

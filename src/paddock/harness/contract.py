@@ -30,61 +30,60 @@ class ContextExceeded(Exception):  # noqa: N818 - an answer of the model server,
 
 
 class ModelEndpoint(Record):
-    """Where a program inside the workspace finds this rollout's model."""
+    """The address of this rollout's model for a program."""
 
     base_url: str
-    """Ends in `/v1`. What names the rollout is added on the way."""
+    """Ends in `/v1`. The rollout's secret is added at our end of the tunnel."""
     api_key: str = "unused"
-    """For clients that insist on one."""
+    """For clients that need a key."""
     model: str
 
 
 class Model(Protocol):
-    """This rollout's model. Every call is recorded, whoever makes it."""
+    """This rollout's model. Every call is recorded, whether a harness or a program makes it."""
 
     name: str
-    """What `model` in a request says."""
+    """The value of `model` in a request."""
 
     async def respond(self, body: JsonObject) -> JsonObject:
-        """A whole Responses API answer. Raises ContextExceeded, and a PaddockError for what ends the rollout."""
+        """Return a whole Responses API answer. Raises ContextExceeded, and a PaddockError for what ends the rollout."""
         ...
 
-    async def endpoint(self, screen: "RequestFilter | None" = None, *, outside: bool = False) -> ModelEndpoint:
-        """The same model for programs; nothing listens there before it is asked for. `screen`: what each call passes.
-        `outside`: for a program on this machine, not in the sandbox; then `api_key` is a secret of this rollout."""
+    async def endpoint(self, request_filter: "RequestFilter | None" = None, *, outside: bool = False) -> ModelEndpoint:
+        """Open the endpoint of the model for a program. `request_filter`: applied to each call. `outside`: the program
+        runs on this machine, not in the sandbox; then `api_key` is a secret of this rollout."""
         ...
 
     async def transcript(self, skip: int = 0) -> Sequence[TurnSummary]:
-        """The recorded turns so far but for the `known` oldest, oldest first, whoever asked."""
+        """Return the turns recorded so far without their ids, oldest first, but for the `skip` oldest."""
         ...
 
     @property
     def overflowed(self) -> bool:
-        """The last call of a program was refused as too long, or as one too many."""
+        """Whether a program's last call was refused as too long, or as one too many."""
         ...
 
     @property
     def has_repeated_call(self) -> bool:
-        """A program has repeated a call whose answer had begun, as one does when it broke off."""
+        """Whether a program repeated a call whose answer had begun, as one does when the answer broke off."""
         ...
 
 
 class SideRequest(Exception):  # noqa: N818 - an answer to a program, not an error of ours
-    """A request of a program that is no part of the task, such as one for a title: not passed on, and counted."""
+    """A program's request that is no part of the task, such as one for a title: it is refused and counted."""
 
 
 class RequestFilter(Protocol):
-    """What the calls of a program pass on their way to the model."""
+    """Changes or refuses a program's calls on their way to the model."""
 
     def filter(self, path: str, body: JsonObject) -> JsonObject:
-        """The request as it goes on, which may be `body` itself. Raises Refused. The same request gives the same, as
-        programs send their history again with each call. `path`: `/v1/responses`, `/v1/chat/completions` or
-        `/v1/messages`."""
+        """Return the request to send on, which may be `body` itself. Raises SideRequest. Deterministic, as programs
+        send their history again with each call. `path`: `/v1/responses`, `/v1/chat/completions` or `/v1/messages`."""
         ...
 
 
 class RunLimits(Record):
-    """None: no limit."""
+    """The limits of a harness's run; None: no limit."""
 
     max_turns: int | None = None
     """Model calls."""
@@ -102,9 +101,9 @@ class Task(Record):
     prompt: str
     system: str | None = None
     params: JsonObject = {}
-    """Of each request to the model: `temperature`, `max_output_tokens`, ... as the Responses API has them."""
+    """Parameters of each request to the model, as in the Responses API: `temperature`, `max_output_tokens`, ..."""
     tool_names: dict[str, str] = {}
-    """The harness's own tools that the model knows by another name: real name to shown name."""
+    """The harness's own tools that are shown under another name: shown name by real name."""
     tools: Sequence[JsonObject] = ()
     """Tools that the environment serves, beside the harness's own."""
     visible: JsonObject = {}
@@ -119,8 +118,8 @@ class Step(Record):
     output: list[JsonObject]
     """The model's items, then the `function_call_output` items."""
     turn_id: str | None = None
-    """The recorded turn that the model call is, as its answer names it (`paddock.types.responses.turn_id_of`); None:
-    there was no call, or nobody says."""
+    """The id of the recorded turn, as the answer names it (`paddock.types.responses.turn_id_of`); None: there was no
+    call, or the answer names none."""
 
 
 class Exit(Record):
@@ -132,7 +131,7 @@ class Exit(Record):
     """The policy's last words."""
     detail: str | None = None
     malformed: dict[MalformedCall, int] = {}
-    """Calls that no tool could take, by what was wrong."""
+    """How many calls no tool could take, by what was wrong."""
 
 
 OnStep = Callable[[Step], None]
@@ -146,7 +145,7 @@ class ShellSession(Protocol):
         ...
 
     async def poll(self, *, wait_s: float = 0.0) -> ShellOutput:
-        """What came since the last result; returns early when the line ends."""
+        """Return the output since the last result; returns early when the line ends."""
         ...
 
     async def type(self, data: bytes, *, wait_s: float = 0.0) -> ShellOutput:
@@ -154,14 +153,14 @@ class ShellSession(Protocol):
         ...
 
     async def interrupt(self) -> ShellOutput:
-        """What ^C does."""
+        """Send ^C."""
         ...
 
     async def close(self) -> None: ...
 
 
 class Workspace(Protocol):
-    """Where commands run and files are. Its own failures are raised, never returned as a command's output."""
+    """Runs commands and holds files. Its own failures are raised, never returned as a command's output."""
 
     workdir: str
 
@@ -179,16 +178,16 @@ class Workspace(Protocol):
     async def write(self, path: str, data: bytes) -> None: ...
 
     async def shell(self) -> ShellSession:
-        """A new one; many may be open."""
+        """Open a shell; many may be open at once."""
         ...
 
     async def launch(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str]) -> ProgramOutput:
-        """Run the harness's own program to its end. No command of the policy: no rule of the blocklist and no limit of
-        a command holds for it."""
+        """Run the harness's own program to its end. It is no command of the policy: neither the blocklist nor the time
+        limit of commands applies."""
         ...
 
     def note_command(self, line: str) -> None:
-        """A command that a program has run by itself: counted, and by rule if the blocklist would have refused it."""
+        """Count a command that a program ran by itself, also by rule if the blocklist would have refused it."""
         ...
 
 
@@ -206,7 +205,7 @@ class Prompts(Record):
     """Jinja2 templates (`paddock.harness.prompts`) of the first messages."""
 
     system: str | None = None
-    """None: there is no system message."""
+    """None: no system message."""
     user: str
 
 
@@ -218,7 +217,7 @@ class PromptedHarness(Protocol):
 
     @property
     def own_tools(self) -> Sequence[str]:
-        """Real names."""
+        """The real names of its tools."""
         ...
 
 
@@ -227,20 +226,21 @@ class ProgramHarness(Protocol):
 
     @property
     def program(self) -> Program:
-        """The one that its settings name."""
+        """The program, in the version that its settings name."""
         ...
 
 
 class ArtifactProducer(Protocol):
-    """A harness class that leaves files beside the rollout, such as a trajectory in a format of its own."""
+    """A harness class whose runs produce files beside the rollout, such as a trajectory in a format of its own."""
 
-    left: Mapping[str, bytes]
-    """By name; filled when it has run, however that ended."""
+    artifacts: Mapping[str, bytes]
+    """Contents of the files, by name; filled when a run ends, however it ends."""
 
 
 class OracleHarness(Protocol):
-    """A harness class that knows how to make a known fix with its own tools."""
+    """A harness class that can play a known fix with its own tools."""
 
     def oracle(self, fix: Fix) -> list[list[JsonObject]]:
-        """Output items per turn: look, edit, run the tests, finish. Pure: the same fix, the same calls, up to ids."""
+        """Return the output items of each turn: look, edit, run the tests, finish. Pure: one fix gives one list of
+        calls, but for their ids."""
         ...

@@ -1,9 +1,9 @@
-"""What is drawn for a row: one of several options, and the names that its tools are shown by.
+"""Random draws for a row: one of several options, and the names that its tools are shown under.
 
 Law     drawn from a seed, the row and the epoch alone: all members and attempts of a group draw the same, in every
         process, on every machine, under every version of Python; trainers compare rollouts by their prompt.
-Row     its group as stamped; one without a stamp is known by what it says: its task, input and metadata. Keys that
-        begin with `_` are somebody's marks on a rollout, and don't count.
+Row     identified by its stamped group; without a stamp by its task, input and metadata. Keys that begin with `_` are
+        marks on a rollout, and don't count.
 Names   `paddock.tools.stand_ins`: none collides with another, and `paddock.tools.canonical` leads back to the real one.
 """
 
@@ -16,14 +16,14 @@ from paddock.types import Row
 
 
 def seed_of(row: Row, seed: int, *, per_rollout: bool = False) -> bytes:
-    """What the draws of a row are made from; `per_rollout`: those of one member of its group."""
+    """Return the seed of a row's draws; `per_rollout`: the seed of one member of its group."""
     stamp = row.stamp
-    known = _identity(row) if stamp.group_id is None else stamp.group_id
-    return _digest([seed, known, stamp.epoch, *([stamp.member] if per_rollout else [])])
+    group = _identity(row) if stamp.group_id is None else stamp.group_id
+    return _digest([seed, group, stamp.epoch, *([stamp.member] if per_rollout else [])])
 
 
 def draw(weights: Sequence[float], seed: bytes) -> int:
-    """The index of one of the options, which are met in proportion to their weights."""
+    """Draw the index of one of several options, with a probability in proportion to its weight."""
     left = _fraction(seed, "option") * sum(weights)
     for index, weight in enumerate(weights):
         left -= weight
@@ -33,7 +33,7 @@ def draw(weights: Sequence[float], seed: bytes) -> int:
 
 
 def shown_names(real: Sequence[str], seed: bytes, *, diversify: bool = False, camel: bool = False) -> dict[str, str]:
-    """Shown name by real name, of a whole toolbox; with neither switch each tool keeps its own."""
+    """Draw the names of a whole toolbox: shown name by real name; with neither switch each tool keeps its name."""
     if not diversify and not camel:
         return {name: name for name in real}
     shown: dict[str, str] = {}
@@ -44,18 +44,18 @@ def shown_names(real: Sequence[str], seed: bytes, *, diversify: bool = False, ca
 
 
 def _identity(row: Row) -> str:
-    said = [
+    content = [
         {key: value for key, value in row.task.items() if not key.startswith("_")},
         *(row.responses_create_params.get(key) for key in ("input", "metadata")),
     ]
-    return _digest(said).hex()
+    return _digest(content).hex()
 
 
-def _digest(said: list[object]) -> bytes:
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).digest()
+def _digest(content: list[object]) -> bytes:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).digest()
 
 
 def _fraction(seed: bytes, what: str) -> float:
-    """At least 0, below 1: 53 bits, so that it is exact."""
+    """Draw a number in [0, 1) of 53 bits, so that it is exact."""
     digest = hashlib.sha256(seed + what.encode()).digest()
     return (int.from_bytes(digest[:8], "big") >> 11) / 2**53

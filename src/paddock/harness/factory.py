@@ -1,4 +1,4 @@
-"""From a name in a config to a harness of one rollout.
+"""Makes the harness of one rollout from its name in a config.
 
 Law     only a class that says `NEEDS = "gold"` is given the row's known fix, and such a class is given no model: so no
         policy can come by it.
@@ -20,14 +20,14 @@ KIND = "harnesses"
 
 
 def harness_class(spec: str) -> type[Any]:
-    """The class that a config names."""
+    """Return the class that a config names. Raises ConfigError."""
     cls = resolve_class(spec, KIND)
     needs_of(cls)
     return cls
 
 
 def needs_of(cls: type[Any]) -> Needs:
-    """What it says that it needs; a model where it says nothing."""
+    """Return the class's `NEEDS`; by default a model. Raises ConfigError for a value that is none."""
     needs = getattr(cls, "NEEDS", "model")
     if needs not in get_args(Needs):
         raise ConfigError(
@@ -37,7 +37,7 @@ def needs_of(cls: type[Any]) -> Needs:
 
 
 def check_settings(cls: type[Any], block: Mapping[str, Any], where: str) -> BaseModel | None:
-    """Its settings, typed; None: it has none."""
+    """Validate a harness's settings; None: the class has none. Raises ConfigError."""
     model: type[BaseModel] | None = getattr(cls, "config_type", None)
     if model is not None:
         return validate(model, dict(block), where)
@@ -53,14 +53,14 @@ def make_harness(
     gold_patch: bytes | None = None,
     program: InstalledProgram | None = None,
 ) -> Harness:
-    """A new one. `gold_patch` goes to a class that needs it, and to no other. `program`: where that of a class is which
-    runs one outside of the sandbox; None: it is not going to run."""
+    """Make a harness. `gold_patch`: the known fix, for a class that needs it. `program`: the installed program, for one
+    that runs outside of the sandbox; None: it is not run. Raises ConfigError."""
     cls = harness_class(spec)
     settings = check_settings(cls, block or {}, f"harness {spec}")
     arguments = () if settings is None else (settings,)
     if needs_of(cls) != "gold":
-        located = {} if program is None else {"program": program}
-        return cast("Harness", cls(*arguments, **located))
+        keywords = {} if program is None else {"program": program}
+        return cast("Harness", cls(*arguments, **keywords))
     if gold_patch is None:
         raise ConfigError(f"harness {spec} needs the row's known fix, and there is none", kind="no_gold")
     return cast("Harness", cls(*arguments, gold_patch=gold_patch))

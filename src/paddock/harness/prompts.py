@@ -1,10 +1,10 @@
-"""Templates of prompts: Jinja2, over what the environment shows and nothing else.
+"""Templates of prompts in Jinja2, with the fields that the environment shows as the only variables.
 
 Variables `problem_statement`, `workdir`, `repo`, `language`, `tools` (shown name by real name), and NeMo-Gym's
         `workspace_path` and `instance.{problem_statement, repo, repo_language, instance_id}`. No clock, no path of this
         machine, nothing random: the same session gives the same words.
 Source  text, or the path of a file by its ending (`SUFFIXES`), found as config paths are.
-Errors  ConfigError for a template that is none, that is not found, or that reads what there is not.
+Errors  ConfigError for a template that is malformed, is not found, or uses an unknown variable.
 """
 
 from collections.abc import Mapping
@@ -27,10 +27,10 @@ _ENVIRONMENT = ImmutableSandboxedEnvironment(
 
 
 class Template:
-    """One template, checked when it is made."""
+    """A template, checked when it is made."""
 
     def __init__(self, given: str, where: str) -> None:
-        """`given`: text or path; `where`: what an error calls it, such as a config key."""
+        """`given`: text or path; `where`: the template's name in errors, such as a config key. Raises ConfigError."""
         self._where = where
         try:
             text = _text(given)
@@ -43,7 +43,7 @@ class Template:
             raise ConfigError(f"{where}: there is no variable `{unknown[0]}`{hint}", kind="template")
 
     def render(self, visible: JsonObject, workdir: str, tools: Mapping[str, str]) -> str:
-        """`visible`: what the session shows; `tools`: shown name by real name."""
+        """Render the prompt. `visible`: visible fields of the session; `tools`: shown name by real name."""
         fields: dict[str, Any] = {name: visible.get(name, "") for name in ("problem_statement", "repo", "language")}
         fields |= {"workdir": workdir, "workspace_path": workdir, "tools": dict(tools)}
         fields["instance"] = {

@@ -1,4 +1,4 @@
-"""Output of a terminal as a reader of the screen sees it. Pure; standard library alone: programs outside load it too.
+"""Renders terminal output as a reader of the screen sees it. Pure; standard library only: programs outside load it.
 
 Law     colours and other control sequences are dropped; what is written after a return to the start of the line, or
         after a backspace, stands over what was there; blanks at the end are dropped. Moves between lines are not drawn.
@@ -17,7 +17,7 @@ _BACK = re.compile(r"([\r\x08])")
 
 
 def render_screen(text: str) -> str:
-    """What stands on the screen."""
+    """Return the text on the screen after `text` was written to it."""
     text = _SEQUENCE.sub("", text)
     if _BACK.search(text):
         text = "\n".join(_overwritten(line) for line in re.sub(r"\r+\n", "\n", text).split("\n"))
@@ -25,7 +25,7 @@ def render_screen(text: str) -> str:
 
 
 def _overwritten(line: str) -> str:
-    """In time linear in the line."""
+    """Apply returns and backspaces, in time linear in the line."""
     cells: list[str] = []
     at = 0
     for part in _BACK.split(line):

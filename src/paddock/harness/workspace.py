@@ -1,7 +1,7 @@
 """The workspace of a harness: one sandbox of a provider, with the blocklist before it and a look at all that comes out.
 
 Law     a refused command does not reach the sandbox: its result has code 126 and the refusal's words. Whatever the
-        agent is shown passes `seen` first, which may raise. A relative path starts at the workdir.
+        agent is shown is given to `inspect_output` first, which may raise. A relative path starts at the workdir.
 Errors  those of `paddock.sandbox.failures`, and of a file inside (FileNotFoundError, ...); never a command's output.
 """
 
@@ -21,20 +21,20 @@ from paddock.sandbox.protocol import Provider
 from paddock.sandbox.records import ExecRequest, MemoryKill, ShellRequest, ShellResult
 
 OVERLAP_BYTES = 256
-"""Of a shell's last output that are looked at again with the next."""
-Seen = Callable[[bytes], None]
+"""Bytes of a shell's last output that are inspected again with the next."""
+OutputInspector = Callable[[bytes], None]
 
 
 @dataclass
 class WorkspaceCounts:
-    """What a workspace was used for."""
+    """Counts of what a workspace was used for."""
 
     commands: int = 0
-    """Run, by `exec` or as shell lines."""
+    """Commands that were run, by `exec` or as shell lines."""
     refused: Counter[str] = field(default_factory=Counter)
-    """By rule."""
+    """Refused commands, by rule."""
     unrefused: Counter[str] = field(default_factory=Counter)
-    """By rule: what a program ran by itself, where nobody could refuse it."""
+    """Commands that a program ran by itself and that the blocklist would have refused, by rule."""
     memory_kills: int = 0
     timeouts: int = 0
     tool_s: float = 0.0
@@ -52,16 +52,17 @@ class SandboxWorkspace:
         workdir: str,
         command_timeout_s: float | None = None,
         blocklist: Blocklist | None = None,
-        seen: Seen | None = None,
+        inspect_output: OutputInspector | None = None,
     ) -> None:
-        """`command_timeout_s`: the most that any command may ask for; None: no limit."""
+        """`command_timeout_s`: the longest time limit that a command may ask for; None: no limit. `inspect_output`
+        gets all bytes that the agent is shown, and may raise."""
         self.workdir = workdir
         self.counts = WorkspaceCounts()
         self._provider = provider
         self._id = sandbox_id
         self._command_timeout_s = command_timeout_s
         self._blocklist = blocklist
-        self._seen = seen or _ignore
+        self._inspect_output = inspect_output or _ignore
 
     async def exec(
         self,
@@ -87,7 +88,7 @@ class SandboxWorkspace:
             result = await self._provider.exec(self._id, request, request_id=uuid.uuid4().hex)
             killed = await self._kills()
         output = bytes(result.stdout) + bytes(result.stderr)
-        self._seen(output)
+        self._inspect_output(output)
         timed_out = result.killed_by == "timeout"
         self.counts.timeouts += timed_out
         return ExecOutput(result.exit_code, output, timed_out, killed)
@@ -95,7 +96,7 @@ class SandboxWorkspace:
     async def read(self, path: str) -> bytes:
         with self._timed():
             data = await self._provider.read(self._id, join(self.workdir, path))
-        self._seen(data)
+        self._inspect_output(data)
         return data
 
     async def write(self, path: str, data: bytes) -> None:
@@ -105,7 +106,7 @@ class SandboxWorkspace:
     async def shell(self) -> ShellSession:
         with self._timed():
             shell_id = await self._provider.open_shell(self._id, ShellRequest(workdir=self.workdir))
-        return _Shell(self, shell_id)
+        return _WorkspaceShell(self, shell_id)
 
     async def launch(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str]) -> ProgramOutput:
         request = ExecRequest(argv=list(argv), workdir=self.workdir, env=dict(env), stdin=stdin)
@@ -125,8 +126,8 @@ class SandboxWorkspace:
         return refusal
 
     def _limit(self, timeout_s: float | None) -> float | None:
-        given = [limit for limit in (timeout_s, self._command_timeout_s) if limit is not None]
-        return min(given) if given else None
+        limits = [limit for limit in (timeout_s, self._command_timeout_s) if limit is not None]
+        return min(limits) if limits else None
 
     async def _kills(self) -> tuple[MemoryKill, ...]:
         killed = tuple(await self._provider.kills(self._id))
@@ -142,8 +143,8 @@ class SandboxWorkspace:
             self.counts.tool_s += time.monotonic() - started
 
 
-class _Shell:
-    """One shell of the sandbox."""
+class _WorkspaceShell:
+    """One shell of the sandbox, behind the blocklist."""
 
     def __init__(self, workspace: SandboxWorkspace, shell_id: str) -> None:
         self._space = workspace
@@ -152,7 +153,7 @@ class _Shell:
         self._workdir = workspace.workdir
         self._last = b""
         self._typed = ""
-        """What stands on the line that is being typed."""
+        """The line that is being typed, so far."""
 
     async def run(self, line: str, *, timeout_s: float | None = None, wait_s: float | None = None) -> ShellOutput:
         refusal = self._space._refusal(line)
@@ -163,11 +164,11 @@ class _Shell:
         with self._space._timed():
             limit = self._space._limit(timeout_s)
             result = await self._provider.shell_run(*self._at, line, timeout_s=limit, wait_s=wait_s)
-            return await self._told(result)
+            return await self._output_of(result)
 
     async def poll(self, *, wait_s: float = 0.0) -> ShellOutput:
         with self._space._timed():
-            return await self._told(await self._provider.shell_poll(*self._at, wait_s=wait_s))
+            return await self._output_of(await self._provider.shell_poll(*self._at, wait_s=wait_s))
 
     async def type(self, data: bytes, *, wait_s: float = 0.0) -> ShellOutput:
         line = self._typed + data.decode(errors="replace")
@@ -182,16 +183,16 @@ class _Shell:
     async def interrupt(self) -> ShellOutput:
         self._typed = ""
         with self._space._timed():
-            return await self._told(await self._provider.shell_interrupt(*self._at))
+            return await self._output_of(await self._provider.shell_interrupt(*self._at))
 
     async def close(self) -> None:
         with self._space._timed():
             await self._provider.close_shell(*self._at)
 
-    async def _told(self, result: ShellResult) -> ShellOutput:
+    async def _output_of(self, result: ShellResult) -> ShellOutput:
         killed = await self._space._kills()
         output = bytes(result.output)
-        self._space._seen(self._last + output)
+        self._space._inspect_output(self._last + output)
         self._last = (self._last + output)[-OVERLAP_BYTES:]
         self._workdir = result.workdir
         timed_out = result.killed_by == "timeout"

@@ -12,7 +12,7 @@ class ModelWithoutPrograms:
     overflowed = False
     has_repeated_call = False
 
-    async def endpoint(self, screen: RequestFilter | None = None, *, outside: bool = False) -> ModelEndpoint:
+    async def endpoint(self, request_filter: RequestFilter | None = None, *, outside: bool = False) -> ModelEndpoint:
         raise AssertionError("a program asks over a tunnel, and there is none")
 
     async def transcript(self, skip: int = 0) -> Sequence[TurnSummary]:

@@ -72,7 +72,7 @@ class Run:
             self.left_out.append(context.omitted)
             both = step(number, each)
             answer = engine_tokens(both[:1])
-            context.counted(Usage(input_tokens=tokens, output_tokens=answer) if counts else Usage())
+            context.record_usage(Usage(input_tokens=tokens, output_tokens=answer) if counts else Usage())
             history.add(both)
             if each.note:
                 history.note(f"Note {number}.")
@@ -109,7 +109,7 @@ class Exact:
     def text_tokens(self, text: str) -> int:
         return START_TOKENS
 
-    def learn(self, items: Sequence[JsonObject], tokens: int) -> None:
+    def calibrate(self, items: Sequence[JsonObject], tokens: int) -> None:
         return
 
 
@@ -117,7 +117,7 @@ class Exact:
 def test_with_exact_lengths_the_budget_is_kept_and_a_run_ends_only_where_nothing_fits(
     made: list[Made], given: dict[str, Any], counts: bool
 ) -> None:
-    context = HeadTail(**given, notice=NOTICE, measure=Exact(), tools=TOOLS)
+    context = HeadTail(**given, notice=NOTICE, estimator=Exact(), tools=TOOLS)
     ran = Run(context, made, counts=counts)
     assert all(asked.tokens <= given["max_tokens"] for asked in ran.asked)
     if ran.exceeded:

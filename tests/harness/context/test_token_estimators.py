@@ -58,9 +58,9 @@ def test_the_text_of_an_item_is_what_a_template_renders_and_what_is_no_text_coun
 
 
 def test_the_policys_tokenizer_counts_texts(tokenizer_file: str) -> None:
-    measure = TokenizerEstimator(load_tokenizer(tokenizer_file))
-    assert measure.tokens([{"role": "user", "content": "go on go on go"}]) == 5 + MARK_TOKENS
-    assert measure.text_tokens("go on") == 2
+    estimator = TokenizerEstimator(load_tokenizer(tokenizer_file))
+    assert estimator.tokens([{"role": "user", "content": "go on go on go"}]) == 5 + MARK_TOKENS
+    assert estimator.text_tokens("go on") == 2
 
 
 def test_with_a_tokenizer_the_budget_is_in_its_tokens(tokenizer_file: str) -> None:
@@ -97,25 +97,25 @@ def test_the_tokenizers_package_is_not_loaded_without_a_tokenizer_file() -> None
 
 @given(st.lists(st.tuples(st.integers(0, 4000), st.floats(0.05, 1.5)), max_size=8))
 def test_bytes_count_at_the_densest_rate_that_was_seen_between_a_third_and_one(seen: list[tuple[int, float]]) -> None:
-    measure = ByteEstimator()
+    estimator = ByteEstimator()
     rates = [1 / 3]
     for size, rate in seen:
         items: list[JsonObject] = [{"role": "user", "content": "x" * size}]
-        measure.learn(items, MARK_TOKENS + int(size * rate))
+        estimator.calibrate(items, MARK_TOKENS + int(size * rate))
         rates += [min(1.0, int(size * rate) / size)] if size >= 128 else []
-    assert abs(measure.text_tokens("x" * 3000) - 3000 * max(rates)) <= 1
+    assert abs(estimator.text_tokens("x" * 3000) - 3000 * max(rates)) <= 1
 
 
 def test_the_engines_counts_go_before_estimates() -> None:
     sizes = Sizes(ByteEstimator(), 0)
     history = History([{"role": "user", "content": "Go."}])
-    sizes.take_in(history)
+    sizes.add_new(history)
     sizes.correct(40 - sizes.total)
-    sizes.answered(Usage(input_tokens=40, output_tokens=7))
+    sizes.record_answer(Usage(input_tokens=40, output_tokens=7))
     assert sizes.tokens == [40]
     history.add([CALL, RESULT])
     history.note("Go on.")
-    sizes.take_in(history)
+    sizes.add_new(history)
     estimated = ByteEstimator().tokens([RESULT, {"role": "user", "content": "Go on."}])
     assert sizes.tokens == [40, 7 + estimated]
     sizes.correct(300 - sizes.total)
@@ -124,23 +124,23 @@ def test_the_engines_counts_go_before_estimates() -> None:
 
 
 def test_how_long_results_are_is_learnt_without_the_answer_before_them() -> None:
-    measure = ByteEstimator()
-    sizes = Sizes(measure, 0)
+    estimator = ByteEstimator()
+    sizes = Sizes(estimator, 0)
     history = History([{"role": "user", "content": "Go."}])
-    sizes.take_in(history)
-    sizes.answered(Usage(input_tokens=9, output_tokens=5000))
+    sizes.add_new(history)
+    sizes.record_answer(Usage(input_tokens=9, output_tokens=5000))
     history.add([CALL, RESULT])
-    sizes.take_in(history)
+    sizes.add_new(history)
     sizes.correct(300 + MARK_TOKENS + 5000 - sizes.tokens[1])
-    assert measure.text_tokens("x" * 600) == 301
+    assert estimator.text_tokens("x" * 600) == 301
 
 
 def test_a_step_that_the_template_shows_less_of_later_is_not_taken_for_nothing() -> None:
     sizes = Sizes(ByteEstimator(), 0)
     history = History([{"role": "user", "content": "Go."}])
-    sizes.take_in(history)
+    sizes.add_new(history)
     history.add([CALL, RESULT])
-    sizes.take_in(history)
+    sizes.add_new(history)
     sizes.correct(-10_000)
     assert sizes.tokens[1] == item_bytes(RESULT) // 6
     assert sizes.total == sum(sizes.tokens)
@@ -150,9 +150,9 @@ def test_a_note_after_a_step_was_measured_is_measured_too() -> None:
     sizes = Sizes(ByteEstimator(), 5)
     history = History([])
     history.note("Go.")
-    sizes.take_in(history)
+    sizes.add_new(history)
     before = sizes.total
     history.note("Go on." * 50)
-    sizes.take_in(history)
+    sizes.add_new(history)
     assert (before, sizes.total) == (5 + ByteEstimator().tokens(history.fixed[:1]), sizes.tokens[0])
     assert sizes.total > before + 100

@@ -85,7 +85,7 @@ class Asked:
     async def respond(self, body: Any) -> Any:
         raise AssertionError("a program asks over a tunnel")
 
-    async def endpoint(self, screen: RequestFilter | None = None, *, outside: bool = False) -> ModelEndpoint:
+    async def endpoint(self, request_filter: RequestFilter | None = None, *, outside: bool = False) -> ModelEndpoint:
         self.outside = outside
         return ENDPOINT
 

@@ -18,12 +18,12 @@ import pytest
 
 from paddock.errors import InfraError
 from paddock.harness import Program
-from paddock.harness.programs.catalogue import known
+from paddock.harness.programs.catalogue import load_catalogue
 from paddock.harness.programs.npm import read_lock
 from paddock.harness.programs.store import ProgramStore
 
 needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="no npm on PATH: apt-get install npm")
-LOCKED = sorted(name for name, program in known().programs.items() if program.source == "npm" and program.lock)
+LOCKED = sorted(name for name, program in load_catalogue().programs.items() if program.source == "npm" and program.lock)
 
 
 class Package:
@@ -162,7 +162,7 @@ def test_a_version_without_a_lock_comes_as_the_registry_has_it_and_that_is_said(
 
 @pytest.mark.parametrize("name", LOCKED)
 def test_a_pinned_version_has_a_lock_with_a_hash_of_every_package(name: str) -> None:
-    pinned = known().programs[name]
+    pinned = load_catalogue().programs[name]
     assert pinned.lock is not None
     text = pinned.lock.read_text()
     if platform.machine() == "x86_64":
@@ -173,4 +173,4 @@ def test_a_pinned_version_has_a_lock_with_a_hash_of_every_package(name: str) -> 
 
 
 def test_every_program_from_npm_has_a_lock() -> None:
-    assert [name for name, one in known().programs.items() if one.source == "npm"] == LOCKED
+    assert [name for name, one in load_catalogue().programs.items() if one.source == "npm"] == LOCKED

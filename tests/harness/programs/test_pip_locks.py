@@ -14,12 +14,12 @@ from tests.support.programs import environ_with
 
 from paddock.errors import InfraError
 from paddock.harness import Program
-from paddock.harness.programs.catalogue import known
+from paddock.harness.programs.catalogue import load_catalogue
 from paddock.harness.programs.pip import BUILT, read_lock
 from paddock.harness.programs.store import ProgramStore
 
 PYTHON = f"3.{sys.version_info.minor}"
-LOCKED = sorted(name for name, program in known().programs.items() if program.source == "pip" and program.lock)
+LOCKED = sorted(name for name, program in load_catalogue().programs.items() if program.source == "pip" and program.lock)
 LINE = re.compile(r"^\S+==\S+( ; [^\\\n]+)?( \\\n    --hash=sha256:[0-9a-f]{64})+\n", re.M)
 BACKEND = """
 import pathlib, zipfile
@@ -167,13 +167,13 @@ def test_a_version_without_a_lock_comes_as_the_index_has_it_and_that_is_said(
 
 @pytest.mark.parametrize("name", LOCKED)
 def test_a_pinned_version_has_a_lock_with_hashes_of_every_package(name: str) -> None:
-    pinned = known().programs[name]
+    pinned = load_catalogue().programs[name]
     assert pinned.lock is not None
     text = pinned.lock.read_text()
     assert read_lock(pinned) == text, "run scripts/lock.py pip"
-    assert text.startswith(f"# Of {pinned.words}: python scripts/lock.py pip\n--only-binary :all:\n")
+    assert text.startswith(f"# Of {pinned.package_text}: python scripts/lock.py pip\n--only-binary :all:\n")
     assert "".join(LINE.sub("", text).splitlines(keepends=True)[2:]) in ("", BUILT)
 
 
 def test_every_program_from_pip_has_a_lock() -> None:
-    assert [name for name, one in known().programs.items() if one.source == "pip"] == LOCKED
+    assert [name for name, one in load_catalogue().programs.items() if one.source == "pip"] == LOCKED

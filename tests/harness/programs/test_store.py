@@ -56,7 +56,7 @@ def left_in(store: ProgramStore) -> list[str]:
 def test_what_is_installed_is_found_and_runs(store: ProgramStore, source: str) -> None:
     wanted = program("npm" if source == "npm" else "pip")
     made = store.install(wanted)
-    assert (made.name, made.version, made.packages) == ("fake", "1.0.0", wanted.wanted)
+    assert (made.name, made.version, made.packages) == ("fake", "1.0.0", wanted.pinned_packages)
     assert store.find(wanted) == made
     assert store.installed() == [made]
     assert made.folder == store.home / "programs" / "fake-1.0.0"

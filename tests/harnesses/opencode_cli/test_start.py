@@ -155,7 +155,7 @@ class AskedAgain(ModelWithoutPrograms):
     async def respond(self, body: JsonObject) -> JsonObject:
         raise AssertionError("a program asks over a tunnel")
 
-    async def endpoint(self, screen: RequestFilter | None = None, *, outside: bool = False) -> ModelEndpoint:
+    async def endpoint(self, request_filter: RequestFilter | None = None, *, outside: bool = False) -> ModelEndpoint:
         return ENDPOINT
 
     async def transcript(self, skip: int = 0) -> list[TurnSummary]:

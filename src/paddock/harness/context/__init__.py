@@ -1,7 +1,8 @@
-"""Keeping a history within the model's context: what is left out, and what is counted.
+"""Keeps a history within the model's context: which steps are left out, and how tokens are counted.
 
-Law     system and problem are always shown; steps are shown whole or not at all; what is left out is said to the model.
-Parts   `HeadTail` chooses (`head_tail`), by lengths that are counted (`sizes`) or estimated (`token_estimators`).
+Law     system and problem are always shown; steps are shown whole or not at all; a notice says how many are not.
+Parts   `HeadTail` chooses the steps (`head_tail`), by sizes that are counted (`sizes`) or estimated
+        (`token_estimators`).
 """
 
 from paddock.harness.context.head_tail import HeadTail

@@ -1,4 +1,4 @@
-"""Head and tail of a history, within a budget of tokens.
+"""Keeps the head and the tail of a history within a budget of tokens.
 
 Law     no request is longer than `max_tokens`, as far as lengths are known (`sizes`). System, problem and the last step
         are always shown, steps whole and in order; between head and tail a user message says how many are left out.
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 class OmittedRange(NamedTuple):
-    """The range that is left out: steps `first` to before `end`, from 0."""
+    """The range of steps that is left out: from `first` to before `end`, counted from 0."""
 
     first: int
     end: int
 
 
 class HeadTail:
-    """Of one rollout."""
+    """The context policy of one rollout."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class HeadTail:
         head_share: float,
         refill_share: float,
         notice: str,
-        measure: TokenEstimator,
+        estimator: TokenEstimator,
         tools: Sequence[JsonObject] = (),
     ) -> None:
         self.omitted: OmittedRange | None = None
@@ -52,15 +52,15 @@ class HeadTail:
         self._head_share = head_share
         self._refill_share = refill_share
         self._notice_text = notice
-        self._measure = measure
-        self._sizes = Sizes(measure, measure.text_tokens(orjson.dumps(tools).decode()) if tools else 0)
+        self._estimator = estimator
+        self._sizes = Sizes(estimator, estimator.text_tokens(orjson.dumps(tools).decode()) if tools else 0)
         self._shown_tokens = 0
-        """Of the last request."""
+        """Tokens of the last request."""
         self._total_then = 0
-        """Of the whole history when that was made."""
+        """Tokens of the whole history when that request was made."""
 
     def fit(self, history: "History") -> list[JsonObject]:
-        self._sizes.take_in(history)
+        self._sizes.add_new(history)
         shown = self._shown_tokens + self._sizes.total - self._total_then
         if shown > self._max_tokens:
             shown = self._leave_out(len(history.steps))
@@ -76,25 +76,25 @@ class HeadTail:
             items += step
         return items
 
-    def counted(self, usage: Usage) -> None:
+    def record_usage(self, usage: Usage) -> None:
         if usage.input_tokens:
             self._sizes.correct(usage.input_tokens - self._shown_tokens)
             self._shown_tokens, self._total_then = usage.input_tokens, self._sizes.total
-        self._sizes.answered(usage)
+        self._sizes.record_answer(usage)
 
     def _leave_out(self, steps: int) -> int:
-        """Choose a new range; tokens of the request that then is."""
+        """Choose a new range; return the tokens of the request without it. Raises ContextExceeded."""
         fixed, *sizes = self._sizes.tokens
-        notice = self._measure.tokens([self._notice(steps)])
+        notice = self._estimator.tokens([self._notice(steps)])
         room = self._max_tokens - fixed - notice
         if steps < 2 or sizes[-1] > room:
             what = f"the last step {sizes[-1]}" if steps else "there is no step yet"
             raise ContextExceeded(
                 f"system, problem and tools take {fixed} tokens, {what}: over the budget of {self._max_tokens}"
             )
-        head = _taken(sizes[:-2], min(self._head_share * room, room - sizes[-1]))
+        head = _n_fitting(sizes[:-2], min(self._head_share * room, room - sizes[-1]))
         room -= sum(sizes[:head])
-        tail = 1 + _taken(sizes[-2:head:-1], self._refill_share * room - sizes[-1])
+        tail = 1 + _n_fitting(sizes[-2:head:-1], self._refill_share * room - sizes[-1])
         self.omitted = OmittedRange(head, steps - tail)
         return fixed + notice + sum(sizes[:head]) + sum(sizes[steps - tail :])
 
@@ -102,8 +102,8 @@ class HeadTail:
         return {"role": "user", "content": self._notice_text.replace("{steps}", str(steps))}
 
 
-def _taken(sizes: Sequence[int], room: float) -> int:
-    """How many of the first fit."""
+def _n_fitting(sizes: Sequence[int], room: float) -> int:
+    """Return how many of the first sizes fit into `room`."""
     taken = 0
     for size in sizes:
         if size > room:

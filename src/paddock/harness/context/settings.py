@@ -1,4 +1,4 @@
-"""The `context` block of a native harness. Tokens, as the name says."""
+"""The `context` block of a native harness."""
 
 from typing import TYPE_CHECKING
 
@@ -51,14 +51,14 @@ class ContextSettings(BaseModel):
 
 
 def make_context(settings: ContextSettings, request: JsonObject) -> "ContextPolicy":
-    """A new one, of one rollout. `request`: what each request has beside its `input`."""
+    """Make the context policy of one rollout. `request`: the fields of each request beside its `input`."""
     file = settings.tokenizer_file
-    measure = ByteEstimator() if file is None else TokenizerEstimator(load_tokenizer(file))
+    estimator = ByteEstimator() if file is None else TokenizerEstimator(load_tokenizer(file))
     return HeadTail(
         max_tokens=settings.max_tokens,
         head_share=settings.head_share,
         refill_share=settings.refill_share,
         notice=settings.omission_notice,
-        measure=measure,
+        estimator=estimator,
         tools=request.get("tools") or [],
     )

@@ -1,4 +1,4 @@
-"""How long the parts of a history are, as far as it is known. Part 0 is system, problem and tools; part n is step n.
+"""Sizes of a history's parts in tokens, counted or estimated. Part 0 is system, problem and tools; part n is step n.
 
 Source  the engine's counts. What it counted beyond what was expected of a request is put to the last part that the
         request shows; of an answer it says itself how long it is. So once the engine has counted a request, the sum of
@@ -24,48 +24,48 @@ MOST_BYTES_PER_TOKEN = 6
 
 
 class Sizes:
-    """Of one rollout's history."""
+    """The sizes of one rollout's history."""
 
-    def __init__(self, measure: TokenEstimator, extra_tokens: int) -> None:
-        """`extra_tokens`: of each request, beside its history; counted with part 0."""
+    def __init__(self, estimator: TokenEstimator, extra_tokens: int) -> None:
+        """`extra_tokens`: tokens of each request beside its history; counted with part 0."""
         self.tokens = [extra_tokens]
-        """By part."""
+        """Tokens by part."""
         self.total = extra_tokens
-        """Of all parts."""
-        self._measure = measure
+        """Tokens of all parts."""
+        self._estimator = estimator
         self._items = [0]
-        """By part, how many items of it are measured; the last part may still grow."""
-        self._answered: int | None = None
-        """Tokens of the answer that makes the next step; None: it was not counted."""
+        """How many items of each part are counted in; the last part may still grow."""
+        self._answer_tokens: int | None = None
+        """Tokens of the answer that begins the next step; None: the engine did not count."""
         self._last: list[JsonObject] = []
-        """Items of the last part that are no answer."""
+        """Items of the last part that are no part of the answer."""
 
-    def take_in(self, history: "History") -> None:
-        """Measure what is new."""
-        known = len(self._items) - 1
-        for part, items in enumerate(_parts(history, known), start=known):
+    def add_new(self, history: "History") -> None:
+        """Estimate the items that are new in the history."""
+        last = len(self._items) - 1
+        for part, items in enumerate(_parts(history, last), start=last):
             if part == len(self._items):
                 self._begin_step(items)
             self._grow(items[self._items[part] :])
 
     def correct(self, by: int) -> None:
-        """The engine counted that many tokens more than were expected."""
+        """Add to the last part the tokens that the engine counted beyond the expected number."""
         floor = sum(map(item_bytes, self._last)) // MOST_BYTES_PER_TOKEN
         before = self.tokens[-1]
         self.tokens[-1] = max(before + by, floor)
         self.total += self.tokens[-1] - before
-        if self._answered is not None:
-            self._measure.learn(self._last, self.tokens[-1] - self._answered)
+        if self._answer_tokens is not None:
+            self._estimator.calibrate(self._last, self.tokens[-1] - self._answer_tokens)
 
-    def answered(self, usage: Usage) -> None:
-        """The answer to the last request was counted, and makes the next step; zeros: it was not."""
-        self._answered = usage.output_tokens or None
+    def record_answer(self, usage: Usage) -> None:
+        """Take the counted tokens of the last answer, which begins the next step; zeros: the engine does not count."""
+        self._answer_tokens = usage.output_tokens or None
 
     def _begin_step(self, items: Sequence[JsonObject]) -> None:
-        """The answer is measured here, the rest as it grows."""
-        size = self._answered
+        """Begin a step with the size of its answer; results are added as they come."""
+        size = self._answer_tokens
         if size is None:
-            size = self._measure.tokens([item for item in items if _is_answer(item)])
+            size = self._estimator.tokens([item for item in items if _is_answer(item)])
         self._last = []
         self._items.append(0)
         self.tokens.append(size)
@@ -75,7 +75,7 @@ class Sizes:
         self._items[-1] += len(items)
         new = [item for item in items if len(self._items) == 1 or not _is_answer(item)]
         if new:
-            size = self._measure.tokens(new)
+            size = self._estimator.tokens(new)
             self._last += new
             self.tokens[-1] += size
             self.total += size
@@ -88,6 +88,6 @@ def _parts(history: "History", first: int) -> Iterator[Sequence[JsonObject]]:
 
 
 def _is_answer(item: JsonObject) -> bool:
-    """Of a step's item: the model gave it."""
+    """Whether an item of a step is the model's own."""
     kind = item_type(item)
     return item.get("role") == "assistant" if kind == "message" else not kind.endswith("_output")

@@ -1,4 +1,4 @@
-"""How many tokens items of a history take, before the engine has counted them.
+"""Estimates how many tokens items of a history take, before the engine has counted them.
 
 Source  with the policy's `tokenizer.json`: its count of each text (package `tokenizers`). Without: UTF-8 bytes, at the
         densest rate that the engine has counted in this rollout: a token per byte at most, per `BYTES_PER_TOKEN` at
@@ -22,30 +22,32 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 BYTES_PER_TOKEN = 3
-"""Of text and code by usual vocabularies it is 3.5 to 5."""
+"""Lowest rate that is assumed; usual vocabularies need 3.5 to 5 bytes of text or code per token."""
 MARK_TOKENS = 8
-"""Role, start and end of a message or a call."""
+"""Tokens for role, start and end of a message or a call."""
 LEAST_BYTES = 128
 """Shorter texts say more about marks than about a rate; and taken too short they do little harm."""
 _TEXT_KEYS = ("name", "arguments", "input", "content", "output", "summary")
 
 
 class TokenEstimator(Protocol):
-    """Estimates lengths; of one rollout."""
+    """Estimates numbers of tokens for one rollout."""
 
-    def tokens(self, items: Sequence[JsonObject]) -> int: ...
-
-    def text_tokens(self, text: str) -> int:
-        """Of a text that stands in no item."""
+    def tokens(self, items: Sequence[JsonObject]) -> int:
+        """Estimate the tokens of items of a history."""
         ...
 
-    def learn(self, items: Sequence[JsonObject], tokens: int) -> None:
-        """What the engine counted for items."""
+    def text_tokens(self, text: str) -> int:
+        """Estimate the tokens of a text that stands in no item."""
+        ...
+
+    def calibrate(self, items: Sequence[JsonObject], tokens: int) -> None:
+        """Take in the number of tokens that the engine counted for items."""
         ...
 
 
 class ByteEstimator:
-    """Without a tokenizer."""
+    """Estimates by UTF-8 bytes, at the densest rate seen."""
 
     def __init__(self) -> None:
         self._tokens_per_byte = 1 / BYTES_PER_TOKEN
@@ -56,7 +58,7 @@ class ByteEstimator:
     def text_tokens(self, text: str) -> int:
         return self._of_bytes(len(text.encode(errors="surrogatepass")))
 
-    def learn(self, items: Sequence[JsonObject], tokens: int) -> None:
+    def calibrate(self, items: Sequence[JsonObject], tokens: int) -> None:
         size = sum(map(item_bytes, items))
         if size >= LEAST_BYTES:
             rate = (tokens - MARK_TOKENS * len(items)) / size
@@ -67,7 +69,7 @@ class ByteEstimator:
 
 
 class TokenizerEstimator:
-    """With the policy's tokenizer."""
+    """Counts with the policy's tokenizer."""
 
     def __init__(self, tokenizer: "Tokenizer") -> None:
         self._tokenizer = tokenizer
@@ -78,13 +80,13 @@ class TokenizerEstimator:
     def text_tokens(self, text: str) -> int:
         return len(self._tokenizer.encode(text, add_special_tokens=False))
 
-    def learn(self, items: Sequence[JsonObject], tokens: int) -> None:
+    def calibrate(self, items: Sequence[JsonObject], tokens: int) -> None:
         return
 
 
 @lru_cache(maxsize=4)
 def load_tokenizer(file: str) -> "Tokenizer":
-    """The tokenizer of a `tokenizer.json`."""
+    """Load the tokenizer of a `tokenizer.json`. Raises ValueError."""
     if find_spec("tokenizers") is None:
         raise ValueError("tokenizer_file needs the package `tokenizers`: pip install 'paddock[tokenizers]'")
     from tokenizers import Tokenizer
@@ -98,12 +100,12 @@ def load_tokenizer(file: str) -> "Tokenizer":
 
 
 def item_bytes(item: JsonObject) -> int:
-    """Bytes of an item's text."""
+    """Return the bytes of an item's text."""
     return sum(len(text.encode(errors="surrogatepass")) for text in texts(item))
 
 
 def texts(item: JsonObject) -> Iterator[str]:
-    """What a template renders of an item."""
+    """Yield the texts that a chat template renders of an item."""
     for key in _TEXT_KEYS:
         yield from _of_value(item.get(key))
 

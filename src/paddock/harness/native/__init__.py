@@ -1,4 +1,4 @@
-"""Harnesses as Python classes: one loop over the Responses API, a box of tools, and data for what the model is shown.
+"""Harnesses as Python classes: one loop over the Responses API, a toolbox, and a profile of what the model is shown.
 
 Parts   `NativeHarness` (the loop), `Toolbox` (executors, a method per tool), `ToolProfile` (tools and templates, as
         data), `History` and `ContextPolicy` (what of it the model sees), `changes` (a known fix as edits of text).

@@ -1,4 +1,4 @@
-"""A known fix as changes of text files, each told by a text that stands once in its file: for oracles.
+"""A known fix as changes of text files, each located by a text that stands once in its file: for oracles.
 
 Law     made in order, the replacements of a file turn its text before into its text after, each `old` standing exactly
         once when its turn comes. That holds where the text before is known; else a hunk's own lines are `old`, and may
@@ -27,37 +27,37 @@ class Replacement(NamedTuple):
     line: int
     """Number of the first line of `old` in the file as it then is."""
     old: str
-    """Empty: the file is."""
+    """Empty: the file is empty."""
     new: str
 
 
 class FileFix(NamedTuple):
-    """What a fix does to one file. Paths are below the workdir."""
+    """The change of a fix to one file. Paths are below the workdir."""
 
     kind: Literal["add", "modify", "delete"]
     path: str
-    """Before; of an added file, its path."""
+    """The path before the fix; of an added file, its path."""
     to: str | None
-    """Where it is moved; None: it stays."""
+    """The path to which it is moved; None: it stays."""
     text: str | None
-    """After; None: deleted, or the text before is unknown."""
+    """The text after the fix; None: deleted, or the text before is unknown."""
     replacements: list[Replacement]
-    """Of a modified file; empty: it is only moved."""
+    """Changes of a modified file's text; empty: it is only moved."""
     executable: bool | None
-    """What the fix makes of its mode; None: it leaves it."""
+    """Whether the fix makes it executable; None: it leaves the mode."""
 
 
 def changes(fix: Fix) -> list[FileFix]:
-    """The files that a fix touches, in the patch's order."""
+    """Return the changes of a fix to each file, in the patch's order. Raises ValueError, PatchError, EditError."""
     try:
         text = fix.patch.decode()
     except UnicodeDecodeError as error:
         raise ValueError(f"the fix is no UTF-8 text: {error}") from error
     modes = _modes(text)
-    found = [_change(edit, fix.files, modes) for edit in parse_unified_diff(text)]
-    told = {change.to or change.path for change in found}
-    alone = [path for path in modes if path not in told]
-    return [*found, *(FileFix("modify", path, None, fix.files.get(path), [], modes[path]) for path in alone)]
+    edited = [_change(edit, fix.files, modes) for edit in parse_unified_diff(text)]
+    paths = {change.to or change.path for change in edited}
+    alone = [path for path in modes if path not in paths]
+    return [*edited, *(FileFix("modify", path, None, fix.files.get(path), [], modes[path]) for path in alone)]
 
 
 def _change(edit: Edit, files: dict[str, str], modes: dict[str, bool]) -> FileFix:
@@ -88,7 +88,7 @@ def _of_hunks(edit: Hunks) -> Iterator[Replacement]:
 
 
 def _between(before: str, after: str) -> Iterator[Replacement]:
-    """Runs of changed lines, each grown by the lines around it until it is the only one."""
+    """Yield runs of changed lines, each extended by the lines around it until it stands once in the file."""
     old, new = _LINE.findall(before), _LINE.findall(after)
     blocks = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     now = old.copy()
@@ -96,7 +96,7 @@ def _between(before: str, after: str) -> Iterator[Replacement]:
     for tag, start, end, new_start, new_end in blocks:
         if tag == "equal":
             continue
-        first, last = _grown("".join(now), now, start + shift, end + shift)
+        first, last = _extend("".join(now), now, start + shift, end + shift)
         put = [*now[first : start + shift], *new[new_start:new_end], *now[end + shift : last]]
         yield Replacement(first + 1, "".join(now[first:last]), "".join(put))
         now[start + shift : end + shift] = new[new_start:new_end]
@@ -108,8 +108,8 @@ class _Span(NamedTuple):
     last: int
 
 
-def _grown(text: str, lines: list[str], first: int, last: int) -> _Span:
-    """The least span of lines around `first:last` that stands once; all lines at most."""
+def _extend(text: str, lines: list[str], first: int, last: int) -> _Span:
+    """Return the least span of lines around `first:last` that stands once; all lines at most."""
     while (first > 0 or last < len(lines)) and (first == last or not _stands_once("".join(lines[first:last]), text)):
         first, last = max(0, first - 1), min(len(lines), last + 1)
     return _Span(first, last)
@@ -121,7 +121,7 @@ def _stands_once(block: str, text: str) -> bool:
 
 
 def _modes(patch: str) -> dict[str, bool]:
-    """Paths whose mode the patch sets, and whether they become executable."""
+    """Return the paths whose mode the patch sets, and whether they become executable."""
     found: dict[str, bool] = {}
     for section in re.split(r"^(?=diff --git )", patch, flags=re.MULTILINE):
         head = section.split("\n@@ ", 1)[0]

@@ -1,4 +1,4 @@
-"""What was said so far, and how much of it the model is shown next.
+"""The history of a run, and which part of it the next request shows.
 
 Law     history only grows. The first messages are fixed; a step is the model's items, the results of its calls, and
         what the harness adds as a user. Items are sent back as the model gave them, so that a model server knows them.
@@ -13,7 +13,7 @@ from paddock.types import JsonObject, Usage
 
 
 class History:
-    """One conversation."""
+    """The history of one run."""
 
     def __init__(self, fixed: Sequence[JsonObject]) -> None:
         self.fixed = list(fixed)
@@ -22,38 +22,38 @@ class History:
         self._items = list(fixed)
 
     def add(self, items: Sequence[JsonObject]) -> None:
-        """A step."""
+        """Add a step."""
         self.steps.append(list(items))
         self._items += items
 
     def note(self, text: str) -> None:
-        """A user message after the last step, and part of it."""
+        """Add a user message to the last step."""
         item: JsonObject = {"role": "user", "content": text}
         (self.steps[-1] if self.steps else self.fixed).append(item)
         self._items.append(item)
 
     def items(self) -> list[JsonObject]:
-        """All of it; the list is the caller's."""
+        """Return all items, in a list of the caller's own."""
         return self._items.copy()
 
 
 class ContextPolicy(Protocol):
-    """Chooses what the model is shown; of one rollout."""
+    """Chooses what the model is shown, in one rollout."""
 
     def fit(self, history: History) -> list[JsonObject]:
-        """The `input` of the next request. Raises ContextExceeded where no choice fits."""
+        """Return the `input` of the next request. Raises ContextExceeded where no choice fits."""
         ...
 
-    def counted(self, usage: Usage) -> None:
-        """What the engine counted for the last request and its answer; zeros where it does not count."""
+    def record_usage(self, usage: Usage) -> None:
+        """Take what the engine counted for the last request and its answer; zeros where it does not count."""
         ...
 
 
 class FullContext:
-    """Shows all of it."""
+    """Shows the whole history."""
 
     def fit(self, history: History) -> list[JsonObject]:
         return history.items()
 
-    def counted(self, usage: Usage) -> None:
+    def record_usage(self, usage: Usage) -> None:
         return

@@ -34,7 +34,7 @@ from paddock.harness.contract import (
 from paddock.harness.native.history import ContextPolicy, FullContext, History
 from paddock.harness.native.profile import ToolProfile, load_profile
 from paddock.harness.native.settings import NativeSettings
-from paddock.harness.native.tool_calls import ToolCaller, called, said_items
+from paddock.harness.native.tool_calls import ToolCaller, tool_calls_of, with_call_ids
 from paddock.harness.native.toolbox import Toolbox
 from paddock.types import JsonObject
 from paddock.types.responses import is_cut, messages, turn_id_of, usage_of
@@ -47,11 +47,11 @@ class NativeHarness:
     config_type: ClassVar[type[NativeSettings]] = NativeSettings
     TOOLBOX: ClassVar[type[Toolbox]]
     OPTIONS: ClassVar[type[BaseModel] | None] = None
-    """What a profile's options must be; None: any value, under the names that the profile has."""
+    """The type of a profile's options; None: any values, under the names that the profile has."""
     CONCURRENT: ClassVar[bool] = True
-    """Calls of one step run side by side."""
+    """Whether calls of one step run side by side."""
     CUT_ENDS: ClassVar[bool] = True
-    """An answer that was cut at its limit ends the run, as `output_limit`."""
+    """Whether an answer that was cut at its limit ends the run, as `output_limit`."""
 
     def __init__(self, settings: NativeSettings) -> None:
         self.settings = settings
@@ -59,7 +59,7 @@ class NativeHarness:
         self.profile: ToolProfile = profile.model_copy(update={"options": self._merged(profile)})
 
     def _merged(self, profile: ToolProfile) -> JsonObject:
-        """The profile's, with what the settings change."""
+        """Return the profile's options with the changes of the settings. Raises ConfigError."""
         changed = self.settings.options
         if self.OPTIONS is not None:
             return validate(self.OPTIONS, {**profile.options, **changed}, "options").model_dump()
@@ -87,14 +87,14 @@ class NativeHarness:
         return self.profile.tool_names
 
     def without_call(self, text: str) -> str | None:
-        """What the harness says as the user to an answer that calls nothing; None: that ends the run."""
+        """Return a user message in reply to an answer without calls; None: the answer ends the run."""
         return None
 
     async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
-        run = _Run(self, task, workspace, model, limits)
+        run = _NativeRun(self, task, workspace, model, limits)
         try:
             async with asyncio.timeout(limits.time_s) as clock:
-                return await run.live(report)
+                return await run.steps(report)
         except TimeoutError:
             if not clock.expired():
                 raise
@@ -103,7 +103,7 @@ class NativeHarness:
             await run.toolbox.close()
 
 
-class _Run:
+class _NativeRun:
     """One run of a harness."""
 
     def __init__(
@@ -139,16 +139,16 @@ class _Run:
             malformed=dict(self._caller.malformed),
         )
 
-    async def live(self, report: OnStep) -> Exit:
+    async def steps(self, report: OnStep) -> Exit:
         while (limit := self._limit()) is None:
             self._notice()
             try:
                 response = await self._ask()
             except ContextExceeded as error:
                 return self.exit("context_limit", detail=str(error) or None)
-            left = await self._act(response, report)
-            if left is not None:
-                return left
+            exit_ = await self._act(response, report)
+            if exit_ is not None:
+                return exit_
         return limit
 
     def _limit(self) -> Exit | None:
@@ -167,30 +167,30 @@ class _Run:
     async def _ask(self) -> JsonObject:
         response = await self._model.respond({**self._body, "input": self._context.fit(self._history)})
         usage = usage_of(response)
-        self._context.counted(usage)
+        self._context.record_usage(usage)
         self._tokens += usage.output_tokens
         self._turns += 1
         return response
 
     async def _act(self, response: JsonObject, report: OnStep) -> Exit | None:
-        """Do what the answer asks for; None: the run goes on."""
-        named = turn_id_of(response)
-        output = said_items(response)
-        said = messages(output)
-        self._final = said[-1] if said else self._final
+        """Run the answer's calls and report the step; return the exit, or None where the run goes on."""
+        turn_id = turn_id_of(response)
+        output = with_call_ids(response)
+        texts = messages(output)
+        self._final = texts[-1] if texts else self._final
         cut = is_cut(response)
-        calls = called(output)
+        calls = tool_calls_of(output)
         if cut and self._harness.CUT_ENDS:
             self._caller.malformed["cut"] += bool(calls)
-            report(Step(turn=self._turns, output=output, turn_id=named))
+            report(Step(turn=self._turns, output=output, turn_id=turn_id))
             return self.exit("output_limit")
-        answered = await self._caller.answer(calls, cut=cut)
-        self._history.add([*output, *answered.items])
-        report(Step(turn=self._turns, output=[*output, *answered.items], turn_id=named))
-        if answered.done:
-            return self.exit("finished", final=answered.final)
+        results = await self._caller.answer(calls, cut=cut)
+        self._history.add([*output, *results.items])
+        report(Step(turn=self._turns, output=[*output, *results.items], turn_id=turn_id))
+        if results.done:
+            return self.exit("finished", final=results.final)
         if not calls:
-            reply = self._harness.without_call(said[-1] if said else "")
+            reply = self._harness.without_call(texts[-1] if texts else "")
             if reply is None:
                 return self.exit("output_limit" if cut else "finished")
             self._history.note(reply)

@@ -1,4 +1,4 @@
-"""What a harness shows the model, as a data file: `profiles/<name>.json` beside the class, templates by file name.
+"""The tools and templates that a harness shows the model: `profiles/<name>.json` beside the class; templates are files.
 
 Source  names, parameters, types and required lists are those of the program that `source` names; descriptions, prompts
         and grammar comments are ours.
@@ -19,7 +19,7 @@ DEFAULT = "default"
 
 
 class ToolProfile(Record):
-    """One face of a harness."""
+    """The tools, templates and options of a harness."""
 
     source: str
     """Program, version and mode."""
@@ -31,7 +31,7 @@ class ToolProfile(Record):
     user: str
     """Template file of the first user message, below `prompts/`."""
     options: JsonObject = {}
-    """For the toolbox: limits and switches of this face."""
+    """For the toolbox: limits and switches."""
 
     @property
     def tool_names(self) -> list[str]:
@@ -40,7 +40,7 @@ class ToolProfile(Record):
 
 @lru_cache(maxsize=64)
 def load_profile(folder: Path, name: str) -> ToolProfile:
-    """The profile of that name in a harness's folder."""
+    """Load a profile of a harness's folder by its name. Raises ConfigError."""
     path = folder / "profiles" / f"{name}.json"
     there = sorted(file.stem for file in (folder / "profiles").glob("*.json"))
     if name not in there:

@@ -1,8 +1,8 @@
-"""From the model's calls to the results that it gets back.
+"""Runs the model's tool calls and returns their results.
 
 Order   results stand in the order of the calls, whether the calls ran side by side or one after the other.
-Names   a call means the tool that is shown by its name, exactly; `Toolbox.repaired` where the real program is not so
-        strict.
+Names   a call means the tool that is shown by its name, exactly; `Toolbox.resolve_name` where the real program is
+        not so strict.
 Errors  a call that no tool can take is counted and answered in words. What a tool raises ends the run; calls beside it
         are cancelled first.
 """
@@ -22,23 +22,23 @@ CALLS = ("function_call", "custom_tool_call")
 
 
 class StepResults(NamedTuple):
-    """Results of a step's calls."""
+    """The results of a step's calls."""
 
     items: list[JsonObject]
     done: bool
     final: str | None
 
 
-def said_items(response: JsonObject) -> list[JsonObject]:
-    """The model's items, themselves; but a call without an id is given one, so that its result has a place."""
+def with_call_ids(response: JsonObject) -> list[JsonObject]:
+    """Return the model's items unchanged, but give each call without an id one, for its result to name."""
     return [
         {**item, "call_id": new_id("call")} if item_type(item) in CALLS and not _text(item, "call_id") else item
         for item in output_items(response)
     ]
 
 
-def called(items: Sequence[JsonObject]) -> list[RawToolCall]:
-    """The calls among them."""
+def tool_calls_of(items: Sequence[JsonObject]) -> list[RawToolCall]:
+    """Return the calls among items."""
     return [
         RawToolCall(
             _text(item, "name"),
@@ -57,23 +57,23 @@ def _text(item: JsonObject, key: str) -> str:
 
 
 class ToolCaller:
-    """Answers calls with one rollout's toolbox."""
+    """Runs calls with one rollout's toolbox."""
 
     def __init__(self, toolbox: Toolbox, shown: Mapping[str, str], *, concurrent: bool) -> None:
-        """`shown`: shown name by real name, of every tool; `concurrent`: calls of one step run side by side."""
+        """`shown`: shown name by real name, of every tool; `concurrent`: whether calls of one step run side by side."""
         self.malformed: Counter[MalformedCall] = Counter()
         self._toolbox = toolbox
         self._real = {name: real for real, name in shown.items()}
         self._concurrent = concurrent
 
     async def answer(self, calls: Sequence[RawToolCall], *, cut: bool = False) -> StepResults:
-        """`cut`: the answer ended at its limit, so its last call may be half of one."""
+        """Run the calls of one step. `cut`: the answer ended at its limit, so its last call may be incomplete."""
         if self._concurrent and len(calls) > 1:
-            said = await self._side_by_side(calls, cut=cut)
+            results = await self._side_by_side(calls, cut=cut)
         else:
-            said = [await self._one(call, cut=cut and call is calls[-1]) for call in calls]
-        done = next((one for one in said if one.done), None)
-        items = [call.result(one.text) for call, one in zip(calls, said, strict=True)]
+            results = [await self._one(call, cut=cut and call is calls[-1]) for call in calls]
+        done = next((result for result in results if result.done), None)
+        items = [call.result(result.text) for call, result in zip(calls, results, strict=True)]
         return StepResults(items, done is not None, done.final if done else None)
 
     async def _side_by_side(self, calls: Sequence[RawToolCall], *, cut: bool) -> list[ToolResult]:
@@ -88,23 +88,23 @@ class ToolCaller:
 
     async def _one(self, call: RawToolCall, *, cut: bool) -> ToolResult:
         box = self._toolbox
-        real = self._real.get(call.shown) or self._real.get(box.repaired(call.shown) or "")
+        real = self._real.get(call.shown) or self._real.get(box.resolve_name(call.shown) or "")
         method = box.method(real) if real else None
         if real is None or method is None:
             return self._refused("unknown_tool", box.unknown_tool(call))
         if call.custom:
-            return _said(await method(call.raw))
+            return _to_result(await method(call.raw))
         arguments = box.read_arguments(real, call.raw)
         if isinstance(arguments, Malformed):
             if arguments.reason in ("not_json", "not_object"):
                 return self._refused("cut" if cut else "bad_json", box.bad_json(call.shown, call.raw, arguments))
             return self._refused("bad_arguments", box.bad_arguments(call.shown, call.raw, arguments))
-        return _said(await method(**arguments))
+        return _to_result(await method(**arguments))
 
     def _refused(self, kind: MalformedCall, text: str) -> ToolResult:
         self.malformed[kind] += 1
         return ToolResult(text)
 
 
-def _said(given: str | ToolResult) -> ToolResult:
+def _to_result(given: str | ToolResult) -> ToolResult:
     return given if isinstance(given, ToolResult) else ToolResult(given)

@@ -18,29 +18,29 @@ from paddock.types import JsonObject
 
 
 class RawToolCall(NamedTuple):
-    """One call as the model wrote it."""
+    """A tool call as the model wrote it."""
 
     shown: str
-    """The name it used."""
+    """The tool's name, as the model wrote it."""
     raw: str
-    """Arguments, or a custom tool's text."""
+    """The arguments, or a custom tool's text."""
     call_id: str
     custom: bool
 
     def result(self, text: str) -> JsonObject:
-        """The item that answers it."""
+        """Return the item with the call's result."""
         kind = "custom_tool_call_output" if self.custom else "function_call_output"
         return {"type": kind, "call_id": self.call_id, "output": text}
 
 
 class ToolResult(NamedTuple):
-    """A tool's answer, where a text does not say all."""
+    """A tool's result, where it is more than a text."""
 
     text: str
     done: bool = False
-    """The policy says that it is finished; the run ends with this turn."""
+    """Whether the policy says that it is finished, which ends the run with this turn."""
     final: str | None = None
-    """Its last words."""
+    """The policy's last words."""
 
 
 Tool = Callable[..., Awaitable[str | ToolResult]]
@@ -61,23 +61,23 @@ class Toolbox:
         """Close what is open, such as shells."""
 
     def method(self, name: str) -> Tool | None:
-        """The executor of a tool of the profile, by its real name."""
+        """Return the executor of a tool of the profile, by its real name; None: there is none."""
         tool: Tool | None = getattr(self, f"t_{name}", None) if name in self._schemas else None
         return tool
 
     def read_arguments(self, name: str, raw: str) -> JsonObject | Malformed:
-        """Arguments as the method gets them. Default: an object by the tool's schema."""
+        """Read the arguments for a tool's method; by default, a JSON object checked by the tool's schema."""
         arguments = decode_object(raw or "{}")
         if isinstance(arguments, Malformed):
             return arguments
         return violation(arguments, self._schemas[name]) or arguments
 
     def option(self, name: str) -> Any:
-        """An option of the profile."""
+        """Return an option of the profile."""
         return self.profile.options[name]
 
-    def repaired(self, shown: str) -> str | None:
-        """The name that the program takes an unknown one for; None: it stays unknown."""
+    def resolve_name(self, shown: str) -> str | None:
+        """Return the real name that the program takes an unknown one for; None: it stays unknown."""
         return None
 
     def unknown_tool(self, call: RawToolCall) -> str:

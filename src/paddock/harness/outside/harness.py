@@ -24,7 +24,7 @@ from paddock.errors import ConfigError
 from paddock.harness.contract import Exit, Model, ModelEndpoint, OnStep, Prompts, RunLimits, Task, Workspace
 from paddock.harness.outside.bridge_server import BridgeServer, DriverExit
 from paddock.harness.outside.process import OutsideProcess
-from paddock.harness.programs.exit_status import exit_of, exit_with, out_of_time
+from paddock.harness.programs.exit_status import exit_of, exit_with, time_limit_exit
 from paddock.harness.programs.installation import InstalledProgram
 from paddock.harness.programs.program import Program
 from paddock.harness.programs.step_recorder import CUT, RequestRules, StepRecorder
@@ -100,7 +100,7 @@ class OutsideHarness(ABC):
             if not clock.expired():
                 raise
             await recorder.finish()
-            return out_of_time(recorder, limits)
+            return time_limit_exit(recorder, limits)
         await recorder.finish()
         return self._exit(driver_run, recorder, model, limits, started_s)
 

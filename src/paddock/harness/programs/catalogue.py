@@ -18,18 +18,19 @@ from paddock.harness.programs.program import Program
 
 
 class ProgramCatalogue(NamedTuple):
-    """The harnesses here."""
+    """The harnesses that run programs."""
 
     programs: dict[str, Program]
-    """Pinned, by the harness's name."""
+    """The pinned program of each, by the harness's name."""
     broken: dict[str, str]
-    """Those of which it can't be said, and why."""
+    """Harnesses that do not load, with the error."""
 
 
 def program_of(spec: str, version: str | None = None) -> Program:
-    """What a harness runs: its pinned version, or another. `spec`: a folder of harnesses, or `module:Class`."""
+    """Return the program that a harness runs, in its pinned version or another. `spec`: a folder of harnesses, or
+    `module:Class`. Raises ConfigError."""
     if not is_program(spec):
-        hint = suggestion(spec, known().programs, label="programs")
+        hint = suggestion(spec, load_catalogue().programs, label="programs")
         raise ConfigError(f"harness {spec} is our own code, nothing to install{hint}", kind="no_program")
     try:
         return cast("ProgramHarness", make_harness(spec, {"version": version} if version else {})).program
@@ -42,13 +43,13 @@ def is_program(spec: str) -> bool:
     return hasattr(harness_class(spec), "program")
 
 
-def known() -> ProgramCatalogue:
-    """All folders of harnesses; one that does not load holds up no other."""
-    found = ProgramCatalogue({}, {})
+def load_catalogue() -> ProgramCatalogue:
+    """Look through all folders of harnesses; one that does not load holds up no other."""
+    catalogue = ProgramCatalogue({}, {})
     for name in implementations(KIND):
         try:
             if is_program(name):
-                found.programs[name] = program_of(name)
+                catalogue.programs[name] = program_of(name)
         except ConfigError as error:
-            found.broken[name] = str(error)
-    return found
+            catalogue.broken[name] = str(error)
+    return catalogue

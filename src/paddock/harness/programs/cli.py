@@ -19,12 +19,12 @@ from typing import ClassVar, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from paddock.harness.contract import Exit, Model, ModelEndpoint, OnStep, Prompts, RunLimits, Task, Workspace
-from paddock.harness.programs.exit_status import exit_of, out_of_time
-from paddock.harness.programs.program import MOUNTED, Program
+from paddock.harness.programs.exit_status import exit_of, time_limit_exit
+from paddock.harness.programs.program import MOUNT_ROOT, Program
 from paddock.harness.programs.step_recorder import RequestRules, StepRecorder
 
-HOME = str(MOUNTED / "home")
-"""Inside."""
+HOME = str(MOUNT_ROOT / "home")
+"""The program's home in the sandbox."""
 
 
 class CliSettings(BaseModel):
@@ -45,7 +45,7 @@ class ProgramStart(NamedTuple):
 
     argv: Sequence[str]
     files: Mapping[str, bytes] = {}
-    """By path below the home."""
+    """Contents of files, by their paths below the home."""
     env: Mapping[str, str] = {}
     stdin: bytes = b""
 
@@ -69,19 +69,19 @@ class CliHarness(ABC):
 
     @abstractmethod
     def start(self, task: Task, endpoint: ModelEndpoint, workdir: str) -> ProgramStart:
-        """How it is started for a task."""
+        """Return how the program is started for a task."""
 
     def request_rules(self) -> RequestRules:
-        """What of its requests is ours to decide."""
+        """Return what is changed or refused in its requests."""
         return RequestRules()
 
     def check(self, exit_: Exit, recorder: StepRecorder) -> None:
-        """Raises InfraError for an end that looks well to everybody but those who know the program."""
+        """Raise InfraError for an end that looks well, but is known to be a failure of this program."""
         return
 
     def command(self, name: str) -> str:
-        """Where one of the program's commands is, inside."""
-        return str(self.program.mounted / "bin" / name)
+        """Return the path of one of the program's commands in the sandbox."""
+        return str(self.program.mount_path / "bin" / name)
 
     async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         recorder = StepRecorder(model, report, rules=self.request_rules(), note=workspace.note_command)
@@ -97,7 +97,7 @@ class CliHarness(ABC):
             if not clock.expired():
                 raise
             await recorder.finish()
-            return out_of_time(recorder, limits)
+            return time_limit_exit(recorder, limits)
         await recorder.finish()
         name = f"{self.program.name} {self.program.version}"
         exit_ = exit_of(name, done, recorder, model, limits, started_s, inside=True)

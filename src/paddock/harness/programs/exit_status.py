@@ -1,7 +1,7 @@
-"""How a program's run has ended, from what it did and what its model was asked.
+"""How a program's run has ended, decided by its exit code and the calls of its model.
 
 Law     what the policy brought about is an `Exit`: a limit of its rollout, an answer that was cut, its sandbox's
-        memory. A program that ends otherwise than by its own success, and that nobody told to, has failed: InfraError,
+        memory. A program that ends otherwise than by its own success, without being stopped, has failed: InfraError,
         which carries no reward. So has one that ended well and never asked its model. One that was sent a signal after
         it had asked its model may have been sent it by what the model had it run: that failure is doubtful.
 Limits  the model server refuses a call beyond one; which it was is read from the record and the clock.
@@ -17,7 +17,7 @@ from paddock.harness.results import ProgramOutput
 from paddock.sandbox.ends import SENT
 
 _SHOWN = 600
-"""Characters of what a failed program said last."""
+"""Characters of a failed program's last output that its error shows."""
 _KILLED = 128 + signal.SIGKILL
 
 
@@ -31,8 +31,10 @@ def exit_of(
     *,
     inside: bool = False,
 ) -> Exit:
-    """`name`: of the program, for errors. `started_s`: on the monotonic clock. `inside`: it ran where the policy's
-    commands do."""
+    """Return the exit of a run. Raises InfraError for a program that failed.
+
+    `name`: of the program, for errors. `started_s`: on the monotonic clock. `inside`: the program ran where the
+    policy's commands run."""
     if model.overflowed:
         return _limited(recorder, limits, started_s)
     if done.exit_code == _KILLED and done.killed:
@@ -61,8 +63,8 @@ def _limited(recorder: StepRecorder, limits: RunLimits, started_s: float) -> Exi
     return exit_with("context_limit", recorder)
 
 
-def out_of_time(recorder: StepRecorder, limits: RunLimits) -> Exit:
-    """Its time was over, and it was killed."""
+def time_limit_exit(recorder: StepRecorder, limits: RunLimits) -> Exit:
+    """Return the exit of a program that was killed when its time was over."""
     return exit_with("time_limit", recorder, f"{limits.time_s:g} s")
 
 

@@ -1,4 +1,4 @@
-"""Commands of this machine that an installation or a check runs: each with an end, and nothing left of it.
+"""Commands of this machine that an installation or a check runs: each has a time limit, and leaves no process.
 
 Law     the supervisor stands over each (`paddock.processes`): when the time is over, or we end in whatever way, all
         that the command started is killed; it holds our lock until then, so nobody takes over a folder that is still
@@ -24,16 +24,16 @@ _PREFIXES = ("npm_config_", "pip_")
 """Settings of package managers, in either case."""
 
 
-class Commands:
-    """Runs them in the part of an environment that is theirs."""
+class HostCommands:
+    """Runs commands with the part of an environment that package managers need."""
 
     def __init__(self, environ: Mapping[str, str], *, held: Sequence[int] = ()) -> None:
-        """`held`: descriptors that stay open as long as any process of a command."""
+        """`held`: file descriptors that stay open as long as any process of a command."""
         self.environ = {name: value for name, value in environ.items() if _passes(name)}
         self._held = held
 
     def find(self, name: str) -> str | None:
-        """The command of that name."""
+        """Return the path of a command; None: there is none on PATH."""
         return shutil.which(name, path=self.environ.get("PATH", os.defpath))
 
     def run(
@@ -44,7 +44,7 @@ class Commands:
         cwd: Path | None = None,
         own_home: bool = False,
     ) -> CommandResult:
-        """`own_home`: HOME is an empty folder, which is gone afterwards."""
+        """Run a command to its end. `own_home`: HOME is an empty folder, which is removed afterwards."""
         return run_supervised(
             argv, timeout_s=timeout_s, env=self.environ, cwd=cwd, own_home=own_home, pass_fds=self._held
         )

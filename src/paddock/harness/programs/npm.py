@@ -17,11 +17,11 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from paddock.errors import ConfigError, InfraError
-from paddock.harness.programs.host_commands import Commands
+from paddock.harness.programs.host_commands import HostCommands
 from paddock.harness.programs.program import Program
 
 OLDEST = 9
-"""Debian 12's."""
+"""Oldest major version of npm that is used: Debian 12's."""
 TIMEOUT_S = 1800.0
 ASK_TIMEOUT_S = 60.0
 
@@ -31,25 +31,25 @@ _FLAGS = (
 )
 
 
-def install(program: Program, folder: Path, commands: Commands) -> None:
-    """Into `folder`, which is there and empty."""
+def install(program: Program, folder: Path, commands: HostCommands) -> None:
+    """Install a program into `folder`, which exists and is empty. Raises ConfigError, InfraError."""
     npm = find_npm(program, commands)
     lock = read_lock(program)
     if lock is None:
-        verb, more = "install", ["--save-exact", "--prefix", str(folder), *program.wanted]
+        verb, more = "install", ["--save-exact", "--prefix", str(folder), *program.pinned_packages]
     else:
         verb, more = "ci", ["--prefix", str(folder)]
         (folder / "package.json").write_text(json.dumps({"dependencies": _versions(program)}))
         (folder / "package-lock.json").write_text(lock)
     done = commands.run([npm, verb, *_FLAGS, *more], timeout_s=TIMEOUT_S, cwd=folder)
     if done.code is None:
-        raise InfraError(f"npm {verb} {program.words}: not done in {TIMEOUT_S:.0f} s", kind="install_timeout")
+        raise InfraError(f"npm {verb} {program.package_text}: not done in {TIMEOUT_S:.0f} s", kind="install_timeout")
     if done.code != 0:
-        raise InfraError(f"npm {verb} {program.words} failed:\n{done.tail}", kind="install_failed")
+        raise InfraError(f"npm {verb} {program.package_text} failed:\n{done.tail}", kind="install_failed")
 
 
 def read_lock(program: Program) -> str | None:
-    """The program's lock, where it is one of this version and has what this processor runs."""
+    """Return the text of the program's lock; None: it is of another version or processor."""
     if program.lock is None:
         return None
     text = program.lock.read_text()
@@ -58,33 +58,33 @@ def read_lock(program: Program) -> str | None:
         return None
     here = {"x86_64": "x64", "aarch64": "arm64"}.get(machine := platform.machine(), machine)
     fitting = [path for path, one in packages.items() if path and here in one.get("cpu", [here])]
-    whole = all(any(_holds(path, pattern) for path in fitting) for pattern in program.commands.values())
+    whole = all(any(_may_hold(path, pattern) for path in fitting) for pattern in program.commands.values())
     return text if whole else None
 
 
-def _holds(path: str, pattern: str) -> bool:
+def _may_hold(path: str, pattern: str) -> bool:
     """Whether a command that fits a pattern may lie in the package at a path."""
     return fnmatch(path, "/".join(pattern.split("/")[: path.count("/") + 1]))
 
 
 def _versions(program: Program) -> dict[str, str]:
-    return {name: version for name, _, version in (package.rpartition("@") for package in program.wanted)}
+    return {name: version for name, _, version in (package.rpartition("@") for package in program.pinned_packages)}
 
 
-def find_npm(program: Program, commands: Commands) -> str:
-    """One that is new enough."""
-    needs = f"harness {program.name} runs {program.words}, which comes by npm {OLDEST} or newer"
+def find_npm(program: Program, commands: HostCommands) -> str:
+    """Find an npm that is new enough. Raises ConfigError."""
+    needs = f"harness {program.name} runs {program.package_text}, which comes by npm {OLDEST} or newer"
     how = "install Node.js 20 or newer, which brings it (Debian: apt install npm)"
     npm = commands.find("npm")
     if npm is None:
         raise ConfigError(f"{needs}, and there is no npm on PATH: {how}", kind="npm_missing")
     done = commands.run([npm, "--version"], timeout_s=ASK_TIMEOUT_S)
     # Warnings about the user's settings may stand before it.
-    said = re.findall(r"^(\d+)\.\d+\.\d+\S*$", done.output, re.MULTILINE)
-    if done.code != 0 or not said:
+    versions = re.findall(r"^(\d+)\.\d+\.\d+\S*$", done.output, re.MULTILINE)
+    if done.code != 0 or not versions:
         raise ConfigError(
             f"{needs}, and {npm} does not run ({done.tail or 'it says nothing'}): {how}", kind="npm_broken"
         )
-    if int(said[-1]) < OLDEST:
-        raise ConfigError(f"{needs}, and {npm} is version {said[-1]}: {how}", kind="npm_old")
+    if int(versions[-1]) < OLDEST:
+        raise ConfigError(f"{needs}, and {npm} is version {versions[-1]}: {how}", kind="npm_old")
     return npm

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from paddock.errors import ConfigError, InfraError
-from paddock.harness.programs.host_commands import Commands
+from paddock.harness.programs.host_commands import HostCommands
 from paddock.harness.programs.program import Program
 
 TIMEOUT_S = 3600.0
@@ -28,18 +28,20 @@ _CHECKED = ("--require-hashes", "--no-deps", "--no-build-isolation")
 _PROBE = "import ensurepip, sys, venv; print('%d.%d' % sys.version_info[:2])"
 
 
-def install(program: Program, folder: Path, commands: Commands) -> None:
-    """Into `folder`, which is there and empty."""
+def install(program: Program, folder: Path, commands: HostCommands) -> None:
+    """Install a program into `folder`, which exists and is empty. Raises ConfigError, InfraError."""
     python = find_python(program.python, commands)
     if python is None:
-        raise ConfigError(f"harness {program.name} runs {program.words}, which {_lacking(program)}", kind="no_python")
+        raise ConfigError(
+            f"harness {program.name} runs {program.package_text}, which {_missing(program)}", kind="no_python"
+        )
     _run(commands, [python, "-m", "venv", str(folder)], f"{python} -m venv")
     pip = [str(folder / "bin" / "python"), "-m", "pip"]
     flags = ["--no-input", "--disable-pip-version-check", "--quiet"]
-    what = f"pip install {program.words}"
+    what = f"pip install {program.package_text}"
     lock = read_lock(program)
     if lock is None:
-        _run(commands, [*pip, "install", *flags, *program.wanted], what)
+        _run(commands, [*pip, "install", *flags, *program.pinned_packages], what)
     for number, part in enumerate(lock.split(BUILT) if lock else ()):
         pins = folder / f"lock-{number}.txt"
         pins.write_text(part)
@@ -48,16 +50,17 @@ def install(program: Program, folder: Path, commands: Commands) -> None:
 
 
 def read_lock(program: Program) -> str | None:
-    """The program's lock, where it is one of this version."""
+    """Return the text of the program's lock; None: it is of another version."""
     if program.lock is None:
         return None
     text = program.lock.read_text()
     locked = set(re.findall(r"^[^\s#]+==[^\s;]+", text, re.MULTILINE))
-    return text if locked.issuperset(one for one in program.wanted if "==" in one) else None
+    return text if locked.issuperset(one for one in program.pinned_packages if "==" in one) else None
 
 
-def find_python(version: str | None, commands: Commands) -> str | None:
-    """One of that version (such as `3.12`) that can make environments; None: the version that paddock runs with."""
+def find_python(version: str | None, commands: HostCommands) -> str | None:
+    """Find a Python of a version such as `3.12` that can make environments; None: none was found. `version` None: the
+    one that runs paddock."""
     candidates = [sys.executable] if version is None else _candidates(version, commands)
     for python in candidates:
         # pyenv has a command for each version that it knows, which fails unless that version is chosen.
@@ -67,14 +70,14 @@ def find_python(version: str | None, commands: Commands) -> str | None:
     return None
 
 
-def _candidates(version: str, commands: Commands) -> Iterator[str]:
-    if named := commands.find(f"python{version}"):
-        yield named
+def _candidates(version: str, commands: HostCommands) -> Iterator[str]:
+    if on_path := commands.find(f"python{version}"):
+        yield on_path
     root = Path(commands.environ.get("PYENV_ROOT") or Path(commands.environ.get("HOME", "/")) / ".pyenv")
     yield from map(str, sorted(root.glob(f"versions/{version}.*/bin/python"), reverse=True))
 
 
-def _lacking(program: Program) -> str:
+def _missing(program: Program) -> str:
     if program.python is None:
         return f"needs venv and ensurepip, which {sys.executable} has not both (Debian: apt install python3-venv)"
     python = f"python{program.python}"
@@ -84,8 +87,8 @@ def _lacking(program: Program) -> str:
     )
 
 
-def _run(commands: Commands, words: Sequence[str | Path], what: str) -> str:
-    """Its output."""
+def _run(commands: HostCommands, words: Sequence[str | Path], what: str) -> str:
+    """Run a command and return its output. Raises InfraError."""
     done = commands.run(words, timeout_s=TIMEOUT_S)
     if done.code is None:
         raise InfraError(f"{what}: not done in {TIMEOUT_S:.0f} s", kind="install_timeout")

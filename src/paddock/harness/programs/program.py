@@ -1,6 +1,6 @@
-"""What a harness runs that is not ours: where it comes from, in which version, and what of it is run.
+"""A program that is not ours, as a harness runs it: its source, its version and its commands.
 
-Where   `inside`: seen read-only in the sandbox, below `MOUNTED`; `outside`: on this machine, its tools bound to the
+Where   `inside`: seen read-only in the sandbox, below `MOUNT_ROOT`; `outside`: on this machine, its tools bound to the
         sandbox.
 Folder  `<home>/programs/<name>-<version>/`, with `bin/<command>` for each command, and `program.json`, written last.
 """
@@ -12,15 +12,15 @@ from pydantic import Field
 
 from paddock.types import Record
 
-MOUNTED = PurePosixPath("/opt/paddock")
-"""Below it a sandbox has the folders of its programs, by their names."""
+MOUNT_ROOT = PurePosixPath("/opt/paddock")
+"""The folder of a sandbox below which its programs are mounted, by their folders' names."""
 
 
 class Program(Record):
     """One program in one version."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
-    """Of the harness that runs it."""
+    """Name of the harness that runs it."""
     version: str = Field(pattern=r"^[0-9][A-Za-z0-9.+-]*$")
     where: Literal["inside", "outside"]
     source: Literal["npm", "pip"]
@@ -37,24 +37,24 @@ class Program(Record):
     licence: str
     """SPDX identifier, or the words that a user has to know before installing it."""
     memory_mib: int = Field(default=0, ge=0)
-    """Outside: memory that one run of it takes on this machine."""
+    """Memory that one run takes on this machine; for programs outside."""
 
     @property
     def folder(self) -> str:
-        """Its folder's name."""
+        """The name of its folder."""
         return f"{self.name}-{self.version}"
 
     @property
-    def wanted(self) -> list[str]:
-        """Its packages in its version."""
+    def pinned_packages(self) -> list[str]:
+        """Its packages, with the version filled in."""
         return [package.replace("{version}", self.version) for package in self.packages]
 
     @property
-    def words(self) -> str:
-        """The same, for messages."""
-        return " ".join(self.wanted)
+    def package_text(self) -> str:
+        """The pinned packages as one text, for messages."""
+        return " ".join(self.pinned_packages)
 
     @property
-    def mounted(self) -> PurePosixPath:
-        """Its folder, as a sandbox sees it."""
-        return MOUNTED / self.folder
+    def mount_path(self) -> PurePosixPath:
+        """The path of its folder in a sandbox."""
+        return MOUNT_ROOT / self.folder

@@ -1,11 +1,11 @@
-"""What a program and its model say to each other: steps, from the calls that pass and the turns that are recorded.
+"""Records the steps of a program's run, from its requests and the recorded turns.
 
 Law     a step is a recorded turn and the results that the program sends back for its calls, by call id; whatever the
         dialect, as items of the Responses API. Steps are reported in the order of the record, each once: as soon as
         all of its calls have results, or at the end. Turns of a sub-agent or of a compaction are steps like others.
-Pinned  what would differ between members of a group in their first prompt (a date, a time zone) is replaced in every
+Pins    what would differ between members of a group in their first prompt (a date, a time zone) is replaced in every
         request, in the messages before the model's first words, by the same.
-Aside   requests that are no part of the task are refused and counted.
+Side    requests that are no part of the task are refused and counted.
 """
 
 import asyncio
@@ -29,35 +29,35 @@ _MODEL_ROLES = ("assistant", "model", "tool")
 
 
 class RequestRules(NamedTuple):
-    """What of a program's requests is ours to decide."""
+    """What is changed or refused in a program's requests."""
 
     pin: Callable[[str], str] = str
-    """Of a text of the first messages, what goes on: pure, and the same text where there is nothing to pin."""
+    """Replaces what differs between rollouts in a text of the first messages. Pure."""
     side_request: Callable[[str, JsonObject], str | None] = lambda _path, _body: None
-    """Why a request is no part of the task; None: it is."""
+    """Returns why a request is no part of the task; None: it is part of it."""
 
 
 class StepRecorder:
-    """Of one run: a `RequestFilter`, and what it has seen."""
+    """The steps of one run; as a `RequestFilter` it sees the program's requests."""
 
     def __init__(self, model: Model, report: OnStep, *, rules: RequestRules, note: Callable[[str], None]) -> None:
         """`note` gets each command line that the policy's calls have run."""
         self.turns = 0
-        """Recorded, of which `steps` are reported."""
+        """Recorded turns, of which `_steps` are reported."""
         self.sampled_tokens = 0
         self.malformed: Counter[MalformedCall] = Counter()
         self.side_requests: Counter[str] = Counter()
         self.last_turn: TurnSummary | None = None
         self.final: str | None = None
         self._request_hashes: set[bytes] = set()
-        """Hashes of requests that were passed on: the same one again is a retry."""
+        """Hashes of the requests that were let through: the same hash again is a retry."""
         self._model = model
         self._report = report
         self._rules = rules
         self._note = note
         self._results: dict[str, str] = {}
         self._tools: dict[str, JsonObject] = {}
-        """Tools by name, with the schema of their arguments where it was told."""
+        """Tools by name, with the schema of their arguments where the request has one."""
         self._waiting: list[TurnSummary] = []
         self._steps = 0
         self._arrived = asyncio.Event()
@@ -76,12 +76,12 @@ class StepRecorder:
 
     @property
     def unanswered_requests(self) -> int:
-        """Requests, without retries, to which no turn is recorded: there is none once a run has ended well."""
+        """How many requests, without retries, have no recorded turn: none once a run has ended well."""
         return max(0, len(self._request_hashes) - self.turns)
 
     @contextlib.asynccontextmanager
     async def recording(self) -> AsyncIterator[None]:
-        """Steps are reported while it is open; what is left at its end is to be settled, or is told as it is known."""
+        """Report steps while the context is open, and at its end those that are known; `finish` reads the rest."""
         recording_task = asyncio.create_task(self._record())
         try:
             yield
@@ -91,7 +91,7 @@ class StepRecorder:
             self._report_steps(everything=True)
 
     async def finish(self) -> None:
-        """Look once more, and report what is left."""
+        """Read the turns once more, and report the steps that are left."""
         await self._read_turns()
         self._report_steps(everything=True)
 
@@ -107,8 +107,8 @@ class StepRecorder:
             self.turns += 1
             self.sampled_tokens += turn.sampled_tokens or 0
             self.last_turn = turn
-            said = _final_text(turn)
-            self.final = self.final if said is None else said
+            text = _final_text(turn)
+            self.final = self.final if text is None else text
             self._waiting.append(turn)
 
     def _report_steps(self, *, everything: bool = False) -> None:
@@ -119,9 +119,9 @@ class StepRecorder:
             self._report(Step(turn=self._steps, output=[*turn.output, *self._results_of(turn)], turn_id=turn.id))
 
     def _is_complete(self, turn: TurnSummary) -> bool:
-        """A turn without calls is whole when there is a later one."""
-        made = [call.call_id for call in calls(turn.output)]
-        return all(one in self._results for one in made) if made else len(self._waiting) > 1
+        """Whether all calls of a turn have results; a turn without calls is complete when there is a later one."""
+        ids = [call.call_id for call in calls(turn.output)]
+        return all(call_id in self._results for call_id in ids) if ids else len(self._waiting) > 1
 
     def _results_of(self, turn: TurnSummary) -> Iterator[JsonObject]:
         for item in turn.output:
@@ -141,7 +141,7 @@ class StepRecorder:
                 self._count_call(item, call)
 
     def _count_call(self, item: JsonObject, call: ToolCall) -> None:
-        """A call of a tool that there is."""
+        """Count a call of a tool that exists, and note the command line that it runs."""
         schema = None if item_type(item) == _CUSTOM else self._tools.get(call.name) or None
         action = normalise(call.name, call.arguments, schema=schema)
         if isinstance(action, Shell):
@@ -151,10 +151,10 @@ class StepRecorder:
 
 
 def _final_text(turn: TurnSummary) -> str | None:
-    """Those of a tool that ends the task go before a message beside it."""
+    """Return a turn's last words: those of a tool that ends the task go before a message beside it."""
     ends = (normalise(call.name, call.arguments) for call in calls(turn.output))
-    told = [*messages(turn.output), *(one.text for one in ends if isinstance(one, Finish) and one.text)]
-    return told[-1] if told else None
+    texts = [*messages(turn.output), *(end.text for end in ends if isinstance(end, Finish) and end.text)]
+    return texts[-1] if texts else None
 
 
 def _is_object(arguments: str) -> bool:
@@ -169,7 +169,7 @@ def _calls_of(output: Sequence[JsonObject]) -> list[JsonObject]:
 
 
 def _tool_schemas(tools: Any) -> Iterator[tuple[str, JsonObject]]:
-    """Names and schemas of the tools of a request, whatever its dialect."""
+    """Yield names and schemas of a request's tools, whatever its dialect."""
     for tool in tools if isinstance(tools, list) else ():
         if isinstance(tool, dict):
             inner = tool["function"] if isinstance(tool.get("function"), dict) else tool
@@ -180,7 +180,7 @@ def _tool_schemas(tools: Any) -> Iterator[tuple[str, JsonObject]]:
 
 
 def _results(body: JsonObject) -> Iterator[tuple[str, str]]:
-    """Call id and text of each result that a request tells."""
+    """Yield call id and text of each result in a request, whatever its dialect."""
     for item in _items_of(body):
         if item_type(item).endswith("_call_output"):
             yield from _result(item.get("call_id"), item.get("output"))
@@ -203,7 +203,7 @@ def _items_of(body: JsonObject) -> Iterable[JsonObject]:
 
 
 def _pin_request(body: JsonObject, pin: Callable[[str], str]) -> JsonObject:
-    """The request with its first messages pinned; `body` itself where that changes nothing."""
+    """Pin the first messages of a request; returns `body` itself where that changes nothing."""
     changed = dict(body)
     for key in ("instructions", "system", "input", "messages"):
         if key in changed:
@@ -225,7 +225,7 @@ def _pin_history(given: Any, pin: Callable[[str], str]) -> Any:
 
 
 def _is_from_model(item: JsonObject) -> bool:
-    """Whether the model comes to word in it."""
+    """Whether an item is the model's, or a result for it."""
     return item.get("role") in _MODEL_ROLES or item_type(item).endswith(("_call", "_output", "reasoning"))
 
 

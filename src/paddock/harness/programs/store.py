@@ -22,17 +22,17 @@ from pydantic import ValidationError
 from paddock.errors import ConfigError
 from paddock.harness.programs import npm, pip
 from paddock.harness.programs.catalogue import program_of
-from paddock.harness.programs.host_commands import Commands
+from paddock.harness.programs.host_commands import HostCommands
 from paddock.harness.programs.installation import RECORD, InstalledProgram, finish
 from paddock.harness.programs.program import Program
 from paddock.sandbox.layers import remove_tree
 from paddock.sandbox.settings import PROGRAMS, default_home
 
-INSTALLERS: dict[str, Callable[[Program, Path, Commands], None]] = {"npm": npm.install, "pip": pip.install}
+INSTALLERS: dict[str, Callable[[Program, Path, HostCommands], None]] = {"npm": npm.install, "pip": pip.install}
 LOCKS: dict[str, Callable[[Program], str | None]] = {"npm": npm.read_lock, "pip": pip.read_lock}
 IN_PLACE = frozenset({"pip"})
 """Sources whose folders can't be moved."""
-_LOCKS, _MAKING = ".locks", ".making"
+_LOCKS, _STAGING = ".locks", ".making"
 
 
 def _ignore(_: str) -> None:
@@ -43,55 +43,55 @@ class ProgramStore:
     """The programs below one home."""
 
     def __init__(self, home: Path | None = None, *, environ: Mapping[str, str] | None = None) -> None:
-        """`environ`: in it npm, Pythons and their settings are found; None: our own."""
+        """`environ`: the environment in which npm, Pythons and their settings are found; None: our own."""
         self.home = (home or default_home()).expanduser().absolute()
         self.root = self.home / PROGRAMS
         self._environ = os.environ if environ is None else environ
 
     def find(self, program: Program) -> InstalledProgram:
-        """The installed one; ConfigError with the command that installs it."""
-        found = self._read(self.root / program.folder)
-        if found is None:
+        """Return the installation of a program. Raises ConfigError, with the command that installs it."""
+        installed = self._read(self.root / program.folder)
+        if installed is None:
             raise ConfigError(
-                f"harness {program.name} runs {program.words}, which is not installed: "
+                f"harness {program.name} runs {program.package_text}, which is not installed: "
                 f"{self.command('install', program)}",
                 kind="program_missing",
             )
-        return found
+        return installed
 
     def installed(self) -> list[InstalledProgram]:
-        """All of them, by name and version."""
+        """List all installations, by name and version."""
         folders = sorted(self.root.glob("[!.]*")) if self.root.is_dir() else []
-        return [found for folder in folders if (found := self._read(folder)) is not None]
+        return [installed for folder in folders if (installed := self._read(folder)) is not None]
 
     def install(self, program: Program, say: Callable[[str], None] = _ignore) -> InstalledProgram:
-        """It, installed now if it was not. `say` is told what takes its time."""
+        """Install a program unless it is installed, and return it. `say` gets a message before what takes long."""
         folder = self.root / program.folder
-        if found := self._read(folder):
-            return found
+        if installed := self._read(folder):
+            return installed
         self._prepare()
         with self._locked(program.folder, say) as lock:
-            if found := self._read(folder):
-                return found
+            if installed := self._read(folder):
+                return installed
             self._sweep(spared=program.folder)
             self._clear(program.folder)
-            making = folder if program.source in IN_PLACE else self.root / _MAKING / program.folder
+            staging = folder if program.source in IN_PLACE else self.root / _STAGING / program.folder
             try:
-                making.mkdir(mode=0o755)
+                staging.mkdir(mode=0o755)
                 unlocked = LOCKS[program.source](program) is None
                 note = " (there is no lock for this version here: what comes is not checked)" if unlocked else ""
-                say(f"{program.source} installs {program.words}{note}")
-                INSTALLERS[program.source](program, making, Commands(self._environ, held=[lock]))
-                finish(program, making)
-                if making != folder:
-                    making.rename(folder)
+                say(f"{program.source} installs {program.package_text}{note}")
+                INSTALLERS[program.source](program, staging, HostCommands(self._environ, held=[lock]))
+                finish(program, staging)
+                if staging != folder:
+                    staging.rename(folder)
             except BaseException:
-                remove_tree(making)
+                remove_tree(staging)
                 raise
         return self.find(program)
 
     def remove(self, program: Program) -> None:
-        """Be rid of one; runs that use it lose it."""
+        """Remove an installation; runs that use it fail. Raises ConfigError where there is none."""
         if not (self.root / program.folder).exists():
             raise ConfigError(f"{program.folder} is not in {self.root}", kind="program_missing")
         self._prepare()
@@ -99,7 +99,7 @@ class ProgramStore:
             self._clear(program.folder)
 
     def command(self, verb: str, program: Program) -> str:
-        """The command line that does something with a program."""
+        """Return the command line that does `verb` with a program, for messages."""
         words = ["paddock", "harness", verb, program.name]
         try:
             pinned = program_of(program.name).version
@@ -122,7 +122,7 @@ class ProgramStore:
             (self.home, 0o711),
             (self.root, 0o755),
             (self.root / _LOCKS, 0o755),
-            (self.root / _MAKING, 0o755),
+            (self.root / _STAGING, 0o755),
         ):
             if not path.exists():
                 path.mkdir(parents=True, exist_ok=True)
@@ -132,7 +132,7 @@ class ProgramStore:
     def _locked(self, name: str, say: Callable[[str], None]) -> Iterator[int]:
         lock = os.open(self.root / _LOCKS / name, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
-            if not _taken(lock):
+            if not _try_lock(lock):
                 say(f"waiting for another process that is at {name}")
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield lock
@@ -140,25 +140,25 @@ class ProgramStore:
             os.close(lock)
 
     def _sweep(self, *, spared: str) -> None:
-        """Remove halves of which no installer lives."""
+        """Remove half-made installations whose installer is dead."""
         for path in (self.root / _LOCKS).iterdir():
             if path.name == spared:
                 continue
             lock = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             try:
-                if _taken(lock) and not (self.root / path.name / RECORD).exists():
+                if _try_lock(lock) and not (self.root / path.name / RECORD).exists():
                     self._clear(path.name)
             finally:
                 os.close(lock)
 
     def _clear(self, name: str) -> None:
-        """Called with its lock. The record goes first: what is half removed is not there."""
+        """Remove an installation; the caller holds its lock. The record goes first: half of one is never found."""
         (self.root / name / RECORD).unlink(missing_ok=True)
         remove_tree(self.root / name)
-        remove_tree(self.root / _MAKING / name)
+        remove_tree(self.root / _STAGING / name)
 
 
-def _taken(lock: int) -> bool:
+def _try_lock(lock: int) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
