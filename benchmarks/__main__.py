@@ -27,7 +27,7 @@ MODULES = {
     "training": "training",
     "walks": "walks",
 }
-"""By the name that a user types."""
+"""The module of each benchmark, by the name that a user types."""
 CAMPAIGNS = ("grading", "runs", "payload", "cheats", "honest")
 """Modules of `faults`, which have arguments of their own: none of them runs where no name is given."""
 OUT = Path("runs/bench")

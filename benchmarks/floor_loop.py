@@ -29,8 +29,8 @@ async def collect(rows: Iterator[bytes], url: str, comparator: str, out: Path, c
                     line = orjson.loads(raw)
                     body = orjson.dumps({"model": "m", **line["responses_create_params"]})
                     answer: JsonObject = orjson.loads(await connection.post(url + "/v1/responses", body))
-                    found = judge(comparator, {**line, "response": answer})
-                    file.write(orjson.dumps({**line, "response": answer, "reward": found.reward}) + b"\n")
+                    comparison = judge(comparator, {**line, "response": answer})
+                    file.write(orjson.dumps({**line, "response": answer, "reward": comparison.reward}) + b"\n")
                     done += 1
 
         await asyncio.gather(*(worker() for _ in range(concurrency)))

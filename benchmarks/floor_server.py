@@ -25,15 +25,15 @@ def judge(comparator: str, body: dict[str, Any]) -> ActionComparison:
 
 
 def answer(comparator: str, body: dict[str, Any]) -> dict[str, Any]:
-    found = judge(comparator, body)
+    comparison = judge(comparator, body)
     verdict = {
-        "reward": found.reward,
-        "reason": found.reason,
+        "reward": comparison.reward,
+        "reason": comparison.reason,
         "comparator": comparator,
-        "detail": found.detail,
-        "metrics": dict(found.metrics),
+        "detail": comparison.detail,
+        "metrics": dict(comparison.metrics),
     }
-    return {**body, "reward": found.reward, **found.extras, "verdict": verdict}
+    return {**body, "reward": comparison.reward, **comparison.extras, "verdict": verdict}
 
 
 def main() -> None:

@@ -35,7 +35,7 @@ CONVERSATION_CHARS, ANSWER_CHARS = 4000, 2000
 class JudgeRound(NamedTuple):
     seconds: float
     cpu_s: float
-    """Of this process."""
+    """CPU seconds of this process."""
     in_flight: int
 
 
@@ -125,7 +125,7 @@ async def _at_once(limit: int, work: Iterator[Callable[[], Awaitable[Any]]]) -> 
 
 
 def _members_of_all(run_id: str) -> list[list[VerifyRequest]]:
-    """Of fresh groups: the judge has answered nothing of them."""
+    """Requests of fresh groups: the judge has answered nothing of them."""
     return [_members(run_id, group_id) for group_id in range(GROUPS)]
 
 

@@ -88,7 +88,7 @@ class InstantShell:
 
 class HarnessRound(NamedTuple):
     cpu_ms: float
-    """Of this process, per turn."""
+    """CPU milliseconds of this process, per turn."""
     wall_s: float
 
 

@@ -53,7 +53,7 @@ def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
 
 
 def footprint(pid: int) -> Footprint:
-    """Of a process and all its descendants."""
+    """What a process and all its descendants use."""
     root = psutil.Process(pid)
     family = [root, *root.children(recursive=True)]
     return Footprint(len(family), sum(member.memory_info().rss for member in family) / 2**20)

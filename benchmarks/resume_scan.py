@@ -49,10 +49,10 @@ def run() -> dict[str, Any]:
 
 def _scan(out: Path) -> float:
     started = time.perf_counter()
-    found = recover(out)
+    scan = recover(out)
     seconds = time.perf_counter() - started
-    if len(found.verdicts) != ROLLOUTS:
-        raise RuntimeError(f"{out}: the scan found {len(found.verdicts)} of {ROLLOUTS} rollouts")
+    if len(scan.verdicts) != ROLLOUTS:
+        raise RuntimeError(f"{out}: the scan found {len(scan.verdicts)} of {ROLLOUTS} rollouts")
     return seconds
 
 

@@ -211,7 +211,7 @@ def _compare(pairs: list[tuple[float, float]]) -> dict[str, float]:
 
 
 async def _pss_mib() -> float:
-    """Of all below this process."""
+    """Proportional memory of all processes below this one."""
 
     def add() -> float:
         total = 0

@@ -57,5 +57,5 @@ def _measure(command: list[str], *health: str) -> dict[str, float]:
     started = time.perf_counter()
     with running(command, *health) as process:
         seconds = time.perf_counter() - started
-        found = footprint(process.pid)
-    return {"seconds": seconds, "rss_mib": found.rss_mib, "processes": float(found.processes)}
+        used = footprint(process.pid)
+    return {"seconds": seconds, "rss_mib": used.rss_mib, "processes": float(used.processes)}

@@ -93,8 +93,8 @@ async def _chat(folder: Path) -> dict[str, Any]:
 async def _ask(client: httpx.AsyncClient, url: str, history: list[JsonObject]) -> JsonObject:
     body = {"model": "m", "messages": history}
     reply = await client.post(f"{url}/r/{SECRET}/v1/chat/completions", json=body)
-    found: JsonObject = reply.raise_for_status().json()
-    return found
+    reply_body: JsonObject = reply.raise_for_status().json()
+    return reply_body
 
 
 def _row(out: Path) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def _row(out: Path) -> dict[str, Any]:
 
 
 def _name(code: CodeType) -> str:
-    """Of its file: within the product without its folder; `<...>` where there is none."""
+    """The name of its file: within the product without its folder; `<...>` where there is none."""
     name = code.co_filename
     return name if name.startswith("<") else str(Path(name).resolve()).removeprefix(PRODUCT)
 

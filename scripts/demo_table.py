@@ -58,8 +58,8 @@ def tokens(one: dict[str, Any]) -> str:
 
 
 def characters(item: dict[str, Any]) -> int:
-    said = [item.get(key) for key in ("arguments", "input", "output")]
-    return sum(len(text) for text in (*said, content_text(item.get("content"))) if isinstance(text, str))
+    texts = [item.get(key) for key in ("arguments", "input", "output")]
+    return sum(len(text) for text in (*texts, content_text(item.get("content"))) if isinstance(text, str))
 
 
 def by_instance(one: dict[str, Any]) -> str:

@@ -82,7 +82,7 @@ class GpuPlan(NamedTuple):
     steps: int
     rows: int
     tokens: int
-    """Of an answer."""
+    """The length of an answer."""
     megatron: dict[str, Any]
     """`policy.megatron_cfg`."""
 
@@ -106,9 +106,9 @@ class PolicyCourse(NamedTuple):
     sent: SendResult | None
     """None: there was nobody to send to."""
     after: Metrics
-    """Of one step more, on rows of the newest weights where they were sent."""
+    """Metrics of one step more, on rows of the newest weights where they were sent."""
     again: Metrics
-    """Of the same step, after the state before it was loaded."""
+    """Metrics of the same step, after the state before it was loaded."""
 
 
 def make(plan: GpuPlan) -> None:
@@ -221,12 +221,12 @@ async def engine_of(plan: GpuPlan, n_policy: int) -> AsyncIterator[VllmSampler]:
         launch |= {"device": "gpu", "env": {VISIBLE: gpus()[-1 if takes_weights else 0]}}
         launch |= {"weight_transfer": "nccl"} if takes_weights else {"serve_kwargs": {"gpu_memory_utilization": 0.3}}
     block = {"model": str(plan.model), "launch": {"python": sys.executable, **launch}, "health_timeout_s": 60.0}
-    made = VllmEngine(VllmConfig.model_validate(block), name="policy")
+    vllm_engine = VllmEngine(VllmConfig.model_validate(block), name="policy")
     try:
-        await made.start()
-        yield VllmSampler(plan, made, takes_weights=takes_weights)
+        await vllm_engine.start()
+        yield VllmSampler(plan, vllm_engine, takes_weights=takes_weights)
     finally:
-        await made.stop()
+        await vllm_engine.stop()
 
 
 async def course(
@@ -264,7 +264,7 @@ def _batch(step: int, rows: Sequence[TrainRow]) -> Batch:
 
 class BackendCourses(NamedTuple):
     courses: dict[str, PolicyCourse]
-    """By backend."""
+    """Each policy's course, by backend."""
     vllm: dict[str, float]
     """What vLLM and Hugging Face make of the same tokens, before anything is sent."""
 
@@ -279,7 +279,7 @@ async def run_both(plan: GpuPlan, processes: RoleProcesses) -> BackendCourses:
 
 
 def differences(one: Sequence[TrainRow], other: Sequence[TrainRow]) -> dict[str, float]:
-    """Of log-probs of the same trained tokens."""
+    """How log-probs of the same trained tokens differ."""
     courses = [
         abs(a - b)
         for own, its in zip(one, other, strict=True)

@@ -70,8 +70,8 @@ def page() -> str:
 
 
 def _harness_settings(name: str) -> type[BaseModel] | None:
-    found = getattr(resolve_class(name, "harnesses"), "config_type", None)
-    return found if inspect.isclass(found) and issubclass(found, BaseModel) else None
+    config_type = getattr(resolve_class(name, "harnesses"), "config_type", None)
+    return config_type if inspect.isclass(config_type) and issubclass(config_type, BaseModel) else None
 
 
 def _section(model: type[BaseModel], name: str) -> str:
@@ -90,7 +90,7 @@ def _section(model: type[BaseModel], name: str) -> str:
 
 def _meanings(model: type[BaseModel]) -> dict[str, str]:
     """The literals below fields; of one that several classes define, the last's."""
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if base is BaseModel or not issubclass(base, BaseModel):
             continue
@@ -100,8 +100,8 @@ def _meanings(model: type[BaseModel]) -> dict[str, str]:
             if isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name):
                 text = after.value if isinstance(after, ast.Expr) else None
                 if isinstance(text, ast.Constant) and isinstance(text.value, str):
-                    found[before.target.id] = re.sub(r"\bNone\b", "null", " ".join(text.value.split()))
-    return found
+                    meanings[before.target.id] = re.sub(r"\bNone\b", "null", " ".join(text.value.split()))
+    return meanings
 
 
 def _default(field: FieldInfo) -> str:
@@ -143,10 +143,10 @@ def _inner(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 
 def main(*words: str) -> int:
-    made = page()
+    text = page()
     if "--check" not in words:
-        PAGE.write_text(made)
-    elif not PAGE.is_file() or PAGE.read_text() != made:
+        PAGE.write_text(text)
+    elif not PAGE.is_file() or PAGE.read_text() != text:
         print(f"{PAGE.relative_to(ROOT)} is not as the models say: python scripts/settings.py")
         return 1
     print("settings: ok")

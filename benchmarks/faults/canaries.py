@@ -28,7 +28,7 @@ class Canaries:
     def __init__(self, folder: Path, users: Sequence[int], layers: Sequence[Path]) -> None:
         self.folder = folder
         self.name = f"canary-{os.getpid()}"
-        """Of the abstract socket."""
+        """The name of the abstract socket."""
         self._listening = [socket.create_server(("127.0.0.1", 0)), socket.socket(socket.AF_UNIX)]
         self._listening[1].bind(f"\0{self.name}")
         self._listening[1].listen()
@@ -48,21 +48,21 @@ class Canaries:
 
     def harm(self) -> list[str]:
         """What has come to harm, in words."""
-        found = []
+        harm = []
         for process, before in zip(self.processes, self._before, strict=True):
             if process.poll() is not None:
-                found.append(f"the process {process.pid} has ended with {process.returncode}")
+                harm.append(f"the process {process.pid} has ended with {process.returncode}")
             else:
                 now = _state(process.pid)
-                found += [f"the process {process.pid}: {line}" for line in now if line not in before]
+                harm += [f"the process {process.pid}: {line}" for line in now if line not in before]
         for one in self._listening:
             with contextlib.suppress(BlockingIOError):
                 one.accept()[0].close()
                 self._connected.append(f"somebody has connected to {one.getsockname()!r}")
-        found += self._connected
+        harm += self._connected
         if self._digest() != self._files:
-            found.append(f"files of {self.folder} or of an image's layers have changed")
-        return found
+            harm.append(f"files of {self.folder} or of an image's layers have changed")
+        return harm
 
     def close(self) -> None:
         for process in self.processes:
@@ -72,16 +72,16 @@ class Canaries:
             one.close()
 
     def _digest(self) -> str:
-        found = hashlib.blake2b()
+        digest = hashlib.blake2b()
         for top in (self.folder, *self._layers):
             for folder, folders, names in os.walk(top):
                 folders.sort()
                 for name in sorted((*folders, *names)):
                     now = Path(folder, name).lstat()
-                    found.update(repr((folder, name, now.st_mode, now.st_uid, now.st_size, now.st_mtime_ns)).encode())
+                    digest.update(repr((folder, name, now.st_mode, now.st_uid, now.st_size, now.st_mtime_ns)).encode())
         for path in sorted(self.folder.iterdir()):
-            found.update(path.read_bytes())
-        return found.hexdigest()
+            digest.update(path.read_bytes())
+        return digest.hexdigest()
 
 
 @contextlib.contextmanager
@@ -90,11 +90,11 @@ def canaries(home: Path, users: Sequence[int], layers: Sequence[Path]) -> Iterat
     folder = Path(tempfile.mkdtemp(prefix="canary-", dir=home))
     folder.chmod(0o755)
     try:
-        made = Canaries(folder, users, layers)
+        guard = Canaries(folder, users, layers)
         try:
-            yield made
+            yield guard
         finally:
-            made.close()
+            guard.close()
     finally:
         shutil.rmtree(folder)
 

@@ -77,13 +77,13 @@ async def _campaign(settings: SandboxSettings, chosen: list[Cheat], times: int, 
 
 async def _grade(its: CheatGrader, cheat: Cheat) -> dict[str, Any]:
     began = time.monotonic()
-    found: dict[str, Any] = {"cheat": cheat.name, "sign": cheat.sign.name, "pay": None}
+    figures: dict[str, Any] = {"cheat": cheat.name, "sign": cheat.sign.name, "pay": None}
     try:
         pay, grade = await its.grade(cheat)
-        found |= {"verdict": grade.reason, "detail": grade.detail, "pay": pay}
+        figures |= {"verdict": grade.reason, "detail": grade.detail, "pay": pay}
     except PaddockError as error:
-        found |= {"verdict": f"{error.outcome}: {error.kind}", "detail": error.message}
-    return {**found, "took_s": round(time.monotonic() - began, 1)}
+        figures |= {"verdict": f"{error.outcome}: {error.kind}", "detail": error.message}
+    return {**figures, "took_s": round(time.monotonic() - began, 1)}
 
 
 def _read(records: Path) -> list[dict[str, Any]]:

@@ -71,9 +71,9 @@ class Baseline:
 
     def leftovers(self) -> list[str]:
         end = time.monotonic() + END_S
-        while (found := list(self._leftovers())) and time.monotonic() < end:
+        while (remaining := list(self._leftovers())) and time.monotonic() < end:
             time.sleep(0.2)
-        return found
+        return remaining
 
     def _leftovers(self) -> Iterator[str]:
         for pid in set(_below(os.getpid())) - self._spared:
@@ -104,17 +104,17 @@ def _keepers() -> list[int]:
 
 
 def _below(pid: int) -> list[int]:
-    found = _children(pid)
-    return [*found, *(below for child in found for below in _below(child))]
+    children = _children(pid)
+    return [*children, *(below for child in children for below in _below(child))]
 
 
 def _children(pid: int) -> list[int]:
-    found: list[int] = []
+    pids: list[int] = []
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             with contextlib.suppress(OSError):
-                found += map(int, (task / "children").read_text().split())
-    return found
+                pids += map(int, (task / "children").read_text().split())
+    return pids
 
 
 def _descriptors(pid: int) -> int:

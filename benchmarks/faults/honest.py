@@ -33,7 +33,7 @@ from paddock.sandbox.local import LocalProvider
 
 OUT = Path("runs/bench")
 TIMEOUT_S = 300.0
-"""Of one run of tests; the machine may be busy."""
+"""The limit of one run of tests; the machine may be busy."""
 OPTIONS = {"tests_timeout_s": TIMEOUT_S, "official": False}
 Figures = dict[str, Any]
 
@@ -92,7 +92,7 @@ async def _campaign(args: argparse.Namespace, out: Path) -> list[Figures]:
 
 
 async def _cases(provider: LocalProvider, args: argparse.Namespace, folder: Path) -> dict[str, PatchCase]:
-    """By the subject's name."""
+    """The cases by the names of their subjects."""
     found = await own_cases(provider.store, folder, args.project)
     for file in args.rows:
         for line in file.read_bytes().splitlines():

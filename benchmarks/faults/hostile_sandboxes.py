@@ -40,7 +40,7 @@ ACT_S = 10.0
 """Limit of a command that an agent runs."""
 PAYLOAD_S = (5, 30)
 LIVES_S = (15, 120)
-"""Of a sandbox, unless it ends before."""
+"""How long a sandbox lives, unless it ends before."""
 PAUSE_S = 0.2
 PAYLOAD_FOLDER = "/tmp/payload"
 FILES = {path.name: path.read_bytes() for path in sorted(Path(attacks.__file__).parent.glob("*.py"))}
@@ -125,9 +125,9 @@ class HostileSandboxes:
         """`env`: of the payload."""
         self.counts: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
-        """Of acts, by act and kind."""
+        """How often acts failed, by act and kind."""
         self.ends: Counter[str] = Counter()
-        """Of sandboxes, by what ended them."""
+        """How many sandboxes ended, by what ended them."""
         self.acts_s: list[float] = []
         self.breaches: list[str] = []
         self.crashes: list[str] = []
@@ -243,7 +243,7 @@ async def _tunnel(provider: LocalProvider, sandbox: str) -> AsyncIterator[None]:
 
 
 def variables(port: int, name: str, folder: Path) -> dict[str, str]:
-    """Of the payload: what of the host it must not reach."""
+    """Variables for the payload: what of the host it must not reach."""
     return {
         floods.TUNNEL: str(TUNNEL.port),
         attacks.CANARY_PORT: str(port),

@@ -54,7 +54,7 @@ class StrikeTime(NamedTuple):
     """When a fault strikes."""
 
     run: int
-    """Of a grading's tests, from 1; 0: none, it counts from the grading's begin."""
+    """Which run of the grading's tests, from 1; 0: the time counts from the grading's begin."""
     at_end: bool
     """From the end of that run, not from its begin."""
     delay_s: float

@@ -40,13 +40,13 @@ COMMANDS = 15
 MOMENT_S = 2.0
 """The longest that a process stays stopped, or a disk full."""
 FULL_SHARE = 0.15
-"""Of root's faults; the others are signals."""
+"""Share of full disks among root's faults; the others are signals."""
 DISK_MIB = 512
-"""Of each small disk."""
+"""The size of each small disk."""
 MARK = "PADDOCK_FAULTS_EPISODE"
 TRACE = "Traceback (most recent call last)"
 BEFORE_CHARS, TRACE_CHARS = 500, 6000
-"""Of what was written, shown before a trace and with it."""
+"""Characters of output that are shown before a trace and with it."""
 END_S = 10.0
 """For processes of an ended command to be gone."""
 
@@ -56,7 +56,7 @@ class Environment(NamedTuple):
     n_rollouts: int
     """Rollouts without repeats."""
     repeats: int
-    """Of each in one episode, where nothing else is said."""
+    """How often each row runs in one episode, by default."""
     fault_period_s: float
     """Mean seconds between faults."""
     limit_s: float

@@ -12,7 +12,7 @@ from paddock.resources_servers.swe.instance import SweInstance
 from paddock.sandbox import ExecRequest, ExecResult, Provider
 
 _STAGES = {(False, False): "run", (True, False): "control", (True, True): "calibration", (False, True): "audit"}
-"""By whether it is the fix, and whether its tests are false."""
+"""The stage, by whether the patch is the fix and whether its tests are false."""
 
 
 class Stages:
@@ -24,12 +24,12 @@ class Stages:
         self._gold = b""
         self._tests: dict[str, bytes] = {}
         self._is_fix: dict[str, bool] = {}
-        """By sandbox, from when its patch is applied."""
+        """Whether a sandbox runs the fix, from when its patch is applied."""
         self._is_false: set[str] = set()
         self.runs = 0
-        """Of tests, begun so far."""
+        """How many runs of tests have started."""
         self.ended = 0
-        """Those that have ended."""
+        """How many of them have ended."""
 
     def begin(self, instance: SweInstance, patch: bytes) -> None:
         self._gold = b"" if patch == instance.gold_patch else instance.gold_patch.strip()

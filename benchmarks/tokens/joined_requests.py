@@ -47,11 +47,11 @@ async def _joined_requests(folder: Path) -> dict[str, Any]:
     cpu = time.process_time()
     answers = await asyncio.gather(*(server.responses(body, call) for _ in range(CLIENTS)))
     cpu = time.process_time() - cpu
-    said = {answer["output"][-1]["call_id"] for answer in answers if isinstance(answer, dict)}
+    call_ids = {answer["output"][-1]["call_id"] for answer in answers if isinstance(answer, dict)}
     turns = len(server.store.turns("ro_joined"))
     await server.stop()
-    if len(answers) != CLIENTS or len(said) != 1 or turns != 1:
-        raise RuntimeError(f"{CLIENTS} clients got {len(said)} answers of {turns} turns")
+    if len(answers) != CLIENTS or len(call_ids) != 1 or turns != 1:
+        raise RuntimeError(f"{CLIENTS} clients got {len(call_ids)} answers of {turns} turns")
     return {
         "clients": CLIENTS,
         "engine_calls": engine.n_started,

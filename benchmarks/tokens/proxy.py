@@ -41,7 +41,7 @@ SAMPLED, RESULT_CHARS = 250, 1035
 ROLLOUTS_ALONE = 24
 """One after the other, where there is one connection."""
 CALLS = 5
-"""Of each rollout, after one that reads its record from disk."""
+"""How many calls each rollout makes, after one that reads its record from disk."""
 PRIMED = "primed"
 OTHERS_BEGIN_S = 2.0
 """They have all begun by then."""
@@ -151,10 +151,10 @@ def _beside_others(case: ProxyCase, primed: PrimedRollout, servers: Servers, fol
     argv = ["-m", "benchmarks.tokens.background_load", "--url", servers.ours, "--history", str(history)]
     with subprocess.Popen([sys.executable, *argv, "--secrets", *case.others_secrets], stdin=subprocess.PIPE) as others:
         time.sleep(OTHERS_BEGIN_S)
-        found = asyncio.run(_measure(case, primed, servers))
+        answers = asyncio.run(_measure(case, primed, servers))
         assert others.stdin is not None  # it is a pipe
         others.stdin.close()
-    return found
+    return answers
 
 
 async def _measure(case: ProxyCase, primed: PrimedRollout, servers: Servers) -> dict[str, Any]:
@@ -200,16 +200,16 @@ async def _measure(case: ProxyCase, primed: PrimedRollout, servers: Servers) -> 
     return figures
 
 
-def _age(found: Sequence[WireAnswer]) -> float:
-    return median(age for answer in found for age in answer.ages_ms)
+def _age(answers: Sequence[WireAnswer]) -> float:
+    return median(age for answer in answers for age in answer.ages_ms)
 
 
-def _p10(found: Sequence[WireAnswer]) -> float:
+def _p10(answers: Sequence[WireAnswer]) -> float:
     """What it takes where nothing else runs on the machine."""
-    return quantiles((answer.ms for answer in found), n=10)[0]
+    return quantiles((answer.ms for answer in answers), n=10)[0]
 
 
 def _cpu_ms(pid: int) -> float:
-    """Of a process's threads."""
+    """CPU milliseconds of a process's threads."""
     stats = (file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/schedstat"))
     return sum(int(stat.split()[0]) for stat in stats) / 1e6

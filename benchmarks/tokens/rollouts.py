@@ -54,7 +54,7 @@ class RolloutCost(NamedTuple):
     ids: int
     """Length of the last prompt and its answer."""
     chars: int
-    """Of that, as text."""
+    """The length of that as text."""
 
 
 class NaiveCost(NamedTuple):
@@ -134,14 +134,14 @@ async def _ours(scripted: ScriptedRollout, turns: int, folder: Path, engine: Scr
 
 async def _bare(scripted: ScriptedRollout, turns: int, folder: Path, engine: ScriptedEngine) -> list[int]:
     call = {"id": "c", "type": "function", "function": {"name": "bash", "arguments": {}}}
-    said: list[JsonObject] = [
+    placeholder: list[JsonObject] = [
         {"role": "user", "content": ""},
         {"role": "assistant", "content": "", "tool_calls": [call]},
     ]
 
     def rendered(result: str) -> str:
         """Behind the end of the answer."""
-        messages = [*said, {"role": "tool", "tool_call_id": "c", "content": result}]
+        messages = [*placeholder, {"role": "tool", "tool_call_id": "c", "content": result}]
         text = scripted.template.render(messages, tools=CHAT_TOOLS, generation_prompt=True, arguments={})
         return text.split(END, END_OF_ANSWER)[-1]
 
@@ -196,8 +196,8 @@ def _naive(scripted: ScriptedRollout, turns: int) -> NaiveCost:
     for turn in range(turns):
         if turn % NAIVE_EVERY == NAIVE_EVERY // 2:
             cpu -= time.process_time()
-            asked = conversation("responses", {"input": history, "tools": TOOLS})
-            scripted.prompter.whole(chat_messages(asked.items), asked.tools)
+            request = conversation("responses", {"input": history, "tools": TOOLS})
+            scripted.prompter.whole(chat_messages(request.items), request.tools)
             cpu += time.process_time()
         sampled = scripted.answers[turn].ids
         extend_history(history, _items(scripted, sampled), scripted.results[turn])

@@ -11,6 +11,6 @@ def stamp() -> list[int]:
 
 
 def age_ms(ids: list[int], now_ns: int) -> float:
-    """Of the first stamp among them; `now_ns`: by the same clock."""
+    """The age of the first stamp among the ids; `now_ns` is by the same clock."""
     then = (ids[0] * BASE + ids[1]) * BASE + ids[2]
     return (now_ns // 1000 - then) % BASE**3 / 1e3

@@ -13,16 +13,16 @@ from benchmarks.tokens.stamps import age_ms
 from paddock.types import JsonObject
 
 ReadIds = Callable[[JsonObject], list[int]]
-"""Of an event's data; none: it tells none."""
+"""Reads the token ids from an event's data; there may be none."""
 
 
 class WireAnswer(NamedTuple):
     ms: float
-    """Of the whole call; of a stream, to the arrival of its first ids. Without reading what came."""
+    """Milliseconds of the whole call; of a stream, to the arrival of its first ids. Parsing is left out."""
     body: JsonObject
     """The whole answer; of a stream, as its last event tells it."""
     ages_ms: list[float]
-    """Of a stream's chunks but the first, as they arrive: since the upstream sent them."""
+    """Milliseconds since the upstream sent each chunk of a stream but the first."""
 
 
 class Wire:

@@ -21,9 +21,9 @@ STEPS = 40
 PROMPTS = 16
 MEMBERS = 8
 MEDIAN_S = 30.0
-"""Of one rollout."""
+"""Seconds of one rollout."""
 SIGMAS = (0.5, 1.0)
-"""Of the logarithm: the 99th percentile is 3 and 10 times the median."""
+"""Deviations of the logarithm: the 99th percentile is 3 and 10 times the median."""
 TRAIN_S, SEND_S = 30.0, 3.0
 TURNS = 8
 SEEDS = range(3)
@@ -51,7 +51,7 @@ class RunFigures(NamedTuple):
     wait_share: float
     """Of the policy's time; in the way that waits, for running rollouts to end too."""
     given_up_share: float
-    """Of the groups that were begun."""
+    """Share of the groups that were started."""
     cpu_ms: float
     """Of loop, buffer and batches per rollout, the script's part included."""
 

@@ -2,7 +2,7 @@
 
 Law     each run is a rollout of its own. Bodies go through JSON both ways, as over a wire. What the server tokenises is
         counted apart from what the policy does. Each prompt is compared with the template's own (`prompt_comparison`).
-Errors  a run that an error ends has a `problem`, and one whose last prompt lacks what the client told; a RequestError
+Errors  a run that an error ends has a `problem`, and one whose last prompt lacks what the client sent; a RequestError
         of the server is a refusal. Those of the bench itself (BugError) are raised.
 """
 
@@ -56,7 +56,7 @@ class BenchServer(ExactServer[ExactConfig]):
     ) -> None:
         super().__init__(config, name=MODEL, peers=peers)
         self.differences: list[str] = []
-        """Of prompts from the template's own, in words."""
+        """How prompts differ from the template's own, in words."""
         self._scripted_equipment = equipment
         self._comparison = comparison
         self._histories: dict[str, list[JsonObject]] = {}
@@ -283,7 +283,7 @@ class Bench:
         if not self._engine.calls:
             return "the engine was never asked"
         missing = missing_texts(run.history, self.language.vocabulary.decode(self._engine.calls[-1].prompt))
-        return f"the engine was not told what the client told: {missing[0][:80]!r}" if missing else None
+        return f"the engine did not get what the client sent: {missing[0][:80]!r}" if missing else None
 
 
 @asynccontextmanager

@@ -26,17 +26,17 @@ class Proof(NamedTuple):
     """What samples train on, beside the log."""
 
     calls: frozenset[int]
-    """Of the log, by index, those whose answer is trained on."""
+    """Indices of the log's calls whose answer is trained on."""
     unproven_tokens: int
 
 
-def prove(found: Sequence[Sample], log: Sequence[LoggedCall]) -> Proof:
+def prove(trained_samples: Sequence[Sample], log: Sequence[LoggedCall]) -> Proof:
     by_length: dict[int, list[int]] = {}
     for nth, call in enumerate(log):
         by_length.setdefault(len(call.prompt), []).append(nth)
     proven: set[int] = set()
     unproven = 0
-    for sample in found:
+    for sample in trained_samples:
         remaining = sum(sample.loss_mask)
         for start, end in _trained(sample):
             candidates = (nth for nth in by_length.get(start, ()) if nth not in proven)

@@ -37,7 +37,7 @@ class Toolset(Protocol):
 
     @property
     def tools(self) -> list[JsonObject]:
-        """As they are shown; custom ones are told by their type."""
+        """As they are shown; custom ones have their type."""
         ...
 
     def shell(self, line: str) -> JsonObject:
@@ -168,9 +168,9 @@ class RawParser:
         return self.whole("".join(self._texts), ids) if finished else None
 
     def whole(self, text: str, ids: Sequence[int]) -> JsonObject:
-        thought, found, rest = text.partition("</think>")
-        content = rest.removeprefix("\n\n") if found else text
-        message: JsonObject = {"reasoning_content": thought.removeprefix("<think>").strip("\n")} if found else {}
+        thought, separator, rest = text.partition("</think>")
+        content = rest.removeprefix("\n\n") if separator else text
+        message: JsonObject = {"reasoning_content": thought.removeprefix("<think>").strip("\n")} if separator else {}
         calls = [
             {"index": nth, "type": "function", "function": {"name": json.loads(name), "arguments": arguments}}
             for nth, (name, arguments) in enumerate(_BLOCK.findall(content))

@@ -41,7 +41,7 @@ from paddock.types.responses import call_item, message_item, output_items
 IMAGE = "paddock/fidelity-1"
 FILES = {"calc.py": "def add(a, b):\n    return a - b\n"}
 PORT = 4343
-"""Of the tunnel, inside the sandbox."""
+"""The port of the tunnel inside the sandbox."""
 LIMITS = RunLimits(max_turns=40, time_s=300.0, tool_s=60.0)
 """Only what hangs, or never ends, meets them."""
 
@@ -65,7 +65,7 @@ class ProgramSubject(NamedTuple):
     spec: str
     dialect: Dialect
     settings: SandboxSettings | None = None
-    """Of sandboxes; None: a home below this machine's, with its programs."""
+    """Settings of sandboxes; None: a home below this machine's, with its programs."""
 
     @property
     def name(self) -> str:

@@ -31,7 +31,7 @@ class ContinuedPrompt(NamedTuple):
     """The turn's, as a message."""
     follows: Sequence[JsonObject]
     last_ids: Sequence[int]
-    """Of the answer; their end is enough."""
+    """Token ids of the answer; their end is enough."""
     new_ids: Sequence[int]
     """What the prompt has behind it."""
 
@@ -87,10 +87,10 @@ class PromptComparison:
         if not self._prompter.knows_developer:
             messages = [{**one, "role": "system"} if one["role"] == "developer" else one for one in messages]
         try:
-            _, found, tail = self._prompter.text(messages, tools, arguments).rpartition(_MARK)
+            _, has_mark, tail = self._prompter.text(messages, tools, arguments).rpartition(_MARK)
         except RequestError:
             return None
-        return tail if found else None
+        return tail if has_mark else None
 
     def _difference(self, built: Sequence[int], written: Sequence[int]) -> str:
         """How token ids of the prompt differ from the template's, in words."""

@@ -34,23 +34,23 @@ class Figures(Record):
     branches: int
     """Ends of the record's tree."""
     samples: int
-    """Of mode `branch`."""
+    """Number of samples in mode `branch`."""
     sampled_tokens: int
-    """By the engine's log."""
+    """Tokens that the engine sampled, by its log."""
     dropped_tokens: int
-    """Of them, those that no sample of mode `branch` trains on."""
+    """Sampled tokens that no sample of mode `branch` trains on."""
     dropped_whole_tokens: int
-    """Of them, those that the sample of mode `whole` does not train on."""
+    """Sampled tokens that the sample of mode `whole` does not train on."""
     unproven_tokens: int
-    """That samples train on, and that the engine's log does not have at their place."""
+    """Tokens that samples train on and that the engine's log does not have at their place."""
     sample_tokens: int
-    """Of all samples of mode `branch`."""
+    """Tokens of all samples of mode `branch`."""
     distinct_tokens: int
-    """Of them, each counted once with all that stands before it."""
+    """Tokens of these samples, each counted once with all that stands before it."""
     tokenised_chars: int
-    """By the server."""
+    """Characters that the server tokenised."""
     final_chars: int
-    """Of the last call's prompt and answer."""
+    """Characters of the last call's prompt and answer."""
 
     @property
     def append_only(self) -> float:
@@ -85,7 +85,7 @@ class ScenarioResult(Record):
     refused: bool = False
     """The problem is a refusal: of the server, or of the template."""
     differences: list[str] = []
-    """Of its prompts from the template's own, in words."""
+    """How its prompts differ from the template's own, in words."""
     figures: Figures
 
     @property

@@ -92,8 +92,8 @@ async def _combination(runner: Bench, subject: FidelitySubject, scenarios: Seque
 
 
 def _clients(name: str) -> list[FidelitySubject]:
-    found = [ClientSubject(cls) for cls in CLIENTS if name == cls.NAME]
-    if not found:
-        known = list(dict.fromkeys(cls.NAME for cls in CLIENTS))
-        raise ConfigError(f"client {name!r}: there is none{suggestion(name, known)}", kind="client_unknown")
-    return list(found)
+    subjects = [ClientSubject(cls) for cls in CLIENTS if name == cls.NAME]
+    if not subjects:
+        names = list(dict.fromkeys(cls.NAME for cls in CLIENTS))
+        raise ConfigError(f"client {name!r}: there is none{suggestion(name, names)}", kind="client_unknown")
+    return list(subjects)

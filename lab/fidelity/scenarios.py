@@ -9,7 +9,7 @@ Shapes  `branches`: how many conversations the client itself starts beside the f
 from typing import Literal, NamedTuple
 
 Spelling = Literal["plain", "spaced", "compact", "escaped", "twice", "broken"]
-"""Of a call's arguments. `twice`: a key comes twice; `broken`: no JSON."""
+"""How a call's arguments are written. `twice`: a key comes twice; `broken`: no JSON."""
 What = Literal["shell", "patch", "unknown"]
 """`patch`: a custom tool, or shell where there is none; `unknown`: of a tool that there is not."""
 Beside = Literal["title", "forget"]
@@ -53,7 +53,7 @@ class PolicyTurn(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """One run."""
+    """The turns of one run."""
 
     name: str
     turns: tuple[PolicyTurn, ...]

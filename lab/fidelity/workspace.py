@@ -18,11 +18,11 @@ _LINE = "{number:>5}: the sum of “a” and «b» is\t{number}  (naïve, 日本
 
 def command_output(scenario: Scenario, text: str) -> str:
     """What the command in `text` prints; empty where it names no file of the scenario."""
-    found = _FILE.search(text)
+    match = _FILE.search(text)
     chars = [turn.output_chars for turn in scenario.turns for _ in turn.calls]
-    if found is None or int(found[1]) >= len(chars):
+    if match is None or int(match[1]) >= len(chars):
         return ""
-    lines = (_LINE.format(number=int(found[1]) + nth) for nth in range(chars[int(found[1])] // len(_LINE) + 1))
+    lines = (_LINE.format(number=int(match[1]) + nth) for nth in range(chars[int(match[1])] // len(_LINE) + 1))
     return "".join(lines)
 
 

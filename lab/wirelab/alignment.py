@@ -83,12 +83,12 @@ def _words(one: Any) -> set[str]:
 
 
 def _ids(one: Any) -> set[str]:
-    found = (one.get(key) for key in ("call_id", "tool_call_id"))
-    return {text for text in found if isinstance(text, str)}
+    values = (one.get(key) for key in ("call_id", "tool_call_id"))
+    return {text for text in values if isinstance(text, str)}
 
 
 def _name(one: Any) -> str:
-    """Of a tool; empty for what is none."""
+    """The name of a tool; empty for an item that is none."""
     if not isinstance(one, dict) or "call_id" in one or "role" in one:
         return ""
     inner = one.get("function")

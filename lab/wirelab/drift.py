@@ -106,9 +106,9 @@ def _cut(text: str) -> str:
 
 def _of_runs(before: ScenarioRecord | None, after: ScenarioRecord | None) -> Iterator[tuple[int, Difference]]:
     if before is None or after is None:
-        found = before or after
-        assert found is not None
-        yield 0, _alone("removed" if after is None else "added", _path("scenario"), found.ended)
+        present = before or after
+        assert present is not None
+        yield 0, _alone("removed" if after is None else "added", _path("scenario"), present.ended)
         return
     yield from ((0, one) for one in _compare_values(_path("ended"), before.ended, after.ended))
     for nth in range(max(len(before.requests), len(after.requests))):
@@ -119,9 +119,9 @@ def _of_runs(before: ScenarioRecord | None, after: ScenarioRecord | None) -> Ite
 
 def _of_requests(before: RecordedRequest | None, after: RecordedRequest | None) -> Iterator[Difference]:
     if before is None or after is None:
-        found = before or after
-        assert found is not None
-        request = f"{found.method} {found.path}"
+        present = before or after
+        assert present is not None
+        request = f"{present.method} {present.path}"
         yield _alone("removed" if after is None else "added", _path("request"), request)
         return
     for key in ("method", "path", "headers", "times", "body"):

@@ -110,18 +110,18 @@ class Normaliser:
 
     def _parts(self, text: str) -> Iterator[Any]:
         at = 0
-        for found in self._own.finditer(text):
-            if found.start() > at:
-                yield _prose(text[at : found.start()])
-            yield found.group()
-            at = found.end()
+        for match in self._own.finditer(text):
+            if match.start() > at:
+                yield _prose(text[at : match.start()])
+            yield match.group()
+            at = match.end()
         if at < len(text) or not text:
             yield _prose(text[at:])
 
     def _replace_volatile(self, key: str, text: str) -> str:
         for original, name in self._replacements.items():
             text = text.replace(original, name)
-        text = _UUID.sub(lambda found: self._id(key, found.group()), text)
+        text = _UUID.sub(lambda match: self._id(key, match.group()), text)
         for pattern, name in _VOLATILE:
             text = pattern.sub(name, text)
         for pattern in self._volatile:
@@ -155,11 +155,11 @@ def _prose(text: str) -> Any:
     return {"prose": len(text), "sha": hashlib.sha256(text.encode(errors="replace")).hexdigest()[:SHA_DIGITS]}
 
 
-def _without_group(found: re.Match[str]) -> str:
-    if not found.re.groups:
+def _without_group(match: re.Match[str]) -> str:
+    if not match.re.groups:
         return "<>"
-    start, end = (at - found.start() for at in found.span(1))
-    return f"{found.group()[:start]}<>{found.group()[end:]}"
+    start, end = (at - match.start() for at in match.span(1))
+    return f"{match.group()[:start]}<>{match.group()[end:]}"
 
 
 def _json(text: str) -> Any:

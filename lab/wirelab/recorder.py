@@ -48,9 +48,9 @@ from paddock.types import JsonObject
 
 IMAGE = "paddock/wirelab-3"
 PORT = 4242
-"""Of the tunnel, inside the sandbox."""
+"""The port of the tunnel inside the sandbox."""
 TIME_S = 300.0
-"""For one scenario: only what hangs meets it."""
+"""The limit of one scenario: only what hangs meets it."""
 
 
 class WireSubject(NamedTuple):
@@ -77,7 +77,7 @@ class WireSubject(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """Of the harness: where its records are."""
+        """The harness's folder, where its records are."""
         return Path(inspect.getfile(self.cls)).resolve().parent
 
 

@@ -48,9 +48,9 @@ class WireRecord(Record):
     version: str
     dialect: str
     settings: JsonObject = {}
-    """Of the harness, beside its version and dialect."""
+    """The harness's settings, beside its version and dialect."""
     runs: dict[str, ScenarioRecord]
-    """By scenario."""
+    """What was sent, by scenario."""
 
 
 def record_file(folder: Path, version: str, dialect: str) -> Path:
@@ -97,14 +97,14 @@ def read_record(file: Path) -> WireRecord:
 
 def merge_repeats(requests: Iterable[JsonObject]) -> list[RecordedRequest]:
     """The requests, with equal ones in a row as one that came several times."""
-    found: list[RecordedRequest] = []
+    merged: list[RecordedRequest] = []
     for request in requests:
         one = RecordedRequest.model_validate(request)
-        if found and found[-1].model_copy(update={"times": 1}) == one:
-            found[-1] = found[-1].model_copy(update={"times": found[-1].times + 1})
+        if merged and merged[-1].model_copy(update={"times": 1}) == one:
+            merged[-1] = merged[-1].model_copy(update={"times": merged[-1].times + 1})
         else:
-            found.append(one)
-    return found
+            merged.append(one)
+    return merged
 
 
 def _fold(value: Any, before: Any, *, deep: bool = False) -> Any:

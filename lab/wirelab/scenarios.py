@@ -27,7 +27,7 @@ FILES = {
 }
 LAST_WORDS = "lab-end: all is done."
 USED_TOKENS = 100
-"""By a call, as its answer says."""
+"""Tokens that a call uses, as its answer says."""
 ODD = "lab-odd: \u00e4\u4e2d\U0001f600\u00a0'\"\\ lab-end\t."
 Fault = Literal["rate", "server", "overflow", "cut", "failed", "hang", "limit"]
 
@@ -117,7 +117,7 @@ def _shell(tools: LabTools, line: str, more: JsonObject | None = None) -> JsonOb
 
 
 def _calm(line: str) -> str:
-    """It says something a moment after its start and before its end: some programs lose what comes with these."""
+    """The line, with a pause after its start and before its end: some programs lose output that comes with these."""
     return f"sleep 0.3; {line}; sleep 0.3"
 
 

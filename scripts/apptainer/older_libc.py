@@ -67,7 +67,7 @@ class LibcProgram:
         return self.data[start : self.data.index(b"\0", start)].decode()
 
     def needs(self) -> Iterator[list[Need]]:
-        """By library."""
+        """The needed versions, library by library."""
         at = self.place(_DT_VERNEED)
         for _ in range(self.dynamic[_DT_VERNEEDNUM]):
             _, count, _, first, following = struct.unpack_from("<HHIII", self.data, at)

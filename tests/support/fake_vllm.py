@@ -72,5 +72,5 @@ class FakeVllm:
 
     @property
     def pids(self) -> list[int]:
-        """Of all servers and their engine cores, so far."""
+        """Process ids of all servers and their engine cores, so far."""
         return [int(pid) for pid in self._pids.read_text().split()] if self._pids.exists() else []

@@ -81,9 +81,9 @@ class FuzzClient:
             rng.choice(["omit", "empty"]),
         )
         self.requests: list[FuzzRequest] = []
-        """Of each call of the engine."""
+        """The request of each call of the engine."""
         self.outputs: list[list[JsonObject]] = []
-        """What each of them said, as the client read it."""
+        """The answer to each of them, as the client read it."""
         self.ends: list[FuzzRequest] = []
         """The requests, with the answer."""
         self._uids = 0

@@ -32,13 +32,13 @@ class RealVllm(NamedTuple):
     """Both, running."""
 
     name: str
-    """Of our server."""
+    """The name of our server."""
     harness: str
     """Whose tools its model calls."""
     url: str
-    """Of our server."""
+    """The URL of our server."""
     engine_url: str
-    """Of vLLM itself: what is asked here is not in the log."""
+    """The URL of vLLM itself: calls of it are not in the log."""
     model: Path
     """Its folder, and what vLLM calls it."""
     log: Path

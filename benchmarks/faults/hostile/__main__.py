@@ -25,7 +25,7 @@ ROLES: dict[Role, float] = {
 """With the share of each: what ends the others, or the sandbox, is rarer."""
 AT_ONCE = (1, 2, 3, 5)
 LONGEST_S = 8
-"""Of one role."""
+"""How long one role may last."""
 
 
 def main(seed: int, seconds: float) -> None:

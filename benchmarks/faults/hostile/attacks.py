@@ -52,9 +52,9 @@ DENIED = {
     "setuid": (number(105, 146), (1000,)),
     "setgroups": (number(116, 159), (0, 0)),
 }
-"""By what it is called: number and arguments of calls that must fail."""
+"""Number and arguments of calls that must fail, by name."""
 FAMILIES = (15, 21, 27, 38, 40, 44)
-"""Of sockets, which must not be given: keys, RDS, InfiniBand, the kernel's ciphers, the hypervisor, XDP."""
+"""Families of sockets that must not be given: keys, RDS, InfiniBand, the kernel's ciphers, the hypervisor, XDP."""
 CLOSED = (
     *("/proc/1/mem", "/proc/1/environ", "/proc/1/maps", "/proc/kcore", "/proc/sysrq-trigger", "/dev/mem", "/dev/kmsg"),
     *("/proc/sys/kernel/core_pattern", "/proc/sys/user/max_user_namespaces", "/proc/sys/net/ipv4/ip_forward"),
@@ -83,14 +83,14 @@ def stopping(chance: Random) -> None:
 
 def starts(chance: Random) -> None:
     """Commands that have just come: stopped, traced, limited, killed before they are what they will be."""
-    known = set(_others())
+    before = set(_others())
     act = chance.choice((_stop, _kill, _limit, _trace, _pin))
     while True:
         now = set(_others())
-        for pid in now - known:
+        for pid in now - before:
             with contextlib.suppress(OSError, ValueError):
                 act(pid)
-        known = now
+        before = now
 
 
 def _stop(pid: int) -> None:
@@ -137,10 +137,10 @@ def tracing(_: Random) -> None:
                     os.close(os.open(f"/proc/{pid}/{name}", os.O_RDONLY | os.O_NONBLOCK))
                     if pid == 1 and name in ("mem", "environ", "cwd", "root", "fd/0"):
                         breach(f"/proc/1/{name} is open")
-            if (found := call(_PIDFD_OPEN, pid, 0)) >= 0:
-                if call(_PIDFD_GETFD, found, 0, 0) >= 0:
+            if (descriptor := call(_PIDFD_OPEN, pid, 0)) >= 0:
+                if call(_PIDFD_GETFD, descriptor, 0, 0) >= 0:
                     breach(f"pidfd_getfd of {pid}")
-                os.close(found)
+                os.close(descriptor)
         for request in (_ATTACH, _SEIZE):
             if call(_PTRACE, request, 1, 0, 0) == 0:
                 breach("ptrace of the first process")

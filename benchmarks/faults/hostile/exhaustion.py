@@ -57,7 +57,7 @@ def threads(chance: Random) -> None:
 
 
 def memory(chance: Random) -> None:
-    """Of a kind, until the process is killed, or told that there is no more."""
+    """Take memory of one kind until the process is killed or refused more."""
     take = chance.choice((_private, _shared, _in_files, _segments, _by_children))
     while True:
         with contextlib.suppress(OSError, MemoryError):
@@ -93,10 +93,10 @@ def _in_files(chance: Random) -> None:
 
 def _segments(_: Random) -> None:
     while True:
-        found = call(_SHMGET, IPC_PRIVATE, 8 * MIB, 0o1600)
-        if found < 0:
+        segment = call(_SHMGET, IPC_PRIVATE, 8 * MIB, 0o1600)
+        if segment < 0:
             raise OSError(ctypes.get_errno(), "shmget")
-        call(_SHMAT, found, 0, 0)
+        call(_SHMAT, segment, 0, 0)
 
 
 def _by_children(_: Random) -> None:

@@ -38,7 +38,7 @@ _LEASE = 1024
 
 
 def output(chance: Random) -> None:
-    """Of a kind, without end: one line, many, control characters, what is no text."""
+    """Write without end: one line, many lines, control characters, bytes that are no text."""
     chunk = chance.choice(
         (b"y\n" * 32768, b"x" * 65536, b"\x1b[2J\x07\x1b]0;t\x07" * 4096, chance.randbytes(65536), b"\0" * 65536, b"\n")
     )
@@ -124,7 +124,7 @@ def in_flight(chance: Random) -> None:
 
 
 def watches(chance: Random) -> None:
-    """Of files, as many as there may be, and events for them."""
+    """Watch as many files as there may be, and make events for them."""
     while True:
         held: list[int] = []
         with contextlib.suppress(OSError):

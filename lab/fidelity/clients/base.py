@@ -43,10 +43,10 @@ class ClientCall(NamedTuple):
     def arguments(self) -> JsonObject | None:
         """None: they are no JSON object."""
         try:
-            found = orjson.loads(self.raw or "{}")
+            parsed = orjson.loads(self.raw or "{}")
         except orjson.JSONDecodeError:
             return None
-        return found if isinstance(found, dict) else None
+        return parsed if isinstance(parsed, dict) else None
 
 
 class CallResult(NamedTuple):

@@ -15,7 +15,7 @@ _SUMMARY = "Another model started on this. Its summary: "
 class CodexCli(ResponsesClient):
     """Items go back verbatim, ids and raw arguments included; reasoning with its `encrypted_content`, which is null
     where there was none. The prompt is a developer's message, the environment and the task are two of the user's.
-    `apply_patch` is a custom tool. A malformed call is told as its output. A cut answer ends it. It compacts: a request
+    `apply_patch` is a custom tool. The output of a malformed call says so. A cut answer ends it. It compacts: a request
     without tools for a summary, then a new window of system, environment, task and summary."""
 
     NAME = "codex_cli"

@@ -36,13 +36,13 @@ class ResponsesClient(SimulatedClient):
         }
 
     def calls_of(self, reply: JsonObject) -> list[ClientCall]:
-        found = []
+        calls = []
         for item in reply["output"]:
             if item["type"] == "function_call":
-                found.append(ClientCall(item["call_id"], item["name"], item["arguments"]))
+                calls.append(ClientCall(item["call_id"], item["name"], item["arguments"]))
             elif item["type"] == "custom_tool_call":
-                found.append(ClientCall(item["call_id"], item["name"], item["input"], custom=True))
-        return found
+                calls.append(ClientCall(item["call_id"], item["name"], item["input"], custom=True))
+        return calls
 
     def answer_items(self, reply: JsonObject, calls: Sequence[ClientCall]) -> list[JsonObject]:
         return [sent for item in reply["output"] for sent in self.sent_item(item)]

@@ -33,17 +33,17 @@ class OpencodeResponses(ResponsesClient):
 
     def answer_items(self, reply: JsonObject, calls: Sequence[ClientCall]) -> list[JsonObject]:
         by_id = {call.call_id: call for call in calls}
-        found: list[JsonObject] = []
+        items: list[JsonObject] = []
         for item in reply["output"]:
             if item["type"] == "function_call":
                 call = by_id[item["call_id"]]
-                found.append({"type": "function_call", "call_id": call.call_id, **_rewrite_call(call)})
+                items.append({"type": "function_call", "call_id": call.call_id, **_rewrite_call(call)})
             elif item["type"] == "message":
                 texts = [{"type": "output_text", "text": part["text"]} for part in item["content"]]
-                found.append({"role": "assistant", "content": texts})
+                items.append({"role": "assistant", "content": texts})
             elif item.get("encrypted_content"):
-                found.append({key: item[key] for key in ("type", "summary", "encrypted_content")})
-        return found
+                items.append({key: item[key] for key in ("type", "summary", "encrypted_content")})
+        return items
 
 
 class OpencodeChat(ChatClient):
@@ -53,10 +53,10 @@ class OpencodeChat(ChatClient):
     TOOLS = _TOOLS
 
     def answer_items(self, reply: JsonObject, calls: Sequence[ClientCall]) -> list[JsonObject]:
-        said = reply["choices"][0]["message"]
-        message: JsonObject = {"role": "assistant", "content": said.get("content") or ""}
-        if said.get("reasoning_content"):
-            message["reasoning_content"] = said["reasoning_content"]
+        answer = reply["choices"][0]["message"]
+        message: JsonObject = {"role": "assistant", "content": answer.get("content") or ""}
+        if answer.get("reasoning_content"):
+            message["reasoning_content"] = answer["reasoning_content"]
         if calls:
             message["tool_calls"] = [
                 {"id": call.call_id, "type": "function", "function": _rewrite_call(call)} for call in calls

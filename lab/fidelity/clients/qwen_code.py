@@ -17,10 +17,10 @@ class QwenCode(ChatClient):
     TOOLS = (function("run_shell_command", "command", "directory"),)
 
     def answer_items(self, reply: JsonObject, calls: Sequence[ClientCall]) -> list[JsonObject]:
-        said = reply["choices"][0]["message"]
-        message: JsonObject = {"role": "assistant", "content": said.get("content") or ""}
-        if said.get("reasoning_content"):
-            message["reasoning_content"] = said["reasoning_content"]
+        answer = reply["choices"][0]["message"]
+        message: JsonObject = {"role": "assistant", "content": answer.get("content") or ""}
+        if answer.get("reasoning_content"):
+            message["reasoning_content"] = answer["reasoning_content"]
         if calls:
             arguments = [respell(call.raw) if call.arguments is not None else repair_json(call.raw) for call in calls]
             message["tool_calls"] = [chat_call(call, text) for call, text in zip(calls, arguments, strict=True)]

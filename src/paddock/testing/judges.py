@@ -39,7 +39,7 @@ class ScriptedJudgeConfig(ServerConfig):
     prefers: Literal["longer", "shorter", "contains", "hash"] = "longer"
     """`contains`: more occurrences of `needle`; `hash`: anything, but of the same texts always the same."""
     needle: str = ""
-    """Of `contains`; a vote is 1 where the judged text has it. A vote without needle is by hash."""
+    """What `contains` counts; a vote is 1 where the judged text has it. A vote without needle is by hash."""
     noise: float = Field(default=0.0, ge=0)
     """Points by which judges (`metadata.judge_idx`) may differ from the rule on a text, up or down."""
     position_bias: float = 0.0
@@ -152,7 +152,7 @@ class ScriptedJudge(ModelServer[ScriptedJudgeConfig]):
         return {"score_1": _score(points_1), "score_2": _score(points_2), "ranking": _ranking(difference)}
 
     def _points(self, first: str, second: str) -> tuple[float, float]:
-        """Of each text, around 1 to 5."""
+        """Points of each text, around 1 to 5."""
         if self.config.prefers == "hash":
             return 1 + 4 * _share("liked", first), 1 + 4 * _share("liked", second)
         sizes = [text.count(self.config.needle) for text in (first, second)]
@@ -185,7 +185,7 @@ def _score(points: float) -> int:
 
 
 def _ranking(difference: float) -> int:
-    """Of a difference in points."""
+    """The ranking for a difference in points."""
     if difference < 0:
         return 7 - _ranking(-difference)
     return 1 if difference >= MUCH else 2 if difference >= CLEARLY else 3

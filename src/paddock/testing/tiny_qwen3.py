@@ -61,7 +61,7 @@ def teach(
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=lr, total_steps=steps, pct_start=0.08)
     loss = torch.tensor(0.0)
-    begun = time.monotonic()
+    started = time.monotonic()
     for _ in range(steps):
         ids, labels = batch()
         loss = _loss(model, ids, labels)
@@ -70,7 +70,7 @@ def teach(
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
-    say(f"{steps} steps: {time.monotonic() - begun:.0f} s, loss {loss.item():.3f}")
+    say(f"{steps} steps: {time.monotonic() - started:.0f} s, loss {loss.item():.3f}")
     return float(loss.item())
 
 

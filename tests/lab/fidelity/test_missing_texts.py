@@ -1,4 +1,4 @@
-"""Claims about what the engine was told: a prompt that lacks something of the client's is found."""
+"""Claims about what the engine got: a prompt that lacks something of the client's is found."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -54,4 +54,4 @@ async def test_a_server_that_loses_a_result_fails_though_its_ids_are_exact(
     (run,) = (await run_subject(ClientSubject(cls), (scenario,), server_type=LosesTheFirst)).runs
     assert (run.figures.verdict, run.verdict) == ("exact", "failed")
     assert run.problem is not None
-    assert "was not told" in run.problem
+    assert "did not get" in run.problem

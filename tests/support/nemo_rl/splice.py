@@ -17,7 +17,7 @@ from paddock.types import JsonObject
 
 
 class Renderer:
-    """Of one model. `arguments`: of the template, under a request's own."""
+    """Renders prompts of one model. `arguments` are the template's, under a request's own."""
 
     def __init__(self, vocabulary: Vocabulary, template: ChatTemplate, arguments: Mapping[str, Any]) -> None:
         self._vocabulary = vocabulary
@@ -27,7 +27,7 @@ class Renderer:
         """The one end token that is counted; other stop tokens are none."""
 
     def render(self, body: JsonObject) -> list[int]:
-        """By the template alone."""
+        """The prompt that the template alone makes."""
         return self._ids(body, body["messages"], generation_prompt=True)
 
     def splice(self, body: JsonObject, rendered_ids: list[int], given: list[int]) -> list[int]:

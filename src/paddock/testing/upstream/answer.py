@@ -60,7 +60,7 @@ def calls_ids(calls: tuple[tuple[str, str], ...]) -> list[int]:
 
 
 def log_probs(start: int, count: int) -> list[float]:
-    """Of the sampled ids from position `start`."""
+    """Log-probs of the sampled ids from position `start`."""
     return [-0.125 * (position % 8) - 0.1 for position in range(start, start + count)]
 
 

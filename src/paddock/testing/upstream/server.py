@@ -52,7 +52,7 @@ class ScriptedUpstream:
         self.bodies: list[JsonObject] = []
         self.paths: list[str] = []
         self.headers: list[dict[str, str]] = []
-        """Of the kept bodies; names in lower case."""
+        """Headers of the kept bodies; names in lower case."""
         self.n_cancelled = 0
         """Calls whose client was gone before the answer was."""
         self.in_flight = 0
