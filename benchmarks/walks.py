@@ -46,8 +46,8 @@ class CallTrace:
 
     @contextmanager
     def profiled(self) -> Iterator[None]:
-        threading.setprofile(self._entered)
-        sys.setprofile(self._entered)
+        threading.setprofile(self._note)
+        sys.setprofile(self._note)
         try:
             yield
         finally:
@@ -55,11 +55,11 @@ class CallTrace:
             threading.setprofile(None)
 
     def figures(self) -> dict[str, Any]:
-        counted = [code for code in self._codes if _is_counted(code)]
-        files = sorted({_name(code) for code in counted})
-        return {"files": len(files), "functions": len(counted), "names": " ".join(files)}
+        traced = [code for code in self._codes if _is_counted(code)]
+        files = sorted({_name(code) for code in traced})
+        return {"files": len(files), "functions": len(traced), "names": " ".join(files)}
 
-    def _entered(self, frame: FrameType, event: str, _: Any) -> None:
+    def _note(self, frame: FrameType, event: str, _: Any) -> None:
         if self.counts and event == "call":
             self._codes.add(frame.f_code)
 
@@ -102,21 +102,21 @@ def _row(out: Path) -> dict[str, Any]:
     rows = 0
 
     def begins(attempt: Callable[..., Any]) -> Callable[..., Any]:
-        async def counted(*args: Any) -> Any:
+        async def traced(*args: Any) -> Any:
             nonlocal rows
             rows += 1
             walk.counts = rows == WARM_ROWS
             return await attempt(*args)
 
-        return counted
+        return traced
 
     def ends(stored: Callable[..., Any]) -> Callable[..., Any]:
-        async def counted(*args: Any) -> Any:
+        async def traced(*args: Any) -> Any:
             result = await stored(*args)
             walk.counts = False
             return result
 
-        return counted
+        return traced
 
     attempt, stored = Attempts._attempt, Journal.rollout
     words = [

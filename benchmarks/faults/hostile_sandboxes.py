@@ -143,7 +143,8 @@ class HostileSandboxes:
                 await asyncio.sleep(PAUSE_S)
                 continue
             try:
-                self.ends[await self._live(sandbox, min(until, time.monotonic() + self._chance.uniform(*LIVES_S)))] += 1
+                end = min(until, time.monotonic() + self._chance.uniform(*LIVES_S))
+                self.ends[await self._occupy(sandbox, end)] += 1
             finally:
                 await self._time("destroy", self._provider.destroy(sandbox))
 
@@ -157,7 +158,7 @@ class HostileSandboxes:
         self.counts["sandboxes"] += len(created)
         return created[0] if created else None
 
-    async def _live(self, sandbox: str, until: float) -> str:
+    async def _occupy(self, sandbox: str, until: float) -> str:
         """Work in a sandbox; returns what ended it."""
         async with _tunnel(self._provider, sandbox):
             payload = asyncio.create_task(self._payloads(sandbox))

@@ -149,10 +149,10 @@ async def _bare(scripted: ScriptedRollout, turns: int, folder: Path, engine: Scr
 
 
 async def _by_hand(scripted: ScriptedRollout, turns: int, folder: Path, engine: ScriptedEngine) -> list[int]:
-    def written(result: str) -> str:
+    def text_after(result: str) -> str:
         return f"\n<|im_start|>user\n<tool_response>\n{result}\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
 
-    return await _loop(scripted, turns, folder, engine, written)
+    return await _loop(scripted, turns, folder, engine, text_after)
 
 
 async def _loop(

@@ -38,7 +38,7 @@ def prove(trained_samples: Sequence[Sample], log: Sequence[LoggedCall]) -> Proof
     unproven = 0
     for sample in trained_samples:
         remaining = sum(sample.loss_mask)
-        for start, end in _trained(sample):
+        for start, end in _trained_ranges(sample):
             candidates = (nth for nth in by_length.get(start, ()) if nth not in proven)
             proof = next((nth for nth in candidates if _is(log[nth], sample, start, end)), None)
             if proof is not None and all(sample.loss_mask[start:end]):
@@ -91,7 +91,7 @@ def _verdict(n_samples: int, dropped: int, unproven: int) -> Verdict:
     return "exact" if n_samples == 1 else "split"
 
 
-def _trained(sample: Sample) -> list[tuple[int, int]]:
+def _trained_ranges(sample: Sample) -> list[tuple[int, int]]:
     """Where each turn that is trained on starts and ends."""
     places: dict[str, tuple[int, int]] = {}
     for span in sample.spans:

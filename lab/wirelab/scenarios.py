@@ -58,7 +58,7 @@ def numbered_turns(scenario: WireScenario, tools: LabTools) -> list[ScriptedTurn
         items = []
         for item in turn.items:
             count += 1
-            items.append(_numbered(item, str(count)))
+            items.append(_with_ids(item, str(count)))
         turns.append(turn._replace(items=items))
     return turns
 
@@ -74,7 +74,7 @@ def find_scenarios(names: Sequence[str], tools: LabTools) -> list[WireScenario]:
 def closing_turn(tools: LabTools, number: int) -> ScriptedTurn:
     """The answer after the last turn: it ends a run. `number`: of the call."""
     items = [tools.finish()] if tools.finish is not None else [message_item(LAST_WORDS)]
-    return ScriptedTurn([_numbered(item, f"end{number}") for item in items])
+    return ScriptedTurn([_with_ids(item, f"end{number}") for item in items])
 
 
 def our_texts(scenario: WireScenario, tools: LabTools) -> Iterator[str]:
@@ -87,7 +87,7 @@ def our_texts(scenario: WireScenario, tools: LabTools) -> Iterator[str]:
                 yield from _inner(item.get(key))
 
 
-def _numbered(item: JsonObject, number: str) -> JsonObject:
+def _with_ids(item: JsonObject, number: str) -> JsonObject:
     ids = {"id": f"item_lab{number}"}
     if "call_id" in item:
         ids["call_id"] = f"call_lab{number}"
@@ -141,7 +141,7 @@ def _spaced(tools: LabTools) -> str:
     return ("{ " + " ,\n\t".join(pairs_text) + " }\n").replace("lab-end", "lab-\\u0065nd")
 
 
-def _edited(tools: LabTools) -> list[ScriptedTurn]:
+def _edit_turns(tools: LabTools) -> list[ScriptedTurn]:
     assert tools.edit is not None  # `needs`
     edit = tools.edit(CALC, OLD_LINE, NEW_LINE)
     item = {"call_id": "", "status": "completed", **edit}
@@ -173,7 +173,7 @@ def _text(_tools: LabTools) -> JsonObject:
     return message_item("lab-text: here is what I do.")
 
 
-def _compacted(tools: LabTools) -> list[ScriptedTurn]:
+def _compaction_turns(tools: LabTools) -> list[ScriptedTurn]:
     return [
         ScriptedTurn([_shell(tools, "echo lab-early")]),
         ScriptedTurn([_shell(tools, "echo lab-filled")], used_tokens=5 * COMPACT_AT_TOKENS),
@@ -197,7 +197,7 @@ SCENARIOS = [
     WireScenario("text_and_call", _one(_text, _line("echo lab-told"))),
     WireScenario("empty_answer", lambda _tools: [ScriptedTurn()]),
     WireScenario("huge_output", _one(_line("cat big.txt"))),
-    WireScenario("edit", _edited, needs="edit"),
+    WireScenario("edit", _edit_turns, needs="edit"),
     WireScenario("odd_text", lambda tools: _raw(tools, _spaced(tools))),
     WireScenario("cut_stream", _around_fault("cut")),
     WireScenario("failed_stream", _around_fault("failed")),
@@ -206,6 +206,6 @@ SCENARIOS = [
     WireScenario("overflow", _around_fault("overflow")),
     WireScenario("cut_answer", _around_fault("limit")),
     WireScenario("hanging", _around_fault("hang")),
-    WireScenario("compaction", _compacted, needs="compact"),
+    WireScenario("compaction", _compaction_turns, needs="compact"),
     WireScenario("slow_command", _one(_line("echo lab-begun; sleep 10; echo lab-late", lambda tools: tools.slow))),
 ]

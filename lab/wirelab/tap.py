@@ -27,7 +27,7 @@ class Tap:
 
     def __init__(self, listener: TunnelListener, sent: list[TappedRequest]) -> None:
         self._listener = listener
-        self._sent = sent
+        self._requests = sent
 
     @property
     def port(self) -> int:
@@ -35,7 +35,7 @@ class Tap:
 
     async def connections(self) -> AsyncIterator[TunnelConnection]:
         async for connection in self._listener.connections():
-            yield _TappedConnection(connection, self._sent)
+            yield _TappedConnection(connection, self._requests)
 
     async def close(self) -> None:
         await self._listener.close()
@@ -44,7 +44,7 @@ class Tap:
 class _TappedConnection:
     def __init__(self, connection: TunnelConnection, sent: list[TappedRequest]) -> None:
         self._connection = connection
-        self._sent = sent
+        self._requests = sent
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=1 << 20)
         self._head: h11.Request | None = None
         self._body = bytearray()
@@ -75,10 +75,10 @@ class _TappedConnection:
             else:
                 self._over = True
                 if isinstance(event, h11.EndOfMessage) and self._head is not None:
-                    self._sent.append(_sent(self._head, bytes(self._body)))
+                    self._requests.append(_request_of(self._head, bytes(self._body)))
                 return
 
 
-def _sent(head: h11.Request, body: bytes) -> TappedRequest:
+def _request_of(head: h11.Request, body: bytes) -> TappedRequest:
     names = tuple(name.decode("latin-1") for name, _ in head.headers)
     return TappedRequest(head.method.decode(), head.target.decode("latin-1"), names, body)

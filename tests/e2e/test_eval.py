@@ -28,7 +28,7 @@ class EvalCase(NamedTuple):
     def arguments(self, *more: str) -> list[str]:
         return ["eval", str(self.config), "--out", str(self.out), "--retry-wait-s", "0", *more]
 
-    def ended(self) -> list[tuple[int, int]]:
+    def verdict_keys(self) -> list[tuple[int, int]]:
         lines = (self.out / "rollouts.jsonl").read_bytes().splitlines()
         return [(line["_ng_task_index"], line["_ng_rollout_index"]) for line in map(orjson.loads, lines)]
 
@@ -165,7 +165,7 @@ def test_row_files_do_not_swallow_the_config(make_case: MakeCase, tmp_path: Path
     case = make_case([ROW, ROW])
     rows = ["--rows", str(tmp_path / "rows.jsonl")]
     assert main(["eval", *rows, *rows, str(case.config), "--out", str(case.out)]) == 0
-    assert sorted(case.ended()) == [(row, 0) for row in range(4)]
+    assert sorted(case.verdict_keys()) == [(row, 0) for row in range(4)]
 
 
 def test_the_summary_says_why_rollouts_have_no_verdict(make_case: MakeCase, capsys: pytest.CaptureFixture[str]) -> None:
@@ -207,7 +207,7 @@ def test_a_module_beside_the_caller_is_found_by_the_command(tmp_path: Path) -> N
 def test_settings_come_from_the_config_and_flags_come_before_them(make_case: MakeCase) -> None:
     case = make_case([ROW] * 3)
     assert main(case.arguments("eval.repeats=2", "eval.limit=2", "--limit", "1")) == 0
-    assert sorted(case.ended()) == [(0, 0), (0, 1)]
+    assert sorted(case.verdict_keys()) == [(0, 0), (0, 1)]
 
 
 def test_shards_are_merged_by_the_command(make_case: MakeCase, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_shards_are_merged_by_the_command(make_case: MakeCase, tmp_path: Path) -
     for number, shard in enumerate(shards):
         assert main([*case.arguments("--shard", f"{number}/2")[:2], "--out", shard, "--shard", f"{number}/2"]) == 0
     assert main(["eval", "--merge", *shards, "--out", str(case.out)]) == 0
-    assert case.ended() == [(row, 0) for row in range(5)]
+    assert case.verdict_keys() == [(row, 0) for row in range(5)]
 
 
 @pytest.mark.cli
@@ -226,10 +226,10 @@ def test_a_killed_collection_is_completed_by_resuming(make_case: MakeCase) -> No
         wait_for_rollouts(command, case, 8)
         command.send(signal.SIGKILL)
         command.code()
-    before = set(case.ended())
+    before = set(case.verdict_keys())
     assert 8 <= len(before) < 60
     assert main(case.arguments("--resume", "--concurrency", "60")) == 0
-    assert sorted(case.ended()) == [(row, 0) for row in range(60)]
+    assert sorted(case.verdict_keys()) == [(row, 0) for row in range(60)]
 
 
 @pytest.mark.cli
@@ -243,9 +243,9 @@ def test_an_interrupted_collection_exits_130_with_a_summary(make_case: MakeCase,
         assert "of 60 rollouts have no verdict" in command.line("interrupted; ")
         assert "go on with --resume" in command.line("interrupted: ")
     summary = orjson.loads((case.out / "summary.json").read_bytes())
-    assert summary[0]["outcomes"] == {"completed": len(case.ended())}
+    assert summary[0]["outcomes"] == {"completed": len(case.verdict_keys())}
     assert main(case.arguments("--resume", "--concurrency", "60")) == 0
-    assert sorted(case.ended()) == [(row, 0) for row in range(60)]
+    assert sorted(case.verdict_keys()) == [(row, 0) for row in range(60)]
 
 
 @pytest.mark.slow
@@ -276,7 +276,7 @@ def test_a_server_that_is_given_up_ends_the_collection_with_exit_1(make_case: Ma
         assert command.code() == 1
         assert "environment: its process" in command.line("the servers failed for good")
     assert gone(family, within_s=20.0)
-    assert case.ended() == [(0, 0)]
+    assert case.verdict_keys() == [(0, 0)]
 
 
 def test_the_oracle_needs_no_model_in_the_config(make_case: MakeCase, capsys: pytest.CaptureFixture[str]) -> None:
@@ -301,7 +301,7 @@ async def test_a_third_of_upstream_calls_failing_still_gives_verdicts(make_case:
         assert upstream.calls > 390
     failures = [orjson.loads(line) for line in (case.out / "failures.jsonl").read_bytes().splitlines()]
     given_up = {line["group_id"] for line in failures if line.get("final")}
-    assert {row for row, _ in case.ended()} | given_up == set(range(300))
+    assert {row for row, _ in case.verdict_keys()} | given_up == set(range(300))
     assert collected.n_verdicts >= 297
     assert collected.summary[0]["mean_reward"] == 1.0
     assert len(failures) > 10
@@ -313,7 +313,7 @@ def test_running_servers_are_used_where_the_config_or_the_flag_says(make_case: M
     with running("paddock", "serve", case.config) as command:
         url = command.line("agent ").split()[-1]
         assert main(case.arguments("--no-serve", "--url", f"agent={url}")) == 0
-    assert sorted(case.ended()) == [(row, 0) for row in range(3)]
+    assert sorted(case.verdict_keys()) == [(row, 0) for row in range(3)]
 
 
 @pytest.mark.cli
@@ -326,9 +326,9 @@ def test_a_full_disk_is_exit_1_and_can_be_resumed(make_case: MakeCase) -> None:
     with running("limited", *case.arguments("--concurrency", "2"), env={"PYTHONPATH": str(script.parent)}) as command:
         assert command.code() == 1
         assert "can't be written" in command.line("paddock eval")
-    assert 0 < len(case.ended()) < 30
+    assert 0 < len(case.verdict_keys()) < 30
     assert main(case.arguments("--resume")) == 0
-    assert sorted(case.ended()) == [(row, 0) for row in range(30)]
+    assert sorted(case.verdict_keys()) == [(row, 0) for row in range(30)]
 
 
 def wait_for_rollouts(command: CommandProcess, case: EvalCase, count: int) -> None:

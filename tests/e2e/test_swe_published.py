@@ -47,7 +47,7 @@ QUICK = frozenset({"marshmallow-code__marshmallow-1702", "pallets__flask-5063", 
 """Instances of which all is tried; of the others, whose tests take minutes, first the fix alone."""
 
 
-def marked(name: str, *values: Any) -> Any:
+def slow_param(name: str, *values: Any) -> Any:
     return pytest.param(*(values or (name,)), marks=[] if name in QUICK else [pytest.mark.long])
 
 
@@ -110,7 +110,7 @@ async def test_the_fix_is_resolved_and_nothing_is_not(fixture: GraderFixture, na
     assert (nothing.reward, nothing.reason) == (0.0, "no_patch")
 
 
-@pytest.mark.parametrize("name", [marked(name) for name in INSTANCES])
+@pytest.mark.parametrize("name", [slow_param(name) for name in INSTANCES])
 async def test_an_unrelated_change_is_unresolved_with_the_tests_of_no_patch(fixture: GraderFixture, name: str) -> None:
     row = INSTANCES[name]
     note = b"diff --git a/NOTE b/NOTE\nnew file mode 100644\n--- /dev/null\n+++ b/NOTE\n@@ -0,0 +1 @@\n+nothing\n"
@@ -120,7 +120,7 @@ async def test_an_unrelated_change_is_unresolved_with_the_tests_of_no_patch(fixt
     assert (official, counts(verdict, "FAIL_TO_PASS")) == ("unresolved", tests["FAIL_TO_PASS"])
 
 
-@pytest.mark.parametrize("name", [marked(name) for name in INSTANCES])
+@pytest.mark.parametrize("name", [slow_param(name) for name in INSTANCES])
 async def test_an_equivalent_rewrite_of_the_fix_is_resolved(fixture: GraderFixture, name: str) -> None:
     gold = patch_from_text(INSTANCES[name]["patch"])
     rewritten = rewrite(gold)
@@ -129,7 +129,7 @@ async def test_an_equivalent_rewrite_of_the_fix_is_resolved(fixture: GraderFixtu
     assert (verdict.reward, verdict.reason) == (1.0, "resolved"), verdict
 
 
-@pytest.mark.parametrize(("name", "index"), [marked(name, name, index) for name, index in HUNKS])
+@pytest.mark.parametrize(("name", "index"), [slow_param(name, name, index) for name, index in HUNKS])
 async def test_the_fix_without_a_hunk_is_as_published(fixture: GraderFixture, name: str, index: int) -> None:
     row = INSTANCES[name]
     verdict = await fixture.verify(row, without(patch_from_text(row["patch"]), index))
@@ -139,7 +139,7 @@ async def test_the_fix_without_a_hunk_is_as_published(fixture: GraderFixture, na
 
 @pytest.mark.parametrize(
     "prediction",
-    [marked(str(prediction["instance_id"]), prediction) for prediction in PREDICTIONS],
+    [slow_param(str(prediction["instance_id"]), prediction) for prediction in PREDICTIONS],
     ids=[str(prediction["instance_id"]) for prediction in PREDICTIONS],
 )
 async def test_a_stored_prediction_gets_its_stored_verdict(fixture: GraderFixture, prediction: JsonObject) -> None:

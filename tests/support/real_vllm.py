@@ -67,7 +67,7 @@ def real_vllm(folder: Path, *, python: str, model: Path, harness: str) -> Iterat
     """`folder`: where its config, logs and what stands in vLLM's place are written."""
     log = folder / "wire.jsonl"
     config = folder / "vllm.json"
-    config.write_text(json.dumps(_config(folder, _listened(folder, log, python), python=python, model=model)))
+    config.write_text(json.dumps(_config(folder, _logged_python(folder, log, python), python=python, model=model)))
     with running("paddock", "serve", config) as command:
         url = command.line("policy  models_servers/", timeout_s=START_S).split()[-1]
         yield RealVllm("policy", harness, url, url_file(log).read_text(), model, log)
@@ -77,7 +77,7 @@ def real_vllm(folder: Path, *, python: str, model: Path, harness: str) -> Iterat
         assert gone(family, within_s=STOP_S), "something of it is left"
 
 
-def _listened(folder: Path, log: Path, python: str) -> Path:
+def _logged_python(folder: Path, log: Path, python: str) -> Path:
     """A program that is called as the interpreter of vLLM's environment is."""
     program = folder / "python"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P "{wire_log.__file__}" "{log}" "{python}" "$@"\n')

@@ -37,7 +37,7 @@ def main(seed: int, seconds: float) -> None:
         while len(running) < wanted:
             role = chance.choices(list(ROLES), list(ROLES.values()))[0]
             with contextlib.suppress(OSError):
-                running.add(_started(role, Random(chance.getrandbits(64)), chance.randint(1, LONGEST_S)))
+                running.add(_start_role(role, Random(chance.getrandbits(64)), chance.randint(1, LONGEST_S)))
             time.sleep(0.01)
         with contextlib.suppress(ChildProcessError):
             while pid := os.waitpid(-1, os.WNOHANG)[0]:
@@ -45,7 +45,7 @@ def main(seed: int, seconds: float) -> None:
         time.sleep(0.05)
 
 
-def _started(role: Role, chance: Random, seconds: int) -> int:
+def _start_role(role: Role, chance: Random, seconds: int) -> int:
     pid = os.fork()
     if pid:
         return pid

@@ -85,7 +85,7 @@ _FAMILIES: dict[Marks, _Family] = {
 
 
 @cache
-def _trained() -> str:
+def _train_tokenizer() -> str:
     """A tokenizer without marks, as JSON."""
     if find_spec("tokenizers") is None:
         raise ConfigError("this needs the package `tokenizers`: pip install 'paddock[tokenizers]'")
@@ -103,7 +103,7 @@ def _trained() -> str:
 
 def small_tokenizer(marks: Marks = "chatml") -> "Tokenizer":
     """A new one."""
-    trained = _trained()
+    trained = _train_tokenizer()
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_str(trained)

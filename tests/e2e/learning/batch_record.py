@@ -20,12 +20,12 @@ class RecordingPolicy:
 
     async def train(self, batch: Batch) -> TrainResult:
         with self._path.open("a") as file:
-            file.write(json.dumps(_told(batch)) + "\n")
+            file.write(json.dumps(_as_json(batch)) + "\n")
         trained: TrainResult = await self._policy.train(batch)
         return trained
 
 
-def _told(batch: Batch) -> dict[str, Any]:
+def _as_json(batch: Batch) -> dict[str, Any]:
     return {
         "step": batch.step,
         "groups": [_group(group) for group in batch.groups],

@@ -68,12 +68,12 @@ class RoomsAgent(AgentServer[AgentConfig]):
 
     async def run(self, row: Row, call: Call) -> Rollout:
         life = Life(row, call, self.model, timeout_s=self.config.rollout_timeout_s)
-        return await life.live(self._live)
+        return await life.live(self._run_rollout)
 
     async def responses(self, body: JsonObject, call: Call) -> ModelReply:
         return await self.model.call(PLAIN_RESPONSES, body, call)
 
-    async def _live(self, life: Life) -> None:
+    async def _run_rollout(self, life: Life) -> None:
         session = await self.resources.call(SEED, life.row, life.call)
         signs: list[str] = session.visible["signs"]
         said: list[Any] = [{"role": "user", "content": f"a {signs[0]}"}]

@@ -35,13 +35,13 @@ async def played(
     vocabulary = small_vocabulary()
     made = 0
 
-    def said(prompt: list[int]) -> str:
+    def answers_in(prompt: list[int]) -> str:
         nonlocal made
         made += 1
         return answer(vocabulary.decode(prompt), made)
 
-    engine = ScriptedEngine(vocabulary, said)
-    server = scripted_server(folder, said, engine=engine)
+    engine = ScriptedEngine(vocabulary, answers_in)
+    server = scripted_server(folder, answers_in, engine=engine)
     async with calc_fixture.open_fixture(harness, home, server, harness_config=settings, agent_max_turns=12) as fixture:
         rollout = await fixture.run(5)
     return rollout, engine
@@ -85,9 +85,9 @@ async def test_a_history_that_is_summed_up_goes_on_as_another_branch(harness: st
     length = len(first.turns[0].prompt_ids or ())
 
     def answer(prompt: str, nth: int) -> str:
-        said = [call(tool, **{argument: "seq 1 400"}), call(tool, **{argument: calc_fixture.FIX})]
-        said.insert(summary - 1, SUMMARY)
-        return said[nth - 1] if nth <= len(said) else "I am done."
+        answers_in = [call(tool, **{argument: "seq 1 400"}), call(tool, **{argument: calc_fixture.FIX})]
+        answers_in.insert(summary - 1, SUMMARY)
+        return answers_in[nth - 1] if nth <= len(answers_in) else "I am done."
 
     rollout, engine = await played(harness, home, tmp_path, answer, compact_at_tokens=length + 400)
     require_branches(rollout, engine, at_least=2)

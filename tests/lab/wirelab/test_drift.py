@@ -56,7 +56,7 @@ def changed(*path: str | int, value: Any) -> JsonObject:
     return body
 
 
-def told(after: JsonObject) -> list[tuple[str, str, str, str]]:
+def changes(after: JsonObject) -> list[tuple[str, str, str, str]]:
     found = [one.first for one in differences(transcripts(BODY), transcripts(after))]
     return [(one.kind, one.path.exact, one.before, one.after) for one in found]
 
@@ -66,9 +66,9 @@ def test_equal_records_have_no_difference() -> None:
 
 
 def test_a_change_is_told_with_its_path() -> None:
-    assert told(changed("model", value="other")) == [("changed", "body.model", '"policy"', '"other"')]
-    assert told(changed("store", value=False)) == [("added", "body.store", "", "false")]
-    assert told(changed("input", 3, "output", value={"prose": 9, "sha": "1"})) == [
+    assert changes(changed("model", value="other")) == [("changed", "body.model", '"policy"', '"other"')]
+    assert changes(changed("store", value=False)) == [("added", "body.store", "", "false")]
+    assert changes(changed("input", 3, "output", value={"prose": 9, "sha": "1"})) == [
         (
             "changed",
             "body.input[3 function_call_output].output",
@@ -76,7 +76,7 @@ def test_a_change_is_told_with_its_path() -> None:
             '{"prose": 9, "sha": "1"}',
         )
     ]
-    assert told(changed("tools", 0, "parameters", "required", value=["cmd", "why"])) == [
+    assert changes(changed("tools", 0, "parameters", "required", value=["cmd", "why"])) == [
         ("added", "body.tools[0 run].parameters.required[]", "", '"why"')
     ]
 
@@ -85,25 +85,25 @@ def test_a_change_is_told_with_its_path() -> None:
 def test_an_item_that_is_put_in_between_is_the_only_difference(nth: int) -> None:
     after = copy.deepcopy(BODY)
     after["input"].insert(nth, {"type": "message", "role": "user", "content": "lab-new"})
-    assert [(kind, path) for kind, path, _, _ in told(after)] == [("added", f"body.input[{nth} message user]")]
+    assert [(kind, path) for kind, path, _, _ in changes(after)] == [("added", f"body.input[{nth} message user]")]
 
 
 def test_tools_are_matched_by_name_and_their_order_counts() -> None:
     after = copy.deepcopy(BODY)
     after["tools"].reverse()
-    assert told(after) == [("changed", "body.tools (order)", '["plan", "run"]', '["run", "plan"]')] or told(after) == [
-        ("changed", "body.tools (order)", '["run", "plan"]', '["plan", "run"]')
-    ]
+    assert changes(after) == [("changed", "body.tools (order)", '["plan", "run"]', '["run", "plan"]')] or changes(
+        after
+    ) == [("changed", "body.tools (order)", '["run", "plan"]', '["plan", "run"]')]
     after["tools"][1]["name"] = "walk"
-    assert sorted(path for _, path, _, _ in told(after)) == ["body.tools[0 run]", "body.tools[1 walk]"]
+    assert sorted(path for _, path, _, _ in changes(after)) == ["body.tools[0 run]", "body.tools[1 walk]"]
 
 
 def test_the_order_of_keys_counts_within_tools_alone() -> None:
     after = copy.deepcopy(BODY)
     after["input"][2] = dict(reversed(after["input"][2].items()))
-    assert told(after) == []
+    assert changes(after) == []
     after["tools"][0] = dict(reversed(after["tools"][0].items()))
-    assert [path for _, path, _, _ in told(after)] == ["body.tools[0 run] (order of keys)"]
+    assert [path for _, path, _, _ in changes(after)] == ["body.tools[0 run] (order of keys)"]
 
 
 def test_the_same_difference_in_many_scenarios_is_told_once() -> None:

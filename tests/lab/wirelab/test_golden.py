@@ -42,7 +42,7 @@ def name_of(file: Path) -> str:
     return f"{file.parent.parent.name}/{file.stem}" if file.parent.name == "golden" else file.stem
 
 
-def marked(file: Path) -> Any:
+def slow_param(file: Path) -> Any:
     is_long = file.parent == RECORDED or any(file.is_relative_to(HARNESSES / name) for name in LONG)
     return pytest.param(file, id=name_of(file), marks=pytest.mark.long if is_long else pytest.mark.slow)
 
@@ -88,7 +88,7 @@ def test_a_program_is_recorded_in_its_pinned_version_and_each_of_its_dialects(na
 
 
 @pytest.mark.sandbox
-@pytest.mark.parametrize("file", [marked(file) for file in FILES])
+@pytest.mark.parametrize("file", [slow_param(file) for file in FILES])
 async def test_a_program_sends_what_is_recorded(file: Path) -> None:
     found = steady(read_record(file))
     subject = subject_of(found)
@@ -100,7 +100,7 @@ async def test_a_program_sends_what_is_recorded(file: Path) -> None:
     assert dump_record(sent) == dump_record(found)
 
 
-def steady(said: WireRecord) -> WireRecord:
+def steady(record: WireRecord) -> WireRecord:
     """Without what is another each time."""
-    out = UNSTEADY.get((said.program, said.version), ())
-    return said.model_copy(update={"runs": {name: run for name, run in said.runs.items() if name not in out}})
+    out = UNSTEADY.get((record.program, record.version), ())
+    return record.model_copy(update={"runs": {name: run for name, run in record.runs.items() if name not in out}})

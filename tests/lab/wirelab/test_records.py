@@ -54,19 +54,19 @@ def test_what_was_written_is_read(record: WireRecord, tmp_path_factory: pytest.T
     assert dump_record(again) == file.read_text() == dump_record(record)
 
 
-def asked(body: Any, times: int = 1) -> dict[str, Any]:
+def request(body: Any, times: int = 1) -> dict[str, Any]:
     return {"method": "POST", "path": "/v1/responses", "headers": [], "body": body, "times": times}
 
 
 def test_a_request_that_comes_again_in_a_row_is_counted() -> None:
-    found = merge_repeats([asked("a"), asked("a"), asked("b"), asked("a")])
+    found = merge_repeats([request("a"), request("a"), request("b"), request("a")])
     assert [(one.body, one.times) for one in found] == [("a", 2), ("b", 1), ("a", 1)]
 
 
 def test_a_long_history_is_told_once() -> None:
     history = [{"role": "user", "content": "x" * 1000}] * 50
     run = ScenarioRecord(
-        ended={}, requests=[RecordedRequest.model_validate(asked({"input": history[:n]})) for n in range(1, 50)]
+        ended={}, requests=[RecordedRequest.model_validate(request({"input": history[:n]})) for n in range(1, 50)]
     )
     record = WireRecord(program="toy", version="1.0", dialect="responses", runs={"one": run})
     assert len(dump_record(record)) < 2 * 50 * 1000

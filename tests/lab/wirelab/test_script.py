@@ -43,7 +43,7 @@ async def ask(script: WireScript, path: str, *, stream: bool = False) -> HttpAns
         return HttpAnswer(answer.status, answer.headers, taken, cut=False)
 
 
-async def said(script: WireScript) -> Sequence[Any]:
+async def summaries_of(script: WireScript) -> Sequence[Any]:
     return (await script.peer.call(TRANSCRIPT, TurnSummaryQuery(known=0), Call(), secret="s")).turns
 
 
@@ -54,8 +54,8 @@ async def test_turns_are_answered_in_order_then_the_last_words(path: str, stream
     texts = [(await ask(script, path, stream=stream)).body for _ in range(3)]
     for words, text in zip((b"lab-half", b"lab-then", b"lab-end"), texts, strict=True):
         assert words in text
-    assert [turn.output[0]["content"][0]["text"] for turn in await said(script)][:2] == ["lab-half", "lab-then"]
-    assert [turn.finish_reason for turn in await said(script)] == ["tool_calls", "stop", "stop"]
+    assert [turn.output[0]["content"][0]["text"] for turn in await summaries_of(script)][:2] == ["lab-half", "lab-then"]
+    assert [turn.finish_reason for turn in await summaries_of(script)] == ["tool_calls", "stop", "stop"]
 
 
 async def test_a_stream_is_one_that_a_careful_client_takes() -> None:
@@ -81,7 +81,7 @@ async def test_a_fault_is_answered_as_a_model_server_would_and_is_no_turn(path: 
     assert long.status == 400
     assert (b"prompt is too long" if path.endswith("messages") else b"context_length_exceeded") in long.body
     assert fine.status == 200
-    assert len(await said(script)) == 1
+    assert len(await summaries_of(script)) == 1
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -92,13 +92,13 @@ async def test_a_stream_that_is_cut_or_fails_has_told_what_came_before(path: str
     assert b"lab-half" in failed.body
     assert (cut.cut, failed.cut) == (True, False)
     assert b"lab: it failed" in failed.body
-    assert await said(script) == []
+    assert await summaries_of(script) == []
 
 
 async def test_an_answer_at_its_limit_says_so_and_is_a_turn() -> None:
     script = script_of([ScriptedTurn(ITEMS, "limit")])
     assert b'"incomplete"' in (await ask(script, PATHS[0])).body
-    assert [turn.finish_reason for turn in await said(script)] == ["length"]
+    assert [turn.finish_reason for turn in await summaries_of(script)] == ["length"]
 
 
 async def test_a_call_that_hangs_says_so_and_gets_no_answer() -> None:

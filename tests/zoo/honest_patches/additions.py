@@ -44,7 +44,7 @@ def _addition(name: str, words: str, text: str) -> Transformation:
             return False
         if "in_place" in words.split() and not subject.in_place:
             return False
-        placed = [_placed(draft, block) for block in blocks]
+        placed = [_filled(draft, block) for block in blocks]
         return all(block is not None and _fits(draft, block) for block in placed) and all(
             _put(draft, block) for block in placed if block is not None
         )
@@ -53,7 +53,7 @@ def _addition(name: str, words: str, text: str) -> Transformation:
     return change
 
 
-def _placed(draft: Draft, block: AdditionBlock) -> AdditionBlock | None:
+def _filled(draft: Draft, block: AdditionBlock) -> AdditionBlock | None:
     """The block with its folders named; None where the draft has none."""
     package = draft.package()
     if package is None and ("{package}" in block.path or block.text.startswith("from .")):
