@@ -52,7 +52,7 @@ class CueServer(ResourcesServer[CueConfig, CueTask]):
 
 
 async def act(cue: Cue) -> None:
-    """Do it."""
+    """Do what the cue says."""
     match cue:
         case "fail":
             raise ValueError("cued to fail")

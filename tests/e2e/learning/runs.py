@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 RUN_S = 3000.0
-"""Of one run; a loaded machine takes many times as long as an idle one."""
+"""The limit of one run; a loaded machine takes many times as long as an idle one."""
 SMALL = (
     "configs/train_demo.yaml",
     "~data.validation",
@@ -38,7 +38,7 @@ def vllm_python() -> str:
 
 
 def environment() -> dict[str, str]:
-    """Of every command: plugins of the tests are found, nothing is looked up on the network."""
+    """The environment of every command: plugins of the tests are found, nothing is looked up on the network."""
     return {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
 
 
@@ -61,13 +61,13 @@ def train(out: Path, *overrides: str, control: str = "none", resume: bool = Fals
 
 
 def lines(out: Path) -> list[dict[str, Any]]:
-    """Of the steps that were done."""
-    found = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    return [line for line in found if line["trained"]]
+    """The metrics lines of the steps that were done."""
+    metrics_lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in metrics_lines if line["trained"]]
 
 
 def rewards(out: Path) -> list[float]:
-    """Mean of each step."""
+    """The mean reward of each step."""
     return [line["metrics"]["train/total_reward/mean"] for line in lines(out)]
 
 

@@ -20,7 +20,7 @@ from paddock.types import JsonObject
 
 class ScriptedPolicyConfig(ExactConfig):
     plays: list[list[list[JsonObject]]]
-    """Of each rollout, of each of its turns: items."""
+    """The items of each turn of each rollout."""
 
 
 class ScriptedPolicyEngine(ScriptedEngine):

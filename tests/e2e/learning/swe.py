@@ -68,7 +68,7 @@ def servers(agents: Mapping[str, JsonObject]) -> JsonObject:
 
 
 class LiveSandbox(NamedTuple):
-    """Of a rollout, alive."""
+    """The sandbox of a rollout that runs."""
 
     folder: Path
     instance: str

@@ -37,7 +37,7 @@ class FinishedRun(NamedTuple):
 
     out: Path
     pids: list[int]
-    """Of all its processes."""
+    """Process ids of all its processes."""
     sandboxes_left: list[Path]
     processes_left: bool
 

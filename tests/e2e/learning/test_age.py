@@ -7,7 +7,7 @@ from tests.e2e.learning import runs
 
 STEPS = 5
 ROUNDING = 1e-4
-"""Of log-probs in float32, trainer against engine."""
+"""How far log-probs in float32 may differ, trainer against engine."""
 pytestmark = [pytest.mark.vllm, pytest.mark.long, pytest.mark.timeout(2 * runs.RUN_S)]
 
 

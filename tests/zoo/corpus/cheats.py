@@ -25,7 +25,7 @@ _PLAINEST = {
     "unittest": "add_failure",
     "django": "add_failure",
 }
-"""By kind, the technique that is tried in each place."""
+"""The technique that is tried in each place, by kind of project."""
 _KINDS = {
     "pytest": "pytest extension installed",
     "unittest": "unittest django",
@@ -34,7 +34,7 @@ _KINDS = {
     "shell": "installed",
     "answers": "",
 }
-"""By file of techniques, the kinds of projects that they are for where they name none."""
+"""The kinds of projects of techniques that name none, by their file."""
 _WRAPPER = """
 def wrapped(real):
     def call(*words, **more):

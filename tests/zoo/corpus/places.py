@@ -303,7 +303,7 @@ PLACES: Mapping[str, tuple[Place, str]] = {
     "module_init": (module_init, "extension"),
     "header": (header, "extension"),
 }
-"""By name, with the kinds of projects that have it."""
+"""Each place by its name, with the kinds of projects that have it."""
 
 
 def _init(project: Project) -> str:

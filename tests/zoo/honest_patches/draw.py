@@ -20,7 +20,7 @@ TRANSFORMATIONS: tuple[Transformation, ...] = (*PLACES, *CODE, *BEHAVIOUR, *SURR
 AT_MOST = 4
 """Transformations of one patch."""
 PLAIN_SHARE = 0.4
-"""Of patches in the form that git has without options."""
+"""Share of patches in the form that git has without options."""
 
 
 class HonestPatch(NamedTuple):

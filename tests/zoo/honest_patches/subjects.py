@@ -27,19 +27,19 @@ class PatchCase(NamedTuple):
 
 
 async def own_cases(images: ImageStore, folder: Path, names: Iterable[str] = ()) -> list[PatchCase]:
-    """Of our projects: all, or those of these names; their images are built. Their trees are put into `folder`."""
-    found = []
+    """Cases of our projects: all, or those of these names. Their images are built, their trees put into `folder`."""
+    cases = []
     for name, project in projects().items():
         if names and name not in names:
             continue
         row = await make_row(images, project, folder / name)
         instance = read(Row.from_wire({"responses_create_params": {"input": []}, **row}))
-        found.append(PatchCase(instance, own_subject(project, folder / name)))
-    return found
+        cases.append(PatchCase(instance, own_subject(project, folder / name)))
+    return cases
 
 
 def own_subject(project: Project, folder: Path) -> PatchSubject:
-    """Of one of our projects, whose repository is in `folder`."""
+    """The subject of one of our projects, whose repository is in `folder`."""
     gold = patch_of(folder, project.fixed).encode()
     runner = _RUNNERS.get(project.name, "pytest")
     in_place = "pip install" not in project.keys.get("before", "")
@@ -47,7 +47,7 @@ def own_subject(project: Project, folder: Path) -> PatchSubject:
 
 
 async def case_of(provider: Provider, instance: SweInstance, folder: Path) -> PatchCase:
-    """Of any row, whose tree is copied from its image into `folder`."""
+    """The case of any row, whose tree is copied from its image into `folder`."""
     async with open_grading_sandbox(provider, instance, instance.image, LIMITS) as bench:
         bundle = f"/tmp/{uuid.uuid4().hex}"
         await bench.must(("git", "bundle", "create", "-q", bundle, "HEAD"), "the tree")
