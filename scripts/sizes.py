@@ -19,6 +19,14 @@ MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60
 PRODUCT = ("src/", "agents/", "harnesses/", "lab/", "models_servers/", "resources_servers/", "training/")
 PLAIN: tuple[str, ...] = ("agents/", "benchmarks/", "lab/", "resources_servers/", "scripts/", "training/")
+PLAIN += (
+    "harnesses/",
+    "src/paddock/harness/",
+    "src/paddock/conformance/",
+    "tests/harness/",
+    "tests/harnesses/",
+    "tests/conformance/",
+)
 PLAIN += ("src/paddock/processes/", "src/paddock/testing/", "src/paddock/tokens/")
 PLAIN += ("tests/benchmarks/", "tests/e2e/", "tests/lab/", "tests/support/", "tests/zoo/")
 TERMS = frozenset(

@@ -27,47 +27,48 @@ _FORMS = (
     "<command>{}</command>",
 )
 Act = Callable[[str], bool]
-"""Makes a command a turn; False: it can't be told in this form."""
+"""Writes a command as a turn; False: this form can't hold it."""
 
 
 def turns_of(fix: Fix, *, action_regex: str | None) -> list[list[JsonObject]]:
-    """`action_regex` None: by its tool."""
-    player = TurnWriter()
-    act = _texts(player, action_regex) if action_regex is not None else _calls(player)
+    """Return the turns that make a fix. `action_regex`: finds actions in texts; None: actions are tool calls. Raises
+    ValueError."""
+    writer = TurnWriter()
+    act = _text_actions(writer, action_regex) if action_regex is not None else _call_actions(writer)
     for change in changes(fix):
         act(_look(change))
     for part in _parts(fix.patch.decode()):
-        if not act(_applied(part)):
-            act(_encoded(part))
+        if not act(_apply_line(part)):
+            act(_base64_line(part))
     act(fix.test_command)
     act(SUBMIT)
-    return player.turns
+    return writer.turns
 
 
-def _calls(player: TurnWriter) -> Act:
+def _call_actions(writer: TurnWriter) -> Act:
     def act(line: str) -> bool:
-        player.call("bash", command=line)
+        writer.call("bash", command=line)
         return True
 
     return act
 
 
-def _texts(player: TurnWriter, regex: str) -> Act:
-    form = next((form for form in _FORMS if _found(regex, form.format("true")) == ["true"]), None)
+def _text_actions(writer: TurnWriter, regex: str) -> Act:
+    form = next((form for form in _FORMS if _actions_in(regex, form.format("true")) == ["true"]), None)
     if form is None:
         raise ValueError(f"there is no known way to write an action that {regex!r} finds")
 
     def act(line: str) -> bool:
-        said = f"THOUGHT: This is the next thing to do.\n\n{form.format(line)}"
-        if _found(regex, said) != [line]:
+        answer = f"THOUGHT: This is the next thing to do.\n\n{form.format(line)}"
+        if _actions_in(regex, answer) != [line]:
             return False
-        player.say(said)
+        writer.say(answer)
         return True
 
     return act
 
 
-def _found(regex: str, text: str) -> list[str]:
+def _actions_in(regex: str, text: str) -> list[str]:
     return [str(action).strip() for action in re.findall(regex, text, re.DOTALL)]
 
 
@@ -83,18 +84,18 @@ def _look(change: FileFix) -> str:
 
 
 def _parts(patch: str) -> list[str]:
-    """The whole patch, or one for each file where it would be too long for a command."""
+    """Return the whole patch, or one per file where it would be too long for a command."""
     if len(patch) <= _LONGEST:
         return [patch]
     return [part for part in re.split(r"^(?=diff --git )", patch, flags=re.MULTILINE) if part.strip()]
 
 
-def _applied(patch: str) -> str:
+def _apply_line(patch: str) -> str:
     end = "EOF"
     while end in patch.split("\n"):
         end += "_"
     return f"git apply - <<'{end}'\n{patch if patch.endswith(chr(10)) else patch + chr(10)}{end}"
 
 
-def _encoded(patch: str) -> str:
+def _base64_line(patch: str) -> str:
     return f"base64 -d <<'EOF' | git apply -\n{base64.encodebytes(patch.encode()).decode()}EOF"

@@ -69,14 +69,14 @@ class Tupled(Changed):
         return rollout.model_copy(update={"response": {"pair": (1, 2)}})
 
 
-class Wired(Changed):
+class WiredAgent(Changed):
     def change(self, rollout: Rollout, call: Call) -> Rollout:
         if asyncio.current_task() is CALLERS[-1] or rollout.verdict is None:
             return rollout
         return rollout.model_copy(update={"verdict": WRONG})
 
 
-class Stubborn(SingleStepAgent):
+class StubbornAgent(SingleStepAgent):
     async def run(self, row: Row, call: Call) -> Rollout:
         try:
             return await super().run(row, call)
@@ -84,14 +84,14 @@ class Stubborn(SingleStepAgent):
             return Rollout(row=row, outcome="completed", response={}, verdict=WRONG)
 
 
-class Shared(SingleStepAgent):
+class SharedAgent(SingleStepAgent):
     async def run(self, row: Row, call: Call) -> Rollout:
         self.__dict__["row"] = row
         await asyncio.sleep(0)
         return await super().run(self.__dict__["row"], call)
 
 
-class Hoarding(SingleStepAgent):
+class HoardingAgent(SingleStepAgent):
     @property
     def model(self) -> Peer:
         return Keeping(super().model)
@@ -108,12 +108,12 @@ class Keeping:
         return {} if route is FORGET else await self._peer.call(route, request, call, **path)
 
 
-class LaxConfig(SingleStepConfig):
+class LaxAgentConfig(SingleStepConfig):
     model_config = ConfigDict(extra="allow")
 
 
-class Lax(SingleStepAgent):
-    config_type = LaxConfig
+class LaxAgent(SingleStepAgent):
+    config_type = LaxAgentConfig
 
 
 BROKEN: dict[str, type[SingleStepAgent]] = {
@@ -130,13 +130,13 @@ BROKEN: dict[str, type[SingleStepAgent]] = {
     "a leak is a leak": Optimist,
     "a wrong row is the row's, by its key": Optimist,
     "the agent's own time limit ends a rollout": Optimist,
-    "cancelling ends a rollout at once and leaves no turns": Stubborn,
-    "failing rollouts leave their siblings alone": Shared,
-    "nothing stays at the model server": Hoarding,
+    "cancelling ends a rollout at once and leaves no turns": StubbornAgent,
+    "failing rollouts leave their siblings alone": SharedAgent,
+    "nothing stays at the model server": HoardingAgent,
     "the secret is not in the rollout": Indiscreet,
     "a rollout is the same after it was stored and read": Tupled,
-    "rollouts end the same directly, over ASGI and over HTTP": Wired,
-    "an unknown config key is refused by name": Lax,
+    "rollouts end the same directly, over ASGI and over HTTP": WiredAgent,
+    "an unknown config key is refused by name": LaxAgent,
 }
 HELD_BY_THE_CLIENT = {"the caller's deadline ends a rollout"}
 """A peer ends an overdue call itself; only an agent that blocks its process could fail this."""

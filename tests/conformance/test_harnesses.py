@@ -40,7 +40,7 @@ FACES = [
 ]
 
 
-class Tools(Toolbox):
+class RightTools(Toolbox):
     """Right."""
 
     async def t_bash(self, command: str) -> str:
@@ -54,7 +54,7 @@ class Tools(Toolbox):
 class Right(NativeHarness):
     """Passes; each of the others has one defect."""
 
-    TOOLBOX = Tools
+    TOOLBOX = RightTools
     TASK: ClassVar[dict[str, Any]] = {}
     LEFT: ClassVar[dict[str, Any]] = {}
     LIMITS: ClassVar[dict[str, Any]] = {}
@@ -99,7 +99,7 @@ class Asking(ModelWithoutPrograms):
         return await self._model.respond(self._harness.body(body))
 
 
-class Deaf(Right):
+class DeafHarness(Right):
     TASK = {"prompt": "Do something."}
 
 
@@ -136,11 +136,11 @@ class LaxSettings(NativeSettings):
     model_config = ConfigDict(extra="ignore")
 
 
-class Lax(Right):
+class LaxHarness(Right):
     config_type = LaxSettings
 
 
-class Bash(Tools):
+class Bash(RightTools):
     """The tool, over what came."""
 
     async def t_bash(self, command: str) -> str:
@@ -154,7 +154,7 @@ class Bash(Tools):
         return f"{done.exit_code}\n{done.text()[:20000]}"
 
 
-class Elsewhere(Right):
+class ElsewhereHarness(Right):
     class TOOLBOX(Bash):
         def line(self, command: str) -> str:
             return f"cd /tmp; {command}"
@@ -174,13 +174,13 @@ class Mild(Right):
             return "" if done.refused else super().text(done)
 
 
-class Strict(Right):
+class StrictHarness(Right):
     class TOOLBOX(Bash):
         def text(self, done: Any) -> str:
             return str(done.output.decode())
 
 
-class Endless(Right):
+class EndlessHarness(Right):
     class TOOLBOX(Bash):
         def text(self, done: Any) -> str:
             return done.text() * 10  # type: ignore[no-any-return]
@@ -211,7 +211,7 @@ class Speechless(Right):
         return None
 
 
-class Forgetful(Right):
+class ForgetfulHarness(Right):
     def body(self, body: JsonObject) -> JsonObject:
         return {**body, "input": body["input"][:2] + body["input"][-2:]}
 
@@ -235,11 +235,11 @@ class Boastful(Right):
     LEFT = {"turns": 99}
 
 
-class Mute(Right):
+class MuteHarness(Right):
     LEFT = {"final": None}
 
 
-class SharedTools(Tools):
+class SharedTools(RightTools):
     last: ClassVar[Workspace]
 
     async def t_bash(self, command: str) -> str:
@@ -247,7 +247,7 @@ class SharedTools(Tools):
         return done.text()
 
 
-class Shared(Right):
+class SharedHarness(Right):
     TOOLBOX = SharedTools
 
     async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
@@ -276,7 +276,7 @@ class Raising(Asking):
             raise InfraError(str(error), kind="context") from error
 
 
-class Stubborn(Right):
+class StubbornHarness(Right):
     async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         try:
             return await super().run(task, workspace, model, limits, report)
@@ -295,7 +295,7 @@ class Shielded(Asking):
 
 
 class Chatty(Right):
-    class TOOLBOX(Tools):
+    class TOOLBOX(RightTools):
         async def t_bash(self, command: str) -> str:
             try:
                 return await super().t_bash(command)
@@ -316,7 +316,7 @@ class Wavering(Right):
         return [f"echo {uuid.uuid4()}"]
 
 
-class Careless(Right):
+class CarelessHarness(Right):
     def more(self) -> list[str]:
         return ["echo more >> docs/notes.txt"]
 
@@ -335,15 +335,15 @@ class Busy(NullHarness):
 
 
 BROKEN: dict[str, type[Any]] = {
-    "it asks with the task's prompt, and with its system message where there is one": Deaf,
+    "it asks with the task's prompt, and with its system message where there is one": DeafHarness,
     "its tools are well formed, under different names": Doubled,
     "one task gives one first request, byte for byte": Random,
     "no request tells the date, this machine or the sandbox's id": Dated,
     "its tools have the task's names, and are known by no other": Unnamed,
     "the task's parameters are in every request": Parameterless,
     "its prompts are templates over what the environment shows": Wordless,
-    "a setting that there is not is refused by name": Lax,
-    "a command runs in the workspace, and its output comes back": Elsewhere,
+    "a setting that there is not is refused by name": LaxHarness,
+    "a command runs in the workspace, and its output comes back": ElsewhereHarness,
     "a command that fails is a text for the model": Touchy,
     "a call of an unknown tool is answered and counted": Uncounted,
     "arguments that are no JSON are answered and counted": Uncounted,
@@ -351,29 +351,29 @@ BROKEN: dict[str, type[Any]] = {
     "a call that was cut off is counted and does not run": Uncounted,
     "calls of one turn are answered once each, in their order": Backwards,
     "a refused command is told to the model": Mild,
-    "any bytes that a command writes become text": Strict,
-    "output without end is cut": Endless,
+    "any bytes that a command writes become text": StrictHarness,
+    "output without end is cut": EndlessHarness,
     "a command has a time limit of its own, and the run goes on": Tacit,
     "an answer that says nothing, or something new, is no crash": Speechless,
-    "each request starts with the one before it": Forgetful,
+    "each request starts with the one before it": ForgetfulHarness,
     "the model's own items come back untouched, each with its results": Tidy,
     "each step is reported as it ends, from 1": Late,
     "the turns of its exit are its model calls": Boastful,
-    "its last words are told": Mute,
-    "runs of one instance at the same time do not mix": Shared,
+    "its last words are told": MuteHarness,
+    "runs of one instance at the same time do not mix": SharedHarness,
     "a turn limit ends it, and what was done stays": Unlimited,
     "a token limit ends it, and what was done stays": Unlimited,
     "a time limit ends it in a command, and what was done stays": Punctual,
     "a time limit ends it in a model call": Punctual,
     "a context that is full ends it, and what was done stays": Overfull,
-    "cancelled in a command, it leaves nothing": Stubborn,
+    "cancelled in a command, it leaves nothing": StubbornHarness,
     "cancelled in a model call, it leaves nothing": Lingering,
-    "cancelled between turns, it does nothing more": Stubborn,
+    "cancelled between turns, it does nothing more": StubbornHarness,
     "a sandbox that dies in a command is raised, and no model is told": Chatty,
     "a sandbox that is gone is raised, and no model is told": Chatty,
     "a model that fails is raised": Content,
     "its oracle is pure, and looks, edits, tests and finishes": Wavering,
-    "its oracle makes exactly the fix": Careless,
+    "its oracle makes exactly the fix": CarelessHarness,
     "a harness that needs the known fix makes it, and asks no model": Idle,
     "a known fix that does not apply is the row's fault": Idle,
     "a harness that needs nothing does nothing": Busy,

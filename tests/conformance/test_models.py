@@ -48,12 +48,12 @@ class Guessing(ReplayServer):
         return TurnRecord(engine="text", turns=turns)
 
 
-class Open(ReplayServer):
+class OpenModel(ReplayServer):
     async def turns(self, secret: str) -> TurnRecord:
         return TurnRecord(engine="text", turns=list(self.store.turns(secret)))
 
 
-class Hoarding(ReplayServer):
+class HoardingModel(ReplayServer):
     async def forget(self, secret: str) -> None:
         return
 
@@ -113,7 +113,7 @@ class Gruff(ReplayServer):
             return reply if reply.status_code < 400 else Response(b"{}", 500)
 
 
-class Wired(ReplayServer):
+class WiredModel(ReplayServer):
     def extend(self, app: FastAPI) -> None:
         @app.middleware("http")
         async def empty(request: Request, forward: Callable[[Request], Awaitable[Response]]) -> Response:
@@ -122,7 +122,7 @@ class Wired(ReplayServer):
             return Response(orjson.dumps({**wire, "output": []}), reply.status_code, media_type="application/json")
 
 
-class Careless(ReplayServer):
+class CarelessModel(ReplayServer):
     async def responses(self, body: JsonObject, call: Call) -> ModelReply:
         folder = self.config.turn_store.folder
         assert folder is not None
@@ -151,15 +151,15 @@ class Nagging(OpenAIServer):
             return await super().responses(body, call)
 
 
-class LaxConfig(ReplayConfig):
+class LaxModelConfig(ReplayConfig):
     model_config = ConfigDict(extra="allow")
 
 
-class Lax(ReplayServer):
-    config_type = LaxConfig
+class LaxModel(ReplayServer):
+    config_type = LaxModelConfig
 
 
-class Streaming(OpenAIServer):
+class StreamingModel(OpenAIServer):
     """Streams as it should, through `change`."""
 
     def change(self, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -178,7 +178,7 @@ class Streaming(OpenAIServer):
         return EventStream(self.change(reply.events)) if isinstance(reply, EventStream) else reply
 
 
-class Dropping(Streaming):
+class Dropping(StreamingModel):
     """Loses every event that holds `lost`."""
 
     lost = b""
@@ -202,15 +202,15 @@ class Unstopped(Dropping):
     lost = b"event: message_stop"
 
 
-class Endless(Dropping):
+class EndlessModel(Dropping):
     lost = b"[DONE]"
 
 
-class Silent(Dropping):
+class SilentModel(Dropping):
     lost = b"event: response.failed"
 
 
-class Buffering(Streaming):
+class Buffering(StreamingModel):
     async def change(self, events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         for part in [part async for part in events]:
             yield part
@@ -243,7 +243,7 @@ class Unbounded(ReplayServer):
         return
 
 
-class Repeating(ReplayServer):
+class RepeatingModel(ReplayServer):
     async def said(self, secret: str, since: TurnSummaryQuery) -> TurnSummaries:
         return await super().said(secret, TurnSummaryQuery())
 
@@ -253,36 +253,36 @@ BROKEN: dict[str, type[ModelServer[Any]]] = {
     "a Chat call gets a standard completion": OneDialect,
     "each call of a rollout is one turn, as it was answered": Blank,
     "token ids are complete or absent, never guessed": Guessing,
-    "reading the turns freezes the rollout": Open,
-    "a forgotten rollout has no turns": Hoarding,
+    "reading the turns freezes the rollout": OpenModel,
+    "a forgotten rollout has no turns": HoardingModel,
     "an unknown rollout has no turns, and that is no error": Startled,
     "rollouts at the same time do not mix": Mixing,
     "the API key names the rollout": PathOnly,
     "a call outside any rollout is not recorded": Recording,
     "a client may say more than the standard": Pedantic,
     "a body that is no JSON object is 400 and no turn": Gruff,
-    "answers are the same directly, over ASGI and over HTTP": Wired,
-    "the secret is written nowhere": Careless,
+    "answers are the same directly, over ASGI and over HTTP": WiredModel,
+    "the secret is written nowhere": CarelessModel,
     "a dead upstream is infra after a bounded number of tries, and no turn": Papering,
     "a failure that passes is tried again, as one turn": Hasty,
     "a refusal is not tried again": Nagging,
-    "an unknown config key is refused by name": Lax,
+    "an unknown config key is refused by name": LaxModel,
     "the same request again is answered from the record": Resampling,
     "the same request at the same time is one turn": Resampling,
     "a request whose answer was continued is answered anew": Parroting,
     "a rollout makes as many calls as its settings say": Unbounded,
     "a rollout makes no call after its time": Unbounded,
-    "what was said so far is told, and the rollout goes on": Repeating,
+    "what was said so far is told, and the rollout goes on": RepeatingModel,
     "a Messages call gets a standard message": OpenAIsOnly,
     "a Messages stream has the standard's events, in order": Unstopped,
     "the X-Api-Key names the rollout": PathOnlyMessages,
     "a Messages client gets errors in its own form": Gruff,
     "a Responses stream has the standard's events, in order": Beginless,
     "items and parts of a Responses stream are opened and closed": Unclosed,
-    "a Chat stream has chunks, usage and [DONE]": Endless,
+    "a Chat stream has chunks, usage and [DONE]": EndlessModel,
     "a stream is one turn": Blank,
     "tokens stream as they come": Buffering,
-    "a stream that breaks says so, and is no turn": Silent,
+    "a stream that breaks says so, and is no turn": SilentModel,
 }
 HELD_BY_THE_CLIENT = {"a hanging upstream is infra within the caller's deadline"}
 """A peer ends an overdue call itself; only a server that blocks its process could fail this."""

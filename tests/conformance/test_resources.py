@@ -57,20 +57,20 @@ class Scribbler(ScriptedEnvironment):
         return Verdict(reward=0.0, reason="wrong")
 
 
-class Forgetful(ScriptedEnvironment):
+class ForgetfulEnvironment(ScriptedEnvironment):
     async def verify(self, task: EnvironmentTask, row: Row, response: JsonObject) -> Verdict:
         self.latest = response
         await asyncio.sleep(0)
         return await super().verify(task, row, self.latest)
 
 
-class Wired(ScriptedEnvironment):
+class WiredEnvironment(ScriptedEnvironment):
     async def verify(self, task: EnvironmentTask, row: Row, response: JsonObject) -> Verdict:
         direct = asyncio.current_task() is CALLERS[-1]
         return Verdict(reward=float(direct), reason="wired")
 
 
-class Mute(ScriptedEnvironment):
+class MuteEnvironment(ScriptedEnvironment):
     def read_task(self, row: Row) -> EnvironmentTask:
         try:
             return super().read_task(row)
@@ -118,12 +118,12 @@ class Averaging(ScriptedEnvironment):
         return AggregateMetrics(group_level_metrics=[], agent_metrics={}, key_metrics={"mean/reward": mean})
 
 
-class LaxConfig(EnvironmentConfig):
+class LaxEnvironmentConfig(EnvironmentConfig):
     model_config = ConfigDict(extra="allow")
 
 
-class Lax(ScriptedEnvironment):
-    config_type = LaxConfig
+class LaxEnvironment(ScriptedEnvironment):
+    config_type = LaxEnvironmentConfig
 
 
 class Ageing(ScriptedEnvironment):
@@ -148,16 +148,16 @@ BROKEN: dict[str, type[ScriptedEnvironment]] = {
     "whatever a policy answers is judged, and nonsense earns nothing": Brittle,
     "the same row and answer get the same verdict": Moody,
     "judging changes neither row nor answer": Scribbler,
-    "concurrent calls do not interfere": Forgetful,
-    "verdicts are the same directly, over ASGI and over HTTP": Wired,
-    "a wrong row is refused by the key that is wrong": Mute,
+    "concurrent calls do not interfere": ForgetfulEnvironment,
+    "verdicts are the same directly, over ASGI and over HTTP": WiredEnvironment,
+    "a wrong row is refused by the key that is wrong": MuteEnvironment,
     "a wrong row is 422, of owner row": Blaming,
     "a refused request carries no reward": Soothing,
     "the reply of /verify echoes its request": Renaming,
     "a session tells nothing of the known-good answer": Telling,
     "a session can be opened twice": Once,
     "failures enter no mean": Averaging,
-    "an unknown config key is refused by name": Lax,
+    "an unknown config key is refused by name": LaxEnvironment,
     "it can be stopped and started again": Ageing,
 }
 OutcomeOf = Callable[..., Awaitable[BehaviourResult]]

@@ -41,11 +41,11 @@ class Greedy(Curious):
     NEEDS: ClassVar[Any] = "everything"
 
 
-class Settled(Curious):
-    class Config(BaseModel):
+class SettingsHarness(Curious):
+    class HarnessConfig(BaseModel):
         size: int
 
-    config_type: ClassVar[type[BaseModel]] = Config
+    config_type: ClassVar[type[BaseModel]] = HarnessConfig
 
 
 HERE = __name__
@@ -80,7 +80,7 @@ def test_settings_are_checked_by_the_harness_itself() -> None:
         ("script", {"comands": ["true"]}, "comands"),
         ("script", {}, "one of the two"),
         ("null", {"a": 1}, "no settings"),
-        (f"{HERE}:Settled", {}, "size"),
+        (f"{HERE}:SettingsHarness", {}, "size"),
     ):
         with pytest.raises(ConfigError, match=why):
             make_harness(spec, block)

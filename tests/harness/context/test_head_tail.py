@@ -21,7 +21,7 @@ START_TOKENS = 21
 """What the engine counts beside the items: tools and the start of its answer."""
 
 
-class Made(NamedTuple):
+class HistorySetup(NamedTuple):
     """One step of a rollout, before it has happened."""
 
     answer: int
@@ -30,7 +30,7 @@ class Made(NamedTuple):
     note: bool
 
 
-def step(number: int, made: Made) -> list[JsonObject]:
+def step(number: int, made: HistorySetup) -> list[JsonObject]:
     call_id = f"c{number}"
     return [
         {"type": "function_call", "call_id": call_id, "name": "bash", "arguments": "a" * made.answer},
@@ -43,7 +43,7 @@ def engine_tokens(items: Sequence[JsonObject]) -> int:
     return sum(5 + sum(len(text) for text in texts(item)) // 4 for item in items)
 
 
-class Asked(NamedTuple):
+class RequestRecord(NamedTuple):
     """One request."""
 
     items: list[JsonObject]
@@ -53,11 +53,11 @@ class Asked(NamedTuple):
     """As the engine counts."""
 
 
-class Run:
+class ContextRun:
     """A loop without a model: the requests that a context makes of steps."""
 
-    def __init__(self, context: HeadTail, made: list[Made], *, counts: bool) -> None:
-        self.asked: list[Asked] = []
+    def __init__(self, context: HeadTail, made: list[HistorySetup], *, counts: bool) -> None:
+        self.asked: list[RequestRecord] = []
         self.left_out: list[tuple[int, int] | None] = []
         self.exceeded = False
         history = History(FIXED)
@@ -68,7 +68,7 @@ class Run:
                 self.exceeded = True
                 return
             tokens = START_TOKENS + engine_tokens(items)
-            self.asked.append(Asked(items, [[*one] for one in history.steps], tokens))
+            self.asked.append(RequestRecord(items, [[*one] for one in history.steps], tokens))
             self.left_out.append(context.omitted)
             both = step(number, each)
             answer = engine_tokens(both[:1])
@@ -78,13 +78,13 @@ class Run:
                 history.note(f"Note {number}.")
 
 
-def run(made: list[Made], *, counts: bool = True, **settings: float) -> Run:
+def run(made: list[HistorySetup], *, counts: bool = True, **settings: float) -> ContextRun:
     context = make_context(ContextSettings.model_validate(settings), {"tools": TOOLS})
     assert isinstance(context, HeadTail)
-    return Run(context, made, counts=counts)
+    return ContextRun(context, made, counts=counts)
 
 
-steps = st.lists(st.builds(Made, st.integers(0, 200), st.integers(0, 2000), st.booleans()), max_size=25)
+steps = st.lists(st.builds(HistorySetup, st.integers(0, 200), st.integers(0, 2000), st.booleans()), max_size=25)
 settings = st.fixed_dictionaries(
     {
         "max_tokens": st.integers(200, 3000),
@@ -95,7 +95,7 @@ settings = st.fixed_dictionaries(
 
 
 @given(steps, settings, st.booleans())
-def test_no_request_is_over_the_budget(made: list[Made], given: dict[str, float], counts: bool) -> None:
+def test_no_request_is_over_the_budget(made: list[HistorySetup], given: dict[str, float], counts: bool) -> None:
     for asked in run(made, counts=counts, **given).asked:
         assert asked.tokens <= given["max_tokens"]
 
@@ -115,10 +115,10 @@ class Exact:
 
 @given(steps, settings, st.booleans())
 def test_with_exact_lengths_the_budget_is_kept_and_a_run_ends_only_where_nothing_fits(
-    made: list[Made], given: dict[str, Any], counts: bool
+    made: list[HistorySetup], given: dict[str, Any], counts: bool
 ) -> None:
     context = HeadTail(**given, notice=NOTICE, estimator=Exact(), tools=TOOLS)
-    ran = Run(context, made, counts=counts)
+    ran = ContextRun(context, made, counts=counts)
     assert all(asked.tokens <= given["max_tokens"] for asked in ran.asked)
     if ran.exceeded:
         done = len(ran.asked)
@@ -130,7 +130,7 @@ def test_with_exact_lengths_the_budget_is_kept_and_a_run_ends_only_where_nothing
 
 @given(steps, settings, st.booleans())
 def test_a_request_is_the_fixed_part_a_head_a_notice_and_a_tail_of_whole_steps(
-    made: list[Made], given: dict[str, float], counts: bool
+    made: list[HistorySetup], given: dict[str, float], counts: bool
 ) -> None:
     ran = run(made, counts=counts, **given)
     for asked, left_out in zip(ran.asked, ran.left_out, strict=True):
@@ -147,7 +147,7 @@ def test_a_request_is_the_fixed_part_a_head_a_notice_and_a_tail_of_whole_steps(
 
 @given(steps, settings, st.booleans())
 def test_while_a_range_is_left_out_requests_continue_each_other(
-    made: list[Made], given: dict[str, float], counts: bool
+    made: list[HistorySetup], given: dict[str, float], counts: bool
 ) -> None:
     ran = run(made, counts=counts, **given)
     for (before, after), (was, now) in zip(pairwise(ran.asked), pairwise(ran.left_out), strict=True):
@@ -156,7 +156,7 @@ def test_while_a_range_is_left_out_requests_continue_each_other(
 
 
 @given(steps, settings)
-def test_what_is_left_out_is_needed(made: list[Made], given: dict[str, float]) -> None:
+def test_what_is_left_out_is_needed(made: list[HistorySetup], given: dict[str, float]) -> None:
     """A new range is left out only where going on would be over the budget, by what is known before the request."""
     ran = run(made, counts=True, **given)
     for (before, after), (was, now) in zip(pairwise(ran.asked), pairwise(ran.left_out), strict=True):
@@ -169,15 +169,15 @@ def test_what_is_left_out_is_needed(made: list[Made], given: dict[str, float]) -
 
 @given(st.integers(1500, 9000), st.integers(4, 99), st.integers(0, 200))
 def test_ranges_are_left_out_once_per_so_many_tokens_not_per_step(budget: int, count: int, results: int) -> None:
-    ran = run([Made(20, results, note=False)] * count, max_tokens=budget)
-    size = engine_tokens(step(0, Made(20, results, note=False)))
+    ran = run([HistorySetup(20, results, note=False)] * count, max_tokens=budget)
+    size = engine_tokens(step(0, HistorySetup(20, results, note=False)))
     room = 0.7 * (budget - START_TOKENS - engine_tokens(FIXED)) - 100
     ranges = len(set(ran.left_out) - {None})
     assert ranges <= 1 + count / (room / 2 / size - 2)
 
 
 def test_the_head_keeps_its_share_and_the_tail_grows_to_the_budget() -> None:
-    ran = run([Made(0, 360, note=False)] * 30, max_tokens=1000 + START_TOKENS + engine_tokens(FIXED))
+    ran = run([HistorySetup(0, 360, note=False)] * 30, max_tokens=1000 + START_TOKENS + engine_tokens(FIXED))
     # A step takes 101 tokens: two are within 30 % of 1000, three within half of what the head and the notice leave.
     found = [left_out for left_out in ran.left_out if left_out is not None]
     assert {first for first, _ in found} == {2}
@@ -188,7 +188,7 @@ def test_the_head_keeps_its_share_and_the_tail_grows_to_the_budget() -> None:
 
 
 def test_a_first_step_that_is_larger_than_the_heads_share_leaves_it_to_the_tail() -> None:
-    made = [Made(0, 2000, note=False), *[Made(0, 100, note=False)] * 60]
+    made = [HistorySetup(0, 2000, note=False), *[HistorySetup(0, 100, note=False)] * 60]
     ran = run(made, max_tokens=1200, refill_share=1)
     found = [left_out for left_out in ran.left_out if left_out is not None]
     assert {first for first, _ in found} == {0}
@@ -196,13 +196,16 @@ def test_a_first_step_that_is_larger_than_the_heads_share_leaves_it_to_the_tail(
 
 
 def test_many_ranges_one_after_the_other_add_up_to_no_error_in_what_is_counted() -> None:
-    ran = run([Made(0, 100, note=False)] * 60, max_tokens=1200, refill_share=1, head_share=0)
+    ran = run([HistorySetup(0, 100, note=False)] * 60, max_tokens=1200, refill_share=1, head_share=0)
     assert len(set(ran.left_out)) > 10
     assert max(asked.tokens for asked in ran.asked) <= 1200
 
 
 def test_a_last_step_that_is_larger_than_the_tails_room_takes_it_from_the_head() -> None:
-    ran = run([*[Made(0, 360, note=False)] * 4, Made(0, 2400, note=False), Made(0, 0, note=False)], max_tokens=1000)
+    ran = run(
+        [*[HistorySetup(0, 360, note=False)] * 4, HistorySetup(0, 2400, note=False), HistorySetup(0, 0, note=False)],
+        max_tokens=1000,
+    )
     assert ran.left_out[-1] == (0, 4)
     assert not ran.exceeded
 
@@ -210,7 +213,9 @@ def test_a_last_step_that_is_larger_than_the_tails_room_takes_it_from_the_head()
 @pytest.mark.parametrize("counts", [True, False])
 def test_a_last_step_that_fits_in_no_way_ends_the_run(counts: bool) -> None:
     ran = run(
-        [Made(0, 10, note=False), Made(0, 9000, note=False), Made(0, 0, note=False)], max_tokens=900, counts=counts
+        [HistorySetup(0, 10, note=False), HistorySetup(0, 9000, note=False), HistorySetup(0, 0, note=False)],
+        max_tokens=900,
+        counts=counts,
     )
     assert (ran.exceeded, len(ran.asked)) == (True, 2)
 
@@ -232,7 +237,7 @@ def test_the_items_are_the_histories_own() -> None:
     context = make_context(ContextSettings(max_tokens=200), {})
     for number in range(12):
         context.fit(history)
-        history.add(step(number, Made(0, 120, note=False)))
+        history.add(step(number, HistorySetup(0, 120, note=False)))
     known = {id(item) for items in (history.fixed, *history.steps) for item in items}
     shown = context.fit(history)
     assert sum(id(item) not in known for item in shown) == 1

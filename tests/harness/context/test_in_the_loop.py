@@ -30,16 +30,16 @@ PARAMETERS: JsonObject = {"type": "object", "properties": {"size": {"type": "int
 NOTICE = "[{steps} steps]"
 
 
-class Box(Toolbox):
+class LookToolbox(Toolbox):
     async def t_look(self, size: int) -> str:
         return "x" * size
 
 
 class Looker(NativeHarness):
-    TOOLBOX = Box
+    TOOLBOX = LookToolbox
 
 
-class Watched(RolloutModel):
+class ContextLoopModel(RolloutModel):
     """Keeps what was asked."""
 
     inputs: list[list[JsonObject]]
@@ -49,7 +49,7 @@ class Watched(RolloutModel):
         return await super().respond(body)
 
 
-class Ran(NamedTuple):
+class ContextLoopRun(NamedTuple):
     left: Exit
     inputs: list[list[JsonObject]]
     record: TurnRecord
@@ -97,25 +97,25 @@ async def upstream(tmp_path: Path, **settings: Any) -> AsyncIterator[tuple[Peer,
             yield peers["model"], new_secret(), engine
 
 
-async def play(harness: NativeHarness, peer: Peer, secret: str) -> Ran:
+async def play(harness: NativeHarness, peer: Peer, secret: str) -> ContextLoopRun:
     workspace: Workspace = None  # type: ignore[assignment]  # the tool touches none
-    model = Watched(peer, Call(), secret=secret, name="model")
+    model = ContextLoopModel(peer, Call(), secret=secret, name="model")
     model.inputs = []
     left = await harness.run(Task(prompt="Go."), workspace, model, RunLimits(max_turns=STEPS), lambda _: None)
-    return Ran(left, model.inputs, await peer.call(TURNS, {}, Call(), secret=secret))
+    return ContextLoopRun(left, model.inputs, await peer.call(TURNS, {}, Call(), secret=secret))
 
 
 def settings(**context: Any) -> NativeSettings:
     return NativeSettings(context=ContextSettings(omission_notice=NOTICE, **context), last_turn_notice="One more.")
 
 
-def parents(ran: Ran) -> list[int | None]:
+def parents(ran: ContextLoopRun) -> list[int | None]:
     """Of each turn, the number of the turn that it continues."""
     ids = [turn.id for turn in ran.record.turns]
     return [None if turn.parent is None else ids.index(turn.parent) for turn in ran.record.turns]
 
 
-def continued(ran: Ran) -> list[int | None]:
+def continued(ran: ContextLoopRun) -> list[int | None]:
     """The same, told by the requests: the latest turn whose request and answer a request begins with."""
     ends = []
     for asked, turn in zip(ran.inputs, ran.record.turns, strict=True):
@@ -127,7 +127,7 @@ def continued(ran: Ran) -> list[int | None]:
     return found
 
 
-def branches(ran: Ran) -> list[int]:
+def branches(ran: ContextLoopRun) -> list[int]:
     """Turns that do not continue the one before."""
     return [number for number, parent in enumerate(parents(ran)) if number and parent != number - 1]
 

@@ -32,7 +32,7 @@ TOOLS: list[JsonObject] = [
 ]
 
 
-class Box(Toolbox):
+class LoopToolbox(Toolbox):
     closed = 0
     asleep = 0
     most_asleep = 0
@@ -41,10 +41,10 @@ class Box(Toolbox):
         return text
 
     async def t_slow(self, text: str) -> str:
-        Box.asleep += 1
-        Box.most_asleep = max(Box.most_asleep, Box.asleep)
+        LoopToolbox.asleep += 1
+        LoopToolbox.most_asleep = max(LoopToolbox.most_asleep, LoopToolbox.asleep)
         await asyncio.sleep(float(text))
-        Box.asleep -= 1
+        LoopToolbox.asleep -= 1
         return f"slept {text}"
 
     async def t_finish(self, text: str) -> ToolResult:
@@ -54,11 +54,11 @@ class Box(Toolbox):
         raise SandboxGone("sandbox", text)
 
     async def close(self) -> None:
-        Box.closed += 1
+        LoopToolbox.closed += 1
 
 
 class Toy(NativeHarness):
-    TOOLBOX = Box
+    TOOLBOX = LoopToolbox
     at: ClassVar[Path]
 
     @classmethod
@@ -77,7 +77,7 @@ def toy(tmp_path: Path) -> type[Toy]:
     return type("HereToy", (Toy,), {"at": tmp_path})
 
 
-class Ran:
+class LoopResult:
     def __init__(self, left: Exit, steps: list[Step], record: TurnRecord) -> None:
         self.left = left
         self.results = [
@@ -102,13 +102,13 @@ async def play(
     *,
     kind: type[RolloutModel] = RolloutModel,
     **task: Any,
-) -> Ran:
+) -> LoopResult:
     steps: list[Step] = []
     workspace: Workspace = None  # type: ignore[assignment]  # the toy's tools touch none
     async with model(turns) as (peer, secret):
         played = kind(peer, Call(), secret=secret, name="model")
         left = await harness.run(Task(prompt="Go.", **task), workspace, played, limits or RunLimits(), steps.append)
-        return Ran(left, steps, await peer.call(TURNS, {}, Call(), secret=secret))
+        return LoopResult(left, steps, await peer.call(TURNS, {}, Call(), secret=secret))
 
 
 def call(name: str, text: str) -> JsonObject:
@@ -123,7 +123,7 @@ async def test_a_run_goes_on_until_the_policy_calls_nothing_and_every_turn_conti
     assert [turn.parent for turn in turns] == [None, turns[0].id, turns[1].id]
 
 
-class Repeating(RolloutModel):
+class RepeatingRollout(RolloutModel):
     """Loses each first answer on its way, and asks again."""
 
     async def respond(self, body: JsonObject) -> JsonObject:
@@ -135,7 +135,7 @@ async def test_each_step_names_the_turn_that_it_is_recorded_as_whether_it_calls_
     toy: type[Toy],
 ) -> None:
     turns = [[call("echo", "a")], [message_item("I think."), call("echo", "a")], [message_item("Done.")]]
-    for kind in (RolloutModel, Repeating):
+    for kind in (RolloutModel, RepeatingRollout):
         ran = await play(toy(NativeSettings()), turns, kind=kind)
         assert [step.turn_id for step in ran.steps] == [turn.id for turn in ran.record.turns]
         assert len(ran.steps) == 3
@@ -147,11 +147,11 @@ async def test_a_tool_may_end_the_run(toy: type[Toy]) -> None:
 
 
 async def test_calls_of_one_turn_run_side_by_side_and_are_answered_in_their_order(toy: type[Toy]) -> None:
-    Box.most_asleep = 0
+    LoopToolbox.most_asleep = 0
     calls = [call("slow", "0.3"), call("slow", "0.2"), call("echo", "x")]
     ran = await play(toy(NativeSettings()), [calls, [message_item("Done.")]])
     assert ran.results == ["slept 0.3", "slept 0.2", "x"]
-    assert Box.most_asleep == 2
+    assert LoopToolbox.most_asleep == 2
 
 
 @pytest.mark.parametrize(
@@ -175,10 +175,10 @@ async def test_a_call_that_no_tool_can_take_is_answered_and_counted(
 
 
 async def test_a_failing_workspace_is_raised_and_is_no_text_and_what_ran_beside_it_is_cancelled(toy: type[Toy]) -> None:
-    Box.closed = 0
+    LoopToolbox.closed = 0
     with pytest.raises(SandboxGone):
         await play(toy(NativeSettings()), [[call("slow", "30"), call("broken", "it died")], [message_item("?")]])
-    assert Box.closed == 1
+    assert LoopToolbox.closed == 1
 
 
 async def test_limits_end_a_run_between_steps(toy: type[Toy]) -> None:
@@ -201,7 +201,7 @@ async def test_tools_are_shown_by_the_names_of_the_task_and_known_by_no_other(to
 async def test_a_notice_comes_before_the_last_turn_and_not_earlier(toy: type[Toy]) -> None:
     asked: list[JsonObject] = []
 
-    class Watched(RolloutModel):
+    class WatchedModel(RolloutModel):
         async def respond(self, body: JsonObject) -> JsonObject:
             asked.append(body)
             return await super().respond(body)
@@ -209,7 +209,7 @@ async def test_a_notice_comes_before_the_last_turn_and_not_earlier(toy: type[Toy
     workspace: Workspace = None  # type: ignore[assignment]  # the toy's tools touch none
     harness = toy(NativeSettings(last_turn_notice="One more."))
     async with model([[call("echo", "a")], [call("echo", "b")], [call("echo", "c")]]) as (peer, secret):
-        watched = Watched(peer, Call(), secret=secret, name="model")
+        watched = WatchedModel(peer, Call(), secret=secret, name="model")
         await harness.run(Task(prompt="Go.", system="Be."), workspace, watched, RunLimits(max_turns=3), lambda _: None)
     said = [[item.get("content") for item in body["input"] if item.get("role") == "user"] for body in asked]
     assert said == [["Go."], ["Go."], ["Go.", "One more."]]

@@ -30,7 +30,7 @@ ENDPOINT = ModelEndpoint(base_url="http://127.0.0.1:9/v1", api_key=KEY, model="p
 Act = Callable[[Sequence[str]], ExecOutput]
 
 
-class Scripted(OutsideHarness):
+class ScriptedOutside(OutsideHarness):
     driver: ClassVar[Path] = Path(__file__).parent / "scripted_driver.py"
     artifact_files: ClassVar[Sequence[str]] = ("kept.json",)
 
@@ -62,7 +62,7 @@ class Scripted(OutsideHarness):
         return DriverStart({"code": self._code, "prompt": task.prompt, "workdir": workdir}, {"VISIBLE": "yes"})
 
 
-class Asked:
+class AskedModel:
     """A model that was asked `turns` times."""
 
     name = "policy"
@@ -93,7 +93,7 @@ class Asked:
         return self._said[skip:]
 
 
-class Memory:
+class MemoryWorkspace:
     """A workspace of files in memory, whose commands are a function."""
 
     workdir = "/testbed"
@@ -184,12 +184,12 @@ class Outside:
         self,
         code: str,
         *,
-        workspace: Memory | None = None,
-        model: Asked | None = None,
+        workspace: MemoryWorkspace | None = None,
+        model: AskedModel | None = None,
         time_s: float = 120.0,
         **env: str,
     ) -> Exit:
-        harness = Scripted(code, program=self.program)
+        harness = ScriptedOutside(code, program=self.program)
         self.artifacts = harness.artifacts
         task, limits = Task(prompt="Fix it."), RunLimits(time_s=time_s)
-        return await harness.run(task, workspace or Memory(), model or Asked(), limits, self.steps.append)
+        return await harness.run(task, workspace or MemoryWorkspace(), model or AskedModel(), limits, self.steps.append)

@@ -12,7 +12,7 @@ from paddock.types import JsonObject
 LIMIT = 100
 
 
-class Bridge:
+class LocalBridge:
     """Acts on this machine."""
 
     def exec(self, *, argv: list[str], timeout_s: float) -> JsonObject:
@@ -31,7 +31,7 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mirror:
     """In a folder of its program's, which is removed with all that is in it."""
     (tmp_path / "scratch").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
-    return Mirror(Bridge(), LIMIT)
+    return Mirror(LocalBridge(), LIMIT)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.harness.outside.scripted import KEY, Asked, Memory, Outside, Scripted
+from tests.harness.outside.scripted import KEY, AskedModel, MemoryWorkspace, Outside, ScriptedOutside
 from tests.support.processes import gone
 
 from paddock.errors import ConfigError, InfraError, LeakError
@@ -25,14 +25,14 @@ STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
 HANG = "import time; time.sleep(600)\n"
 
 
-async def seen(outside: Outside, code: str, workspace: Memory | None = None) -> object:
+async def seen(outside: Outside, code: str, workspace: MemoryWorkspace | None = None) -> object:
     """What the code put in `seen`."""
     left = await outside.run(f"import json\n{code}\n{TELL}", workspace=workspace)
     assert left.detail is not None
     return json.loads(left.detail)
 
 
-async def family(workspace: Memory) -> list[psutil.Process]:
+async def family(workspace: MemoryWorkspace) -> list[psutil.Process]:
     """The processes that it has told of."""
     async with asyncio.timeout(60):
         while "pids" not in workspace.files:
@@ -41,7 +41,7 @@ async def family(workspace: Memory) -> list[psutil.Process]:
 
 
 async def test_its_tools_act_on_the_workspace_and_files_errors_are_its_own(outside: Outside) -> None:
-    space = Memory(
+    space = MemoryWorkspace(
         lambda argv: ExecOutput(124, b"half", timed_out=True) if "slow" in argv[-1] else ExecOutput(3, b"\xff!")
     )
     code = """
@@ -75,7 +75,7 @@ bridge.exec("half \\ud800 pair")
 
 
 async def test_shells_are_kept_apart_say_all_that_they_know_and_are_closed_with_the_program(outside: Outside) -> None:
-    space = Memory()
+    space = MemoryWorkspace()
     code = """
 one, two = bridge.shell(), bridge.shell()
 seen = [one.run("a", timeout_s=3.0), two.run("b", wait_s=0.5), two.poll(wait_s=1.0), two.type("x"), two.interrupt()]
@@ -91,7 +91,7 @@ one.close()
 
 
 async def test_many_calls_are_answered_at_once_each_to_whom_it_was_asked(outside: Outside) -> None:
-    space = Memory()
+    space = MemoryWorkspace()
     space.held.clear()
 
     async def release() -> None:
@@ -164,7 +164,7 @@ async def test_what_it_prints_disturbs_nothing_and_is_told_when_it_fails(outside
     ],
 )
 async def test_a_program_that_dies_or_babbles_has_failed(outside: Outside, code: str, words: str) -> None:
-    space = Memory()
+    space = MemoryWorkspace()
     if "waits" in code:
         space.held.clear()
     with pytest.raises(InfraError, match=words):
@@ -182,19 +182,19 @@ async def test_a_program_that_dies_or_babbles_has_failed(outside: Outside, code:
     ],
 )
 async def test_how_it_ends_is_how_the_run_ends(outside: Outside, told: str, ended: str) -> None:
-    left = await outside.run(f"ended = {{'ended': '{told}', 'text': 'so it is'}}", model=Asked(2))
+    left = await outside.run(f"ended = {{'ended': '{told}', 'text': 'so it is'}}", model=AskedModel(2))
     assert (left.ended, left.turns, left.final, left.detail) == (ended, 2, "turn 1", "so it is")
     assert [step.turn_id for step in outside.steps] == ["t0", "t1"]
 
 
 async def test_other_ends_are_those_of_every_program(outside: Outside) -> None:
     with pytest.raises(InfraError, match="asked no model"):
-        await outside.run("pass", model=Asked(0))
+        await outside.run("pass", model=AskedModel(0))
     with pytest.raises(ConfigError, match=r"scripted 1\.0: mine\.yaml is wrong"):
         await outside.run("ended = {'ended': 'config', 'text': 'mine.yaml is wrong'}")
-    assert (await outside.run("raise ValueError", model=Asked(overflowed=True))).ended == "context_limit"
+    assert (await outside.run("raise ValueError", model=AskedModel(overflowed=True))).ended == "context_limit"
     for code in ("raise ValueError", "ended = {'ended': 'gave_up', 'text': None}"):
-        assert (await outside.run(code, model=Asked(finish_reason="length"))).ended == "output_limit"
+        assert (await outside.run(code, model=AskedModel(finish_reason="length"))).ended == "output_limit"
 
 
 @pytest.mark.parametrize("error", [SandboxError("it died"), BudgetExceeded("memory", "all of it"), LeakError("canary")])
@@ -202,7 +202,7 @@ async def test_a_failure_of_the_workspace_ends_the_run_and_is_no_tools_text(outs
     def fail(_argv: object) -> ExecOutput:
         raise error
 
-    space = Memory(fail)
+    space = MemoryWorkspace(fail)
     code = f"{BABY}{FILED}{STUBBORN}try:\n    bridge.exec('x')\nfinally:\n    bridge.write('told', b'')\n"
     with pytest.raises(type(error), match=str(error)):
         await outside.run(code, workspace=space)
@@ -210,7 +210,7 @@ async def test_a_failure_of_the_workspace_ends_the_run_and_is_no_tools_text(outs
 
 
 async def test_one_that_hangs_is_killed_with_all_it_started_when_its_time_is_over(outside: Outside) -> None:
-    space = Memory()
+    space = MemoryWorkspace()
     run = asyncio.create_task(outside.run(f"{STUBBORN}{BABY}{FILED}{HANG}", workspace=space, time_s=1.0))
     left = await run
     assert (left.ended, left.detail) == ("time_limit", "1 s")
@@ -219,7 +219,7 @@ async def test_one_that_hangs_is_killed_with_all_it_started_when_its_time_is_ove
 
 
 async def test_a_cancelled_run_leaves_nothing(outside: Outside) -> None:
-    space = Memory()
+    space = MemoryWorkspace()
     space.held.clear()
     run = asyncio.create_task(outside.run(f"{BABY}{FILED}bridge.exec('waits')", workspace=space))
     processes = await family(space)
@@ -231,7 +231,7 @@ async def test_a_cancelled_run_leaves_nothing(outside: Outside) -> None:
 
 
 async def test_a_killed_keeper_leaves_nothing(outside: Outside) -> None:
-    space = Memory()
+    space = MemoryWorkspace()
     run = asyncio.create_task(outside.run(f"{BABY}{FILED}{HANG}", workspace=space))
     processes = await family(space)
     keeper = processes[0].parent()
@@ -246,7 +246,7 @@ async def test_what_it_left_is_kept_without_the_key_when_it_ends_and_when_it_is_
     keep = f"open('kept.json', 'w').write('{KEY}!')\n"
     await outside.run(keep)
     assert outside.artifacts == {"kept.json": b"...!"}
-    space = Memory()
+    space = MemoryWorkspace()
     run = asyncio.create_task(outside.run(f"{keep}{BABY}{FILED}{HANG}", workspace=space))
     await family(space)
     run.cancel()
@@ -259,7 +259,7 @@ async def test_one_that_is_not_there_is_an_error_of_the_machine(outside: Outside
     with pytest.raises(InfraError, match=r"exited with 127 .*can't start"):
         await outside.run("pass")
     with pytest.raises(ConfigError, match="nobody said where"):
-        await Scripted("").run(Task(prompt=""), Memory(), Asked(), RunLimits(), print)
+        await ScriptedOutside("").run(Task(prompt=""), MemoryWorkspace(), AskedModel(), RunLimits(), print)
 
 
 @pytest.mark.slow

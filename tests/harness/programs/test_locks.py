@@ -26,7 +26,7 @@ needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="no npm on PA
 LOCKED = sorted(name for name, program in load_catalogue().programs.items() if program.source == "npm" and program.lock)
 
 
-class Package:
+class LockedPackage:
     """One version of a package: its archive, and what a registry says of it."""
 
     def __init__(self, name: str, version: str, needs: dict[str, str] | None = None) -> None:
@@ -53,10 +53,10 @@ class Package:
 
 
 @contextmanager
-def registry(*packages: Package) -> Iterator[str]:
+def registry(*packages: LockedPackage) -> Iterator[str]:
     """Its URL."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class RegistryHandler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = next((one.archive for one in packages if one.path == self.path), None)
             versions = {
@@ -76,7 +76,7 @@ def registry(*packages: Package) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), RegistryHandler)
     url = f"http://127.0.0.1:{server.server_port}"
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -86,7 +86,11 @@ def registry(*packages: Package) -> Iterator[str]:
         server.server_close()
 
 
-SAY, OLD, NEW = Package("say", "1.0.0", {"tell": "^1.0.0"}), Package("tell", "1.0.0"), Package("tell", "1.5.0")
+SAY, OLD, NEW = (
+    LockedPackage("say", "1.0.0", {"tell": "^1.0.0"}),
+    LockedPackage("tell", "1.0.0"),
+    LockedPackage("tell", "1.5.0"),
+)
 
 
 def program(folder: Path, version: str = "1.0.0") -> Program:
@@ -140,8 +144,12 @@ def test_a_lock_without_what_this_processor_runs_is_none(tmp_path: Path) -> None
 @needs_npm
 @pytest.mark.parametrize("changed", [pytest.param("say", marks=pytest.mark.slow), "tell"])
 def test_an_archive_with_another_hash_is_not_installed(changed: str, tmp_path: Path) -> None:
-    other = [Package("say", "1.0.0", {"tell": "^1.0.0", "more": "1"}), OLD, Package("more", "1.0.0")]
-    packages = other if changed == "say" else [SAY, Package("tell", "1.0.0", {"more": "1"}), Package("more", "1.0.0")]
+    other = [LockedPackage("say", "1.0.0", {"tell": "^1.0.0", "more": "1"}), OLD, LockedPackage("more", "1.0.0")]
+    packages = (
+        other
+        if changed == "say"
+        else [SAY, LockedPackage("tell", "1.0.0", {"more": "1"}), LockedPackage("more", "1.0.0")]
+    )
     with registry(*packages) as url:
         store = store_of(tmp_path, url)
         with pytest.raises(InfraError, match=r"npm ci say@1\.0\.0 failed(.|\n)*(EINTEGRITY|integrity)") as caught:
@@ -154,7 +162,7 @@ def test_an_archive_with_another_hash_is_not_installed(changed: str, tmp_path: P
 @needs_npm
 def test_a_version_without_a_lock_comes_as_the_registry_has_it_and_that_is_said(tmp_path: Path) -> None:
     said: list[str] = []
-    with registry(SAY, Package("say", "2.0.0", {"tell": "^1.0.0"}), OLD, NEW) as url:
+    with registry(SAY, LockedPackage("say", "2.0.0", {"tell": "^1.0.0"}), OLD, NEW) as url:
         made = store_of(tmp_path, url).install(program(tmp_path, "2.0.0"), said.append)
     assert version_of(made.folder, "tell") == "1.5.0"
     assert any("no lock for this version here" in line for line in said)

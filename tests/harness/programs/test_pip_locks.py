@@ -34,7 +34,7 @@ def build_wheel(folder, *_):
 BUILD_SYSTEM = '[build-system]\nrequires = ["backend"]\nbuild-backend = "backend"\n'
 
 
-class Index:
+class PackageIndex:
     """A folder of distributions, the only place where pip looks."""
 
     def __init__(self, folder: Path) -> None:
@@ -59,8 +59,8 @@ class Index:
 
 
 @pytest.fixture
-def index(tmp_path: Path) -> Index:
-    return Index(tmp_path)
+def index(tmp_path: Path) -> PackageIndex:
+    return PackageIndex(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def store(tmp_path: Path, index: Index, tools: Path) -> ProgramStore:
+def store(tmp_path: Path, index: PackageIndex, tools: Path) -> ProgramStore:
     settings = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(index.folder), "PIP_CONFIG_FILE": os.devnull}
     return ProgramStore(tmp_path / "home", environ=environ_with(tools, **settings))
 
@@ -103,7 +103,7 @@ def run(python: Path, code: str) -> str:
 
 @pytest.mark.slow
 def test_what_the_lock_says_is_installed_and_sources_are_built_by_it_alone(
-    store: ProgramStore, index: Index, tmp_path: Path
+    store: ProgramStore, index: PackageIndex, tmp_path: Path
 ) -> None:
     lines = [
         index.wheel("say", "1.0", needs="tell"),
@@ -121,7 +121,7 @@ def test_what_the_lock_says_is_installed_and_sources_are_built_by_it_alone(
 @pytest.mark.slow
 @pytest.mark.parametrize("changed", few(["wheel", "source", "lock"], ["source"]))
 def test_a_file_with_another_hash_is_neither_installed_nor_run(
-    changed: str, store: ProgramStore, index: Index, tmp_path: Path
+    changed: str, store: ProgramStore, index: PackageIndex, tmp_path: Path
 ) -> None:
     mark = tmp_path / "was run"
     evil = f"import pathlib; pathlib.Path({str(mark)!r}).touch()\n"
@@ -145,7 +145,7 @@ def test_a_file_with_another_hash_is_neither_installed_nor_run(
 
 
 @pytest.mark.slow
-def test_a_line_without_a_hash_is_refused(store: ProgramStore, index: Index, tmp_path: Path) -> None:
+def test_a_line_without_a_hash_is_refused(store: ProgramStore, index: PackageIndex, tmp_path: Path) -> None:
     lines = [index.wheel("say", "1.0"), index.wheel("tell", "1.0")]
     with pytest.raises(InfraError, match="Hashes are required"):
         store.install(program(tmp_path, lines[0], "tell==1.0\n"))
@@ -154,7 +154,7 @@ def test_a_line_without_a_hash_is_refused(store: ProgramStore, index: Index, tmp
 
 @pytest.mark.slow
 def test_a_version_without_a_lock_comes_as_the_index_has_it_and_that_is_said(
-    store: ProgramStore, index: Index, tmp_path: Path
+    store: ProgramStore, index: PackageIndex, tmp_path: Path
 ) -> None:
     lines = [index.wheel("say", "1.0"), index.wheel("tell", "1.0")]
     index.wheel("say", "2.0")

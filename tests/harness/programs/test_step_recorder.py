@@ -24,7 +24,7 @@ TOOLS: dict[str, list[JsonObject]] = {
 PATHS = {"responses": "/v1/responses", "chat": "/v1/chat/completions", "messages": "/v1/messages"}
 
 
-class Recorded(ModelWithoutPrograms):
+class TurnsModel(ModelWithoutPrograms):
     """A model whose record the test writes."""
 
     name = "policy"
@@ -45,11 +45,11 @@ class Recorded(ModelWithoutPrograms):
         )
 
 
-class Run:
+class RecorderRun:
     """A transcript, and all that it tells."""
 
     def __init__(self, **rules: Any) -> None:
-        self.model = Recorded()
+        self.model = TurnsModel()
         self.steps: list[Step] = []
         self.commands: list[str] = []
         self.recorder = StepRecorder(
@@ -74,7 +74,7 @@ def request(dialect: str, *items: JsonObject) -> JsonObject:
 
 @pytest.mark.parametrize("dialect", PATHS)
 async def test_steps_are_turns_with_their_results_in_every_dialect(dialect: str) -> None:
-    run = Run()
+    run = RecorderRun()
     one, two = call_item("exec_command", '{"cmd":"ls"}', "c1"), call_item("exec_command", '{"cmd":"pwd"}', "c2")
     async with run.recorder.recording():
         run.recorder.filter(PATHS[dialect], request(dialect))
@@ -96,7 +96,7 @@ async def test_steps_are_turns_with_their_results_in_every_dialect(dialect: str)
 
 
 async def test_a_custom_call_keeps_its_kind() -> None:
-    run = Run()
+    run = RecorderRun()
     call = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c1", "name": "apply_patch", "input": "*** Begin"}
     run.model.say(call)
     answer = {"type": "custom_tool_call_output", "call_id": "c1", "output": [{"type": "input_text", "text": "ok"}]}
@@ -106,7 +106,7 @@ async def test_a_custom_call_keeps_its_kind() -> None:
 
 
 async def test_calls_that_no_tool_can_take_are_counted_by_what_was_wrong() -> None:
-    run = Run()
+    run = RecorderRun()
     run.recorder.filter("/v1/chat/completions", request("chat"))
     run.model.say(
         call_item("exec_command", "{", "c1"),
@@ -122,7 +122,7 @@ async def test_calls_that_no_tool_can_take_are_counted_by_what_was_wrong() -> No
 
 
 async def test_a_cancelled_run_tells_what_was_known() -> None:
-    run = Run()
+    run = RecorderRun()
     run.model.say(call_item("exec_command", '{"cmd":"sleep 9"}', "c1"))
 
     async def live() -> None:
@@ -142,7 +142,7 @@ def test_what_is_no_part_of_the_task_is_refused_and_counted() -> None:
     def side_request(path: str, body: JsonObject) -> str | None:
         return None if body.get("tools") else "a title"
 
-    run = Run(side_request=side_request)
+    run = RecorderRun(side_request=side_request)
     with pytest.raises(SideRequest, match="a title"):
         run.recorder.filter("/v1/chat/completions", {"messages": []})
     run.recorder.filter("/v1/chat/completions", request("chat"))
@@ -164,7 +164,7 @@ MESSAGES = st.builds(
 
 @given(st.sampled_from(["input", "messages"]), st.lists(MESSAGES, max_size=6), CONTENTS)
 def test_pins_are_pure_and_end_where_the_model_begins(key: str, history: list[JsonObject], system: Any) -> None:
-    run = Run(pin=dateless)
+    run = RecorderRun(pin=dateless)
     body = {key: history, "system": system, "temperature": 1}
     before = json.dumps(body)
     filter = run.recorder.filter("/v1/messages", body)

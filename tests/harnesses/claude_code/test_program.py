@@ -22,7 +22,7 @@ PATIENT = RunLimits(max_turns=30, time_s=300.0)
 """Only what hangs meets them."""
 
 
-class RateLimitedError(InfraError):
+class ClaudeRateLimitError(InfraError):
     status = 429
 
 
@@ -89,7 +89,7 @@ async def test_a_history_that_is_too_long_ends_it(open_fixture: OpenFixture) -> 
 
 async def test_errors_of_the_model_are_asked_again_and_leave_no_trace(open_fixture: OpenFixture) -> None:
     failed, limited = (
-        ScriptedReply(error=error("not now", kind="upstream_busy")) for error in (InfraError, RateLimitedError)
+        ScriptedReply(error=error("not now", kind="upstream_busy")) for error in (InfraError, ClaudeRateLimitError)
     )
     run = await play(await open_fixture(), [bash("true")], failed, limited, [bash("true")])
     assert (run.exit.ended, run.exit.turns) == ("finished", 3)

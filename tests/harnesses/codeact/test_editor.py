@@ -33,7 +33,7 @@ RECORDER = _recorder()
 ROOT: str = RECORDER.ROOT
 
 
-class Folder:
+class EditorWorkspace:
     """A folder of this machine as a workspace whose paths are below `ROOT`."""
 
     workdir = ROOT
@@ -58,7 +58,7 @@ class Folder:
 
 
 def editor_of(place: Path) -> Editor:
-    return Editor(Folder(place), max_chars=16_000, max_undo=10)  # type: ignore[arg-type]  # it opens no shell
+    return Editor(EditorWorkspace(place), max_chars=16_000, max_undo=10)  # type: ignore[arg-type]  # it opens no shell
 
 
 async def said(editor: Editor, call: dict[str, Any]) -> str:

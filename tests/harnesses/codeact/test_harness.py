@@ -23,14 +23,14 @@ COMMANDS = "view, create, str_replace, insert, undo_edit"
 IN_EXECUTION = "[An error occurred during execution.]\n"
 
 
-class Ran(NamedTuple):
+class CodeActRun(NamedTuple):
     left: Exit
     results: list[str]
     said: list[str]
     """By the harness as the user, in the last request."""
 
 
-class Watched(RolloutModel):
+class CodeActModel(RolloutModel):
     """Keeps the last request."""
 
     asked: JsonObject = {}
@@ -48,17 +48,17 @@ async def peer() -> AsyncIterator[Any]:
 
 async def play(
     peer: Any, turns: Sequence[Sequence[JsonObject]], names: dict[str, str] | None = None, **settings: Any
-) -> Ran:
+) -> CodeActRun:
     secret = new_secret()
     await peer.call(SCRIPT, ReplayScript(turns=[list(turn) for turn in turns]), Call(), secret=secret)
-    model = Watched(peer, Call(), secret=secret, name="model")
+    model = CodeActModel(peer, Call(), secret=secret, name="model")
     steps: list[Step] = []
     workspace: Workspace = None  # type: ignore[assignment]  # no call here gets as far as a workspace
     harness = CodeActHarness(NativeSettings(**settings))
     left = await harness.run(Task(prompt="Go.", tool_names=names or {}), workspace, model, RunLimits(), steps.append)
     results = [item["output"] for step in steps for item in step.output if item["type"] == "function_call_output"]
     said = [item["content"] for item in model.asked["input"] if item.get("role") == "user"]
-    return Ran(left, results, said)
+    return CodeActRun(left, results, said)
 
 
 def call(name: str, **arguments: object) -> JsonObject:

@@ -23,17 +23,17 @@ LINES = ("", "a", "b", "  a", "end", "x = 1", "é → 😀", "\tt\f", "return No
 NAMES = ("f", "d/g.py", "d/e/h", "with space", "d/it's", "z")
 
 
-class File(NamedTuple):
+class FixFile(NamedTuple):
     text: str
     executable: bool = False
 
 
-Tree = dict[str, File]
+Tree = dict[str, FixFile]
 
 
 def drawn(random_: random.Random) -> tuple[Tree, Tree]:
     """A tree before and one after: files that come, go, move and change."""
-    before = {name: File(_text(random_), random_.random() < 0.2) for name in NAMES if random_.random() < 0.7}
+    before = {name: FixFile(_text(random_), random_.random() < 0.2) for name in NAMES if random_.random() < 0.7}
     after: Tree = {}
     for name, file in before.items():
         match random_.choice(("keep", "change", "change", "change", "mode", "move", "delete", "rewrite")):
@@ -48,7 +48,7 @@ def drawn(random_: random.Random) -> tuple[Tree, Tree]:
             case "rewrite":
                 after[name] = file._replace(text=_text(random_))
     if random_.random() < 0.5:
-        after["new/n.txt"] = File(_text(random_), random_.random() < 0.3)
+        after["new/n.txt"] = FixFile(_text(random_), random_.random() < 0.3)
     return before, after
 
 
@@ -109,7 +109,7 @@ async def read_back(space: SandboxWorkspace, root: str) -> Tree:
         for member in tar:
             content = tar.extractfile(member) if member.isfile() else None
             if content is not None:
-                tree[member.name.removeprefix("./")] = File(content.read().decode(), bool(member.mode & 0o100))
+                tree[member.name.removeprefix("./")] = FixFile(content.read().decode(), bool(member.mode & 0o100))
     return tree
 
 

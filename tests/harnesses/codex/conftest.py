@@ -16,7 +16,7 @@ from paddock.testing.sandboxes import WORKDIR, repository_image, sandbox_home, s
 from paddock.tools import Malformed
 
 
-class Call:
+class CodexCall:
     """`await call(tool, **arguments)`: through the reader of arguments, as the loop does it."""
 
     def __init__(self, box: Toolbox) -> None:
@@ -69,15 +69,15 @@ async def guarded(provider: Provider, workspace: SandboxWorkspace) -> SandboxWor
 
 
 @pytest.fixture
-async def codex(workspace: SandboxWorkspace) -> AsyncIterator[Callable[..., Call]]:
+async def codex(workspace: SandboxWorkspace) -> AsyncIterator[Callable[..., CodexCall]]:
     """`codex(profile, **options)`: its tools on the workspace."""
-    made: list[Call] = []
+    made: list[CodexCall] = []
 
     def make(
         profile: str = "default", *, limits: RunLimits | None = None, on: SandboxWorkspace | None = None, **options: Any
-    ) -> Call:
+    ) -> CodexCall:
         harness = CodexHarness(NativeSettings(profile=profile, options=options))
-        made.append(Call(harness.TOOLBOX(on or workspace, limits or RunLimits(), harness.profile)))
+        made.append(CodexCall(harness.TOOLBOX(on or workspace, limits or RunLimits(), harness.profile)))
         return made[-1]
 
     yield make

@@ -144,7 +144,7 @@ def record(codex: str, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
         work, home = Path(place) / "w", Path(place) / "home"
         home.mkdir()
         work.mkdir()
-        play = _Play(work, cases)
+        play = _Recording(work, cases)
         with _served(play) as port:
             (home / "config.toml").write_text(_CONFIG.format(port=port))
             (home / "catalog.json").write_text(json.dumps({"models": [_MODEL]}))
@@ -161,7 +161,7 @@ def record(codex: str, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
         ]
 
 
-class _Play:
+class _Recording:
     """The model's side: a call for each request, and a message at the end."""
 
     def __init__(self, work: Path, cases: list[dict[str, Any]]) -> None:
@@ -189,8 +189,8 @@ class _Play:
 
 
 @contextmanager
-def _served(play: _Play) -> Iterator[int]:
-    class Handler(BaseHTTPRequestHandler):
+def _served(play: _Recording) -> Iterator[int]:
+    class ProviderHandler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
@@ -211,7 +211,7 @@ def _served(play: _Play) -> Iterator[int]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), ProviderHandler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:

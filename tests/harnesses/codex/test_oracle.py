@@ -21,12 +21,12 @@ GIT = ("git", "-c", "core.autocrlf=false", "-c", "core.safecrlf=false", "-c", "d
 PROFILES = ("default", "functions", "codex_0_63", "gpt_oss")
 
 
-class File(NamedTuple):
+class CodexFixFile(NamedTuple):
     text: str
     runs: bool = False
 
 
-Tree = dict[str, File]
+Tree = dict[str, CodexFixFile]
 
 
 def fix_of(before: Tree, after: Tree, place: Path, *, known: bool = True) -> Fix:
@@ -51,7 +51,7 @@ def fix_of(before: Tree, after: Tree, place: Path, *, known: bool = True) -> Fix
     return Fix(patch=patch, workdir=WORKDIR, files=files, test_command="echo tested")
 
 
-class Bench:
+class FixBench:
     """Trees in folders of one sandbox."""
 
     def __init__(self, provider: Provider, codex: Any) -> None:
@@ -81,7 +81,7 @@ class Bench:
         tree: Tree = {}
         for name in names:
             executable = (await space.exec(["test", "-x", name])).exit_code == 0
-            tree[name] = File((await space.read(name)).decode(), executable)
+            tree[name] = CodexFixFile((await space.read(name)).decode(), executable)
         return tree, said
 
 
@@ -98,8 +98,8 @@ def turns_of(fix: Fix, profile: str) -> list[list[JsonObject]]:
 
 
 @pytest.fixture
-def bench(provider: Provider, workspace: SandboxWorkspace, codex: Any) -> Bench:
-    return Bench(provider, codex)
+def bench(provider: Provider, workspace: SandboxWorkspace, codex: Any) -> FixBench:
+    return FixBench(provider, codex)
 
 
 def lines(*texts: str, end: str = "\n") -> str:
@@ -108,59 +108,68 @@ def lines(*texts: str, end: str = "\n") -> str:
 
 NUMBERS = lines(*map(str, range(40)))
 SMALL: dict[str, tuple[Tree, Tree]] = {
-    "a line": ({"a": File(NUMBERS)}, {"a": File(NUMBERS.replace("7\n", "seven\n", 1))}),
-    "far apart": ({"a": File(NUMBERS)}, {"a": File("top\n" + NUMBERS.replace("20\n", "") + "end\n")}),
-    "repeated lines": ({"a": File("x\ny\n" * 9)}, {"a": File("x\ny\n" * 4 + "x\nz\n" + "x\ny\n" * 4)}),
-    "insertion between repeated lines": ({"a": File("x\n" * 9)}, {"a": File("x\n" * 5 + "q\n" + "x\n" * 4)}),
-    "no newline at the end, then": ({"a": File("a\nb\n")}, {"a": File("a\nc")}),
-    "no newline at the end, before": ({"a": File("a\nb")}, {"a": File("a\nc\n")}),
-    "no newline at either end": ({"a": File("a\nb")}, {"a": File("z\nb")}),
-    "only the last newline": ({"a": File("a\nb")}, {"a": File("a\nb\n")}),
-    "CRLF": ({"a": File(lines("a", "b", "c", end="\r\n"))}, {"a": File(lines("a", "B", "c", end="\r\n"))}),
-    "from CRLF to LF": ({"a": File(lines("a", "b", end="\r\n"))}, {"a": File(lines("a", "b"))}),
-    "from LF to CRLF": ({"a": File(lines("a", "b"))}, {"a": File(lines("a", "b", end="\r\n"))}),
-    "mixed endings": ({"a": File("a\r\nb\nc\n")}, {"a": File("a\r\nB\nc\n")}),
-    "added": ({"z": File("z\n")}, {"z": File("z\n"), "d/n": File("x\n\ny\n")}),
-    "added with CRLF": ({"z": File("z\n")}, {"z": File("z\n"), "d/n": File("x\r\ny\r\n")}),
-    "added without a newline": ({"z": File("z\n")}, {"z": File("z\n"), "n": File("x\ny")}),
-    "added and empty": ({"z": File("z\n")}, {"z": File("z\n"), "d/n": File("")}),
-    "added executable": ({"z": File("z\n")}, {"z": File("z\n"), "n.sh": File("#!/bin/sh\n", True)}),
-    "deleted": ({"z": File("z\n"), "d/n": File("x\n")}, {"z": File("z\n")}),
-    "deleted and empty": ({"z": File("z\n"), "n": File("")}, {"z": File("z\n")}),
-    "moved": ({"a": File(NUMBERS)}, {"d/e/b": File(NUMBERS)}),
-    "moved and changed": ({"a": File(NUMBERS)}, {"d/b": File(NUMBERS.replace("7\n", "seven\n", 1))}),
-    "moved and changed, executable": ({"a": File(NUMBERS, True)}, {"b": File(NUMBERS + "40\n", True)}),
-    "moved, and another in its place": (
-        {"a": File(NUMBERS)},
-        {"b": File(NUMBERS + "x\n"), "a": File("new\n")},
+    "a line": ({"a": CodexFixFile(NUMBERS)}, {"a": CodexFixFile(NUMBERS.replace("7\n", "seven\n", 1))}),
+    "far apart": ({"a": CodexFixFile(NUMBERS)}, {"a": CodexFixFile("top\n" + NUMBERS.replace("20\n", "") + "end\n")}),
+    "repeated lines": ({"a": CodexFixFile("x\ny\n" * 9)}, {"a": CodexFixFile("x\ny\n" * 4 + "x\nz\n" + "x\ny\n" * 4)}),
+    "insertion between repeated lines": (
+        {"a": CodexFixFile("x\n" * 9)},
+        {"a": CodexFixFile("x\n" * 5 + "q\n" + "x\n" * 4)},
     ),
-    "made executable": ({"a": File("x\n")}, {"a": File("x\n", True)}),
-    "made executable and changed": ({"a": File("x\ny\n")}, {"a": File("x\nz\n", True)}),
-    "no longer executable": ({"a": File("x\n", True)}, {"a": File("x\n")}),
-    "emptied": ({"a": File("x\ny\n")}, {"a": File("")}),
-    "filled": ({"a": File("")}, {"a": File("x\ny\n")}),
+    "no newline at the end, then": ({"a": CodexFixFile("a\nb\n")}, {"a": CodexFixFile("a\nc")}),
+    "no newline at the end, before": ({"a": CodexFixFile("a\nb")}, {"a": CodexFixFile("a\nc\n")}),
+    "no newline at either end": ({"a": CodexFixFile("a\nb")}, {"a": CodexFixFile("z\nb")}),
+    "only the last newline": ({"a": CodexFixFile("a\nb")}, {"a": CodexFixFile("a\nb\n")}),
+    "CRLF": (
+        {"a": CodexFixFile(lines("a", "b", "c", end="\r\n"))},
+        {"a": CodexFixFile(lines("a", "B", "c", end="\r\n"))},
+    ),
+    "from CRLF to LF": ({"a": CodexFixFile(lines("a", "b", end="\r\n"))}, {"a": CodexFixFile(lines("a", "b"))}),
+    "from LF to CRLF": ({"a": CodexFixFile(lines("a", "b"))}, {"a": CodexFixFile(lines("a", "b", end="\r\n"))}),
+    "mixed endings": ({"a": CodexFixFile("a\r\nb\nc\n")}, {"a": CodexFixFile("a\r\nB\nc\n")}),
+    "added": ({"z": CodexFixFile("z\n")}, {"z": CodexFixFile("z\n"), "d/n": CodexFixFile("x\n\ny\n")}),
+    "added with CRLF": ({"z": CodexFixFile("z\n")}, {"z": CodexFixFile("z\n"), "d/n": CodexFixFile("x\r\ny\r\n")}),
+    "added without a newline": ({"z": CodexFixFile("z\n")}, {"z": CodexFixFile("z\n"), "n": CodexFixFile("x\ny")}),
+    "added and empty": ({"z": CodexFixFile("z\n")}, {"z": CodexFixFile("z\n"), "d/n": CodexFixFile("")}),
+    "added executable": (
+        {"z": CodexFixFile("z\n")},
+        {"z": CodexFixFile("z\n"), "n.sh": CodexFixFile("#!/bin/sh\n", True)},
+    ),
+    "deleted": ({"z": CodexFixFile("z\n"), "d/n": CodexFixFile("x\n")}, {"z": CodexFixFile("z\n")}),
+    "deleted and empty": ({"z": CodexFixFile("z\n"), "n": CodexFixFile("")}, {"z": CodexFixFile("z\n")}),
+    "moved": ({"a": CodexFixFile(NUMBERS)}, {"d/e/b": CodexFixFile(NUMBERS)}),
+    "moved and changed": ({"a": CodexFixFile(NUMBERS)}, {"d/b": CodexFixFile(NUMBERS.replace("7\n", "seven\n", 1))}),
+    "moved and changed, executable": ({"a": CodexFixFile(NUMBERS, True)}, {"b": CodexFixFile(NUMBERS + "40\n", True)}),
+    "moved, and another in its place": (
+        {"a": CodexFixFile(NUMBERS)},
+        {"b": CodexFixFile(NUMBERS + "x\n"), "a": CodexFixFile("new\n")},
+    ),
+    "made executable": ({"a": CodexFixFile("x\n")}, {"a": CodexFixFile("x\n", True)}),
+    "made executable and changed": ({"a": CodexFixFile("x\ny\n")}, {"a": CodexFixFile("x\nz\n", True)}),
+    "no longer executable": ({"a": CodexFixFile("x\n", True)}, {"a": CodexFixFile("x\n")}),
+    "emptied": ({"a": CodexFixFile("x\ny\n")}, {"a": CodexFixFile("")}),
+    "filled": ({"a": CodexFixFile("")}, {"a": CodexFixFile("x\ny\n")}),
     "lines like markers": (
-        {"a": File("*** End Patch\n@@\n+x\nq\n")},
-        {"a": File("*** End Patch\n*** Begin Patch\n*** Delete File: a\n+x\nEOF\n")},
+        {"a": CodexFixFile("*** End Patch\n@@\n+x\nq\n")},
+        {"a": CodexFixFile("*** End Patch\n*** Begin Patch\n*** Delete File: a\n+x\nEOF\n")},
     ),
     "added, lines like markers": (
-        {"z": File("z\n")},
-        {"z": File("z\n"), "n": File("*** End Patch\nEOF\n'EOF'\n$HOME `x` \\\n\r\n")},
+        {"z": CodexFixFile("z\n")},
+        {"z": CodexFixFile("z\n"), "n": CodexFixFile("*** End Patch\nEOF\n'EOF'\n$HOME `x` \\\n\r\n")},
     ),
     "names with blanks and quotes": (
-        {"it's a 'name'.txt": File("x\ny\n"), "gone file": File("q\n")},
-        {"it's a 'name'.txt": File("x\nz\n"), "new $file": File("q\r\nr\n")},
+        {"it's a 'name'.txt": CodexFixFile("x\ny\n"), "gone file": CodexFixFile("q\n")},
+        {"it's a 'name'.txt": CodexFixFile("x\nz\n"), "new $file": CodexFixFile("q\r\nr\n")},
     ),
-    "whitespace only": ({"a": File("if x:\n\ty\n  z \n")}, {"a": File("if x:\n    y\n  z\n")}),
-    "typographic look-alikes": ({"a": File('“a”\n"a"\n–\n-\n')}, {"a": File('“a”\n"b"\n–\n-\n')}),
-    "line separators in a line": ({"a": File("a\x0cb\u2028c\nd\n")}, {"a": File("a\x0cb\u2028c\ne\n")}),
-    "a lone carriage return": ({"a": File("a\rb\nc\n")}, {"a": File("a\rb\nd\n")}),
+    "whitespace only": ({"a": CodexFixFile("if x:\n\ty\n  z \n")}, {"a": CodexFixFile("if x:\n    y\n  z\n")}),
+    "typographic look-alikes": ({"a": CodexFixFile('“a”\n"a"\n–\n-\n')}, {"a": CodexFixFile('“a”\n"b"\n–\n-\n')}),
+    "line separators in a line": ({"a": CodexFixFile("a\x0cb\u2028c\nd\n")}, {"a": CodexFixFile("a\x0cb\u2028c\ne\n")}),
+    "a lone carriage return": ({"a": CodexFixFile("a\rb\nc\n")}, {"a": CodexFixFile("a\rb\nd\n")}),
 }
 
 
 @pytest.mark.sandbox
 @pytest.mark.slow
-async def test_every_kind_of_change_is_made(bench: Bench, tmp_path: Path) -> None:
+async def test_every_kind_of_change_is_made(bench: FixBench, tmp_path: Path) -> None:
     for name, (before, after) in SMALL.items():
         tree, said = await bench.play(before, fix_of(before, after, tmp_path))
         assert tree == after, (name, said)
@@ -169,7 +178,7 @@ async def test_every_kind_of_change_is_made(bench: Bench, tmp_path: Path) -> Non
 @pytest.mark.sandbox
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES[1:])
-async def test_it_is_made_with_the_tools_of_each_profile(bench: Bench, tmp_path: Path, profile: str) -> None:
+async def test_it_is_made_with_the_tools_of_each_profile(bench: FixBench, tmp_path: Path, profile: str) -> None:
     for name in ("far apart", "moved and changed", "added with CRLF", "deleted", "made executable and changed"):
         before, after = SMALL[name]
         tree, said = await bench.play(before, fix_of(before, after, tmp_path), profile)
@@ -178,7 +187,7 @@ async def test_it_is_made_with_the_tools_of_each_profile(bench: Bench, tmp_path:
 
 @pytest.mark.sandbox
 @pytest.mark.slow
-async def test_it_is_made_where_the_texts_before_are_not_known(bench: Bench, tmp_path: Path) -> None:
+async def test_it_is_made_where_the_texts_before_are_not_known(bench: FixBench, tmp_path: Path) -> None:
     for name in ("a line", "far apart", "no newline at the end, then", "moved and changed", "added", "deleted"):
         before, after = SMALL[name]
         tree, said = await bench.play(before, fix_of(before, after, tmp_path, known=False))
@@ -191,7 +200,7 @@ def random_trees(rng: random.Random) -> tuple[Tree, Tree]:
     for index in range(rng.randint(2, 5)):
         end = rng.choice(["\n", "\n", "\n", "\r\n"])
         text = "".join(rng.choice(words) + end for _ in range(rng.randint(0, 30)))
-        before[f"{rng.choice(['', 'd/', 'd/e/'])}f{index}"] = File(
+        before[f"{rng.choice(['', 'd/', 'd/e/'])}f{index}"] = CodexFixFile(
             text if rng.random() < 0.8 else text[: -len(end)], rng.random() < 0.2
         )
     after: Tree = {}
@@ -204,15 +213,17 @@ def random_trees(rng: random.Random) -> tuple[Tree, Tree]:
             if parts and fate > 0.3:
                 at = rng.randrange(len(parts))
                 parts[at : at + rng.randint(0, 2)] = [rng.choice(words) + "\n"] * rng.randint(0, 2)
-        after[path + ("_moved" if rng.random() < 0.2 else "")] = File(
+        after[path + ("_moved" if rng.random() < 0.2 else "")] = CodexFixFile(
             "".join(parts), file.runs if rng.random() < 0.8 else not file.runs
         )
     if rng.random() < 0.4:
-        after["new/f"] = File(rng.choice(["", "n\n", "n", "n\r\nm\r\n", "*** Begin Patch\n"]), rng.random() < 0.3)
+        after["new/f"] = CodexFixFile(
+            rng.choice(["", "n\n", "n", "n\r\nm\r\n", "*** Begin Patch\n"]), rng.random() < 0.3
+        )
     return before, after
 
 
-async def at_random(bench: Bench, place: Path, seeds: Sequence[int]) -> None:
+async def at_random(bench: FixBench, place: Path, seeds: Sequence[int]) -> None:
     for seed in seeds:
         before, after = random_trees(random.Random(seed))
         fix = fix_of(before, after, place)
@@ -223,13 +234,13 @@ async def at_random(bench: Bench, place: Path, seeds: Sequence[int]) -> None:
 
 @pytest.mark.sandbox
 @pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 12), marks=pytest.mark.slow)], ids=str)
-async def test_random_trees_become_each_other(bench: Bench, tmp_path: Path, seeds: Sequence[int]) -> None:
+async def test_random_trees_become_each_other(bench: FixBench, tmp_path: Path, seeds: Sequence[int]) -> None:
     await at_random(bench, tmp_path, seeds)
 
 
 @pytest.mark.sandbox
 @pytest.mark.long
-async def test_many_random_trees_become_each_other(bench: Bench, tmp_path: Path) -> None:
+async def test_many_random_trees_become_each_other(bench: FixBench, tmp_path: Path) -> None:
     await at_random(bench, tmp_path, range(100, 180))
 
 

@@ -17,7 +17,7 @@ CORRUPT = ExecOutput(128, b"error: corrupt patch at line 3\n")
 KILLED, TIMED_OUT, DONE = ExecOutput(137, b""), ExecOutput(137, b"", timed_out=True), ExecOutput(0, b"")
 
 
-class Folder:
+class GitWorkspace:
     """A workspace whose git ends as it is told to."""
 
     workdir = "/testbed"
@@ -40,7 +40,7 @@ def apply() -> Callable[..., Any]:
     """How the harness ends where git ends so, first and on a second look."""
 
     async def run(*ends: ExecOutput, full: bool = False) -> str | PaddockError:
-        folder: Any = Folder(ends, full=full)
+        folder: Any = GitWorkspace(ends, full=full)
         nobody: Any = None  # it asks no model
         try:
             left = await GoldHarness(gold_patch=b"x").run(Task(prompt="x"), folder, nobody, RunLimits(), lambda _: None)

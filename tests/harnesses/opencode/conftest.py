@@ -26,7 +26,7 @@ Table = Callable[[str], JsonObject]
 Open = Callable[..., Awaitable[SandboxWorkspace]]
 
 
-class Ran:
+class OpenCodeRun:
     """What came of a run."""
 
     def __init__(self, left: Exit, steps: Sequence[Step]) -> None:
@@ -37,7 +37,7 @@ class Ran:
         self.items = [item for step in steps for item in step.output]
 
 
-Play = Callable[..., Awaitable[Ran]]
+Play = Callable[..., Awaitable[OpenCodeRun]]
 
 
 @pytest.fixture(scope="session")
@@ -105,7 +105,7 @@ def play() -> Play:
         profile: str = "default",
         limits: RunLimits | None = None,
         **task: Any,
-    ) -> Ran:
+    ) -> OpenCodeRun:
         steps: list[Step] = []
         secret = new_secret()
         harness = OpenCodeHarness(NativeSettings(profile=profile))
@@ -113,6 +113,6 @@ def play() -> Play:
             await peers["model"].call(SCRIPT, ReplayScript(turns=[list(turn) for turn in turns]), Call(), secret=secret)
             model = RolloutModel(peers["model"], Call(), secret=secret, name="model")
             left = await harness.run(Task(prompt="Go.", **task), workspace, model, limits or RunLimits(), steps.append)
-        return Ran(left, steps)
+        return OpenCodeRun(left, steps)
 
     return run

@@ -40,7 +40,7 @@ _SAVED = re.compile(r"Full output saved to: \S+")
 VARIABLES = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS", "CLAUDE_CODE")
 
 
-class Listening(ReplayServer):
+class ListeningServer(ReplayServer):
     """Keeps what it is asked."""
 
     asked: list[JsonObject]
@@ -76,7 +76,7 @@ def settings(base_url: str, model: str) -> JsonObject:
 
 async def run(binary: str, place: Path, repo: Path, items: list[JsonObject], model: str) -> list[str]:
     """The results that the program gives back, in order."""
-    server = Listening(ReplayConfig(), name="model", peers={})
+    server = ListeningServer(ReplayConfig(), name="model", peers={})
     server.asked = []
     secret = new_secret()
     bound = bind("model", Address(LOOPBACK, 0))

@@ -18,14 +18,14 @@ def output(output: str = "", *, code: int | None = 0, workdir: str = "/testbed",
     return {"output": output, "exit_code": code, "workdir": workdir, "closed": closed}
 
 
-class Shell:
+class TerminalShell:
     """Answers in order; what it was asked is in `acts`. It knows which Python it would start."""
 
     def __init__(self, *answers: JsonObject) -> None:
         self.acts: Acts = []
         self._answers = list(answers)
 
-    def shell(self) -> "Shell":
+    def shell(self) -> "TerminalShell":
         self.acts.append(("open",))
         return self
 
@@ -51,8 +51,8 @@ class Shell:
         return self._answers.pop(0)
 
 
-def terminal(*answers: JsonObject, tool_s: float = 600.0) -> tuple[SandboxTerminal, Shell]:
-    shell = Shell(*answers)
+def terminal(*answers: JsonObject, tool_s: float = 600.0) -> tuple[SandboxTerminal, TerminalShell]:
+    shell = TerminalShell(*answers)
     made = SandboxTerminal(shell, "/testbed", tool_s, render=render_screen, marks=MARKS)
     made.initialize()
     return made, shell

@@ -15,14 +15,14 @@ def output(output: str = "", *, code: int | None = 0, closed: bool = False) -> J
     return {"output": output, "exit_code": code, "workdir": "/testbed", "closed": closed}
 
 
-class Shell:
+class PaneShell:
     """Answers in order; what it was asked is in `acts`. It knows which Python it would start."""
 
     def __init__(self, *answers: JsonObject) -> None:
         self.acts: list[tuple[Any, ...]] = []
         self._answers = list(answers)
 
-    def shell(self) -> "Shell":
+    def shell(self) -> "PaneShell":
         self.acts.append(("open",))
         return self
 
@@ -46,8 +46,8 @@ class Shell:
         return self._answers.pop(0)
 
 
-def pane(*answers: JsonObject, tool_s: float = 600.0) -> tuple[SandboxPane, Shell]:
-    shell = Shell(*answers)
+def pane(*answers: JsonObject, tool_s: float = 600.0) -> tuple[SandboxPane, PaneShell]:
+    shell = PaneShell(*answers)
     return SandboxPane(shell, "/testbed", tool_s, render=render_screen, marks=MARKS), shell
 
 

@@ -11,7 +11,7 @@ from posixpath import dirname
 from shlex import quote
 
 from paddock.harness.native import Replacement
-from paddock.harness.oracles.opencode import BOM, Editing, played
+from paddock.harness.oracles.opencode import BOM, EditTurns, fix_turns
 from paddock.types import Fix, JsonObject
 
 _READ_LINES = 200
@@ -19,10 +19,10 @@ _READ_LINES = 200
 
 
 def turns_of(fix: Fix) -> list[list[JsonObject]]:
-    return played(_Player(fix), fix)
+    return fix_turns(_ClaudeTurns(fix), fix)
 
 
-class _Player(Editing):
+class _ClaudeTurns(EditTurns):
     def look(self) -> None:
         self.line(f"ls -la -- {quote(self._fix.workdir)}")
 

@@ -21,36 +21,36 @@ _SPARE = ".codeact-new"
 
 
 def turns_of(fix: Fix, *, terminal: str, editor: str) -> list[list[JsonObject]]:
-    """`terminal`, `editor`: the names of its tools."""
-    play = _Play(fix, terminal, editor)
+    """Return the turns that make a fix. `terminal`, `editor`: the names of its tools. Raises what `changes` raises."""
+    turns = _FixTurns(fix, terminal, editor)
     todo = changes(fix)
-    play.view("")
+    turns.view("")
     for change in todo:
         if change.kind != "add":
-            play.view(change.path)
+            turns.view(change.path)
     for change in todo:
         if change.kind == "delete":
-            play.shell(f"rm {play.quoted(change.path)}")
+            turns.shell(f"rm {turns.quoted(change.path)}")
     for change in _moves(todo):
-        play.move(change.path, change.to or change.path)
+        turns.move(change.path, change.to or change.path)
     for change in todo:
         if change.kind == "modify":
-            play.edit(change)
+            turns.edit(change)
     for change in todo:
         if change.kind == "add":
-            play.create(change.path, change.text or "")
+            turns.create(change.path, change.text or "")
     for change in todo:
         if change.executable is not None:
-            play.shell(f"chmod {'+x' if change.executable else '-x'} {play.quoted(change.to or change.path)}")
-    play.finish(fix.test_command)
-    return play.player.turns
+            turns.shell(f"chmod {'+x' if change.executable else '-x'} {turns.quoted(change.to or change.path)}")
+    turns.finish(fix.test_command)
+    return turns.writer.turns
 
 
-class _Play:
-    """Calls, by what they do."""
+class _FixTurns:
+    """Writes turns with the terminal and the editor."""
 
     def __init__(self, fix: Fix, terminal: str, editor: str) -> None:
-        self.player = TurnWriter()
+        self.writer = TurnWriter()
         self._workdir = fix.workdir
         self._before = fix.files
         self._shell, self._editor = terminal, editor
@@ -62,13 +62,13 @@ class _Play:
         return quote(self.at(path))
 
     def shell(self, line: str, **more: object) -> None:
-        self.player.call(self._shell, command=line, **more, security_risk="LOW")
+        self.writer.call(self._shell, command=line, **more, security_risk="LOW")
 
-    def edits(self, command: str, path: str, **more: object) -> None:
-        self.player.call(self._editor, command=command, path=self.at(path), **more, security_risk="LOW")
+    def edit_call(self, command: str, path: str, **more: object) -> None:
+        self.writer.call(self._editor, command=command, path=self.at(path), **more, security_risk="LOW")
 
     def view(self, path: str) -> None:
-        self.edits("view", path)
+        self.edit_call("view", path)
 
     def move(self, path: str, to: str) -> None:
         self.shell(f"mkdir -p {self.quoted(dirname(to))} && mv {self.quoted(path)} {self.quoted(to)}")
@@ -76,16 +76,16 @@ class _Play:
     def create(self, path: str, text: str) -> None:
         if dirname(path):
             self.shell(f"mkdir -p {self.quoted(dirname(path))}")
-        self.edits("create", path, file_text=text)
+        self.edit_call("create", path, file_text=text)
 
     def edit(self, change: FileFix) -> None:
-        """A file that stands where it is to be."""
+        """Edit a file that is at its final path."""
         path = change.to or change.path
         texts = [self._before.get(change.path, ""), *(part for one in change.replacements for part in one[1:])]
         if not change.replacements or not any(mark in text for text in texts for mark in _LOST):
             self._replace(path, change.replacements)
         elif change.text is not None:
-            self.edits("create", path + _SPARE, file_text=change.text)
+            self.edit_call("create", path + _SPARE, file_text=change.text)
             spare, target = self.quoted(path + _SPARE), self.quoted(path)
             self.shell(f"cat {spare} > {target} && rm {spare}")
         else:
@@ -98,23 +98,23 @@ class _Play:
         for one in replacements:
             if not one.old and one.line > 1:
                 # A hunk without old lines in a file of unknown text: its line is the one before.
-                self.edits("insert", path, insert_line=one.line, new_str=one.new.removesuffix("\n"))
+                self.edit_call("insert", path, insert_line=one.line, new_str=one.new.removesuffix("\n"))
             else:
-                self.edits("str_replace", path, old_str=one.old, new_str=one.new)
+                self.edit_call("str_replace", path, old_str=one.old, new_str=one.new)
 
     def finish(self, test_command: str) -> None:
         line = f"bash -c {quote(test_command)}" if "\n" in test_command.strip() else test_command
         self.shell(line, timeout=TEST_TIMEOUT_S)
-        self.player.call("finish", message="The change is made, and I have run the tests.")
+        self.writer.call("finish", message="The change is made, and I have run the tests.")
 
 
 def _plain(text: str) -> str:
-    """As the editor reads it."""
+    """Return a text as the editor reads it."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _moves(todo: list[FileFix]) -> Iterator[FileFix]:
-    """Those that move, each after those that still stand at its target."""
+    """Yield files that move, each after those at its target. Raises ValueError where they move in a ring."""
     left = [change for change in todo if change.kind == "modify" and change.to not in (None, change.path)]
     while left:
         taken = {change.path for change in left}

@@ -14,30 +14,30 @@ from paddock.harness.native import FileFix, Replacement, TurnWriter, changes
 from paddock.types import Fix, JsonObject
 
 _AROUND = 20
-"""Lines before and after a change that are looked at."""
+"""Lines before and after a change that the policy looks at."""
 _TEST_YIELD_MS = 30_000
 _TEST_TIMEOUT_MS = 600_000
 
 
 def turns_of(fix: Fix, tools: Mapping[str, str]) -> list[list[JsonObject]]:
-    """`tools`: type by name, of those that there are."""
-    policy = _Policy(tools)
-    made = changes(fix)
-    for change in made:
-        policy.run(_look(change))
-    for change in _in_order(made):
-        _make(policy, change, fix.files.get(change.path))
-    policy.test(fix.test_command)
-    paths = ", ".join(f"`{change.to or change.path}`" for change in made)
-    policy.player.say(f"The fix is in place ({paths}), and I ran the tests after it.")
-    return policy.player.turns
+    """Return the turns that make a fix. `tools`: type of each tool by its name. Raises what `changes` raises."""
+    turns = _CodexTurns(tools)
+    file_fixes = changes(fix)
+    for change in file_fixes:
+        turns.run(_look(change))
+    for change in _in_order(file_fixes):
+        _write_change(turns, change, fix.files.get(change.path))
+    turns.test(fix.test_command)
+    paths = ", ".join(f"`{change.to or change.path}`" for change in file_fixes)
+    turns.writer.say(f"The fix is in place ({paths}), and I ran the tests after it.")
+    return turns.writer.turns
 
 
-class _Policy:
-    """Calls the tools that there are."""
+class _CodexTurns:
+    """Writes turns with the tools that the profile has."""
 
     def __init__(self, tools: Mapping[str, str]) -> None:
-        self.player = TurnWriter()
+        self.writer = TurnWriter()
         self._types = tools
 
     def run(self, line: str) -> None:
@@ -47,19 +47,19 @@ class _Policy:
         self._call(line, {"yield_time_ms": _TEST_YIELD_MS}, {"timeout_ms": _TEST_TIMEOUT_MS})
 
     def patch(self, body: str) -> None:
-        patch = _enveloped(body)
+        patch = _envelope(body)
         if self._types["apply_patch"] == "custom":
-            self.player.custom("apply_patch", patch)
+            self.writer.custom("apply_patch", patch)
         else:
-            self.player.call("apply_patch", input=patch)
+            self.writer.call("apply_patch", input=patch)
 
     def _call(self, line: str, now: dict[str, int], older: dict[str, int]) -> None:
         if "exec_command" in self._types:
-            self.player.call("exec_command", cmd=line, **now)
+            self.writer.call("exec_command", cmd=line, **now)
         elif "shell_command" in self._types:
-            self.player.call("shell_command", command=line, **older)
+            self.writer.call("shell_command", command=line, **older)
         else:
-            self.player.call("shell", command=["bash", "-lc", line], **older)
+            self.writer.call("shell", command=["bash", "-lc", line], **older)
 
 
 def _look(change: FileFix) -> str:
@@ -73,105 +73,107 @@ def _look(change: FileFix) -> str:
     return f"sed -n '{first},{last}p' -- {path}"
 
 
-def _in_order(made: Sequence[FileFix]) -> Iterator[FileFix]:
-    yield from (change for change in made if change.kind == "delete")
-    moves = [change for change in made if change.to is not None]
+def _in_order(file_fixes: Sequence[FileFix]) -> Iterator[FileFix]:
+    yield from (change for change in file_fixes if change.kind == "delete")
+    moves = [change for change in file_fixes if change.to is not None]
     while moves:
         left = {change.path for change in moves}
         free = next((change for change in moves if change.to not in left - {change.path}), moves[0])
         moves.remove(free)
         yield free
-    yield from (change for change in made if change.kind != "delete" and change.to is None)
+    yield from (change for change in file_fixes if change.kind != "delete" and change.to is None)
 
 
-def _make(policy: _Policy, change: FileFix, before: str | None) -> None:
+def _write_change(turns: _CodexTurns, change: FileFix, before: str | None) -> None:
     path = change.to or change.path
     match change.kind:
         case "delete":
-            _delete(policy, change.path)
+            _delete(turns, change.path)
         case "add":
-            _add(policy, change.path, change.text or "")
+            _add(turns, change.path, change.text or "")
         case "modify":
-            _modify(policy, change, before)
+            _modify(turns, change, before)
     if change.executable is not None:
-        policy.run(f"chmod {'+' if change.executable else '-'}x -- {shlex.quote(path)}")
+        turns.run(f"chmod {'+' if change.executable else '-'}x -- {shlex.quote(path)}")
 
 
-def _delete(policy: _Policy, path: str) -> None:
+def _delete(turns: _CodexTurns, path: str) -> None:
     body = f"*** Delete File: {path}\n"
-    if _gives(body, {path: ""}, {}):
-        policy.patch(body)
+    if _results_in(body, {path: ""}, {}):
+        turns.patch(body)
     else:
-        policy.run(f"rm -- {shlex.quote(path)}")
+        turns.run(f"rm -- {shlex.quote(path)}")
 
 
-def _add(policy: _Policy, path: str, text: str) -> None:
+def _add(turns: _CodexTurns, path: str, text: str) -> None:
     body = f"*** Add File: {path}\n" + _signed("+", text)
-    _patched_to(policy, [body] if text else [], {}, path, text)
+    _write_file(turns, [body] if text else [], {}, path, text)
 
 
-def _modify(policy: _Policy, change: FileFix, before: str | None) -> None:
+def _modify(turns: _CodexTurns, change: FileFix, before: str | None) -> None:
     path, to = change.path, change.to or change.path
     if not change.replacements:
         if change.to is not None:
             folder = shlex.quote(change.to.rpartition("/")[0] or ".")
-            policy.run(f"mkdir -p -- {folder} && mv -- {shlex.quote(path)} {shlex.quote(to)}")
+            turns.run(f"mkdir -p -- {folder} && mv -- {shlex.quote(path)} {shlex.quote(to)}")
         return
     head = f"*** Update File: {path}\n" + (f"*** Move to: {to}\n" if change.to else "")
     hunks = [_hunk(one) for one in change.replacements]
     if before is None or change.text is None:
-        policy.patch(head + "".join(hunks))
+        turns.patch(head + "".join(hunks))
         if not change.replacements[-1].new.endswith("\n") and change.replacements[-1].new:
-            policy.run(_without_newline(to))
+            turns.run(_without_newline(to))
     else:
         together = [head + "".join(hunks)]
         one_by_one = [head + hunks[0], *(f"*** Update File: {to}\n{hunk}" for hunk in hunks[1:])]
-        chosen = together if _result(together, {path: before}) in _nearly(to, change.text) else one_by_one
-        _patched_to(policy, chosen, {path: before}, to, change.text)
+        chosen = (
+            together if _result(together, {path: before}) in _with_or_without_newline(to, change.text) else one_by_one
+        )
+        _write_file(turns, chosen, {path: before}, to, change.text)
     if change.to is not None and change.executable is None:
         was = f"git ls-files -s -- {shlex.quote(path)} | grep -q ^100755"
-        policy.run(f"if {was}; then chmod +x -- {shlex.quote(to)}; fi")
+        turns.run(f"if {was}; then chmod +x -- {shlex.quote(to)}; fi")
 
 
-def _patched_to(policy: _Policy, bodies: list[str], files: dict[str, str], path: str, text: str) -> None:
-    """Patches where they leave the text, or a newline more; else the text as it is."""
+def _write_file(turns: _CodexTurns, bodies: list[str], files: dict[str, str], path: str, text: str) -> None:
+    """Write a file by patches where they leave the text, or a newline more; else by a shell line."""
     result = _result(bodies, files)
-    if bodies and result in _nearly(path, text):
+    if bodies and result in _with_or_without_newline(path, text):
         for body in bodies:
-            policy.patch(body)
+            turns.patch(body)
         if result != {path: text}:
-            policy.run(_without_newline(path))
+            turns.run(_without_newline(path))
         return
     for old in files:
         if old != path:
-            policy.run(f"rm -- {shlex.quote(old)}")
-    policy.run(_written(path, text))
+            turns.run(f"rm -- {shlex.quote(old)}")
+    turns.run(_write_line(path, text))
 
 
-def _nearly(path: str, text: str) -> tuple[dict[str, str], dict[str, str]]:
+def _with_or_without_newline(path: str, text: str) -> tuple[dict[str, str], dict[str, str]]:
     return {path: text}, {path: text + "\n"}
 
 
-def _gives(body: str, files: dict[str, str], after: dict[str, str]) -> bool:
+def _results_in(body: str, files: dict[str, str], after: dict[str, str]) -> bool:
     return _result([body], files) == after
 
 
 def _result(bodies: Sequence[str], files: dict[str, str]) -> dict[str, str] | None:
-    """The files after patches; None: they can't be made."""
+    """Return the files after patches; None: the patches can't be made."""
     try:
         for body in bodies:
-            files = apply(parse_codex_patch(_enveloped(body)), files)
+            files = apply(parse_codex_patch(_envelope(body)), files)
     except (PatchError, EditError):
         return None
     return files
 
 
-def _enveloped(body: str) -> str:
+def _envelope(body: str) -> str:
     return f"*** Begin Patch\n{body}*** End Patch\n"
 
 
 def _hunk(one: Replacement) -> str:
-    """Lines that both texts begin or end with are context."""
+    """Format a hunk; lines that both texts begin or end with are context."""
     old, new = _lines(one.old), _lines(one.new)
     shared = 0
     while shared < min(len(old), len(new)) and old[shared] == new[shared]:
@@ -198,8 +200,8 @@ def _without_newline(path: str) -> str:
     return f'text=$(cat -- {name}) && printf %s "$text" > {name}'
 
 
-def _written(path: str, text: str) -> str:
-    """A shell line that writes a file; here-documents end in a newline, so the last one may be taken back."""
+def _write_line(path: str, text: str) -> str:
+    """Return a shell line that writes a file; the newline that a here-document adds is removed where there is none."""
     folder, _, _ = path.rpartition("/")
     start = f"mkdir -p -- {shlex.quote(folder)} && " if folder else ""
     if not text:

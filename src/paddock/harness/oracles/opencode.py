@@ -23,23 +23,23 @@ _ORDER = {"delete": 0, "modify": 1, "add": 2}
 
 
 def turns_of(fix: Fix, tools: Sequence[str]) -> list[list[JsonObject]]:
-    """`tools`: those that there are."""
-    return played(Editing(fix) if "edit" in tools else _Patching(fix), fix)
+    """Return the turns that make a fix. `tools`: names of the tools. Raises what `changes` raises."""
+    return fix_turns(EditTurns(fix) if "edit" in tools else _PatchTurns(fix), fix)
 
 
-def played(player: "Editing", fix: Fix) -> list[list[JsonObject]]:
-    """The turns in which `player` makes the fix."""
-    made = changes(fix)
-    player.look()
-    for change in sorted(made, key=lambda change: _ORDER[change.kind]):
-        player.make(change)
-    player.line(fix.test_command, timeout=TEST_TIMEOUT_MS)
-    player.say("The change is made, and the tests have been run.")
-    return player.turns
+def fix_turns(writer: "EditTurns", fix: Fix) -> list[list[JsonObject]]:
+    """Return the turns in which `writer` makes the fix."""
+    file_fixes = changes(fix)
+    writer.look()
+    for change in sorted(file_fixes, key=lambda change: _ORDER[change.kind]):
+        writer.make(change)
+    writer.line(fix.test_command, timeout=TEST_TIMEOUT_MS)
+    writer.say("The change is made, and the tests have been run.")
+    return writer.turns
 
 
-class Editing(TurnWriter):
-    """With `edit` and `write`."""
+class EditTurns(TurnWriter):
+    """Writes turns with `edit` and `write`."""
 
     def __init__(self, fix: Fix) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class Editing(TurnWriter):
             return
         self.read(path)
         before = self._fix.files.get(change.path)
-        if self.makes(path, before, change):
+        if self.edits_suffice(path, before, change):
             self.edit(path, change.replacements)
             return
         if before is not None and before.startswith(BOM):
@@ -75,8 +75,8 @@ class Editing(TurnWriter):
             self.line(f": > {quote(path)}")
         self.put(path, change.text or "")
 
-    def makes(self, path: str, before: str | None, change: FileFix) -> bool:
-        """Whether edits come to the text after; where the text before is unknown there is no other way."""
+    def edits_suffice(self, path: str, before: str | None, change: FileFix) -> bool:
+        """Whether edits give the text after; where the text before is unknown there is no other way."""
         if before is None:
             return True
         text: str | None = before
@@ -85,8 +85,8 @@ class Editing(TurnWriter):
         return text == change.text
 
     def replaced(self, text: str, one: Replacement) -> str | None:
-        """The text after an edit; None: `edit` may make another one, by its ways with places that are alike, line ends
-        and byte order marks."""
+        """Return the text after an edit; None: `edit` may give another text, as it treats similar places, line ends and
+        byte order marks in its own way."""
         at = text.find(one.old)
         if not one.old or at < 0 or text.rfind(one.old) != at or any(odd in text + one.new for odd in ("\r", BOM)):
             return None
@@ -106,10 +106,10 @@ class Editing(TurnWriter):
         self.call("bash", command=command, **more)
 
 
-class _Patching(Editing):
-    """With `apply_patch`."""
+class _PatchTurns(EditTurns):
+    """Writes turns with `apply_patch`."""
 
-    def makes(self, path: str, before: str | None, change: FileFix) -> bool:
+    def edits_suffice(self, path: str, before: str | None, change: FileFix) -> bool:
         if before is None:
             return True
         return BOM not in before and _applied(_update(path, change.replacements), path, before) == change.text
@@ -139,7 +139,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _applied(patch: str, path: str, before: str | None) -> str | None:
-    """None: it can't be."""
+    """Return a file's text after a patch; None: the patch can't be made."""
     try:
         return apply(parse_codex_patch(patch), {} if before is None else {path: before}).get(path)
     except (PatchError, EditError):
