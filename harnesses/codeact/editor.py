@@ -90,24 +90,24 @@ class Editor:
             raise invalid("view_range", call.view_range, why)
         return await listing(self._workspace, path, max_chars=self._max_chars)
 
-    def _view(self, path: str, text: str, wanted: list[int] | None) -> str:
-        if not wanted:
+    def _view(self, path: str, text: str, view_range: list[int] | None) -> str:
+        if not view_range:
             return number_lines(text, 1, path, self._max_chars)
         lines = lines_of(text)
         count = len(lines)
-        if len(wanted) != 2:
-            raise invalid("view_range", wanted, "It should be a list of two integers.")
-        first, last = wanted
+        if len(view_range) != 2:
+            raise invalid("view_range", view_range, "It should be a list of two integers.")
+        first, last = view_range
         if not 1 <= first <= count:
             within = f"should be within the range of lines of the file: {[1, count]}."
-            raise invalid("view_range", wanted, f"Its first element `{first}` {within}")
+            raise invalid("view_range", view_range, f"Its first element `{first}` {within}")
         note = ""
         if last > count:
             note = f"NOTE: We only show up to {count} since there're only {count} lines in this file.\n"
         last = count if last == -1 or last > count else last
         if last < first:
             more = f"should be greater than or equal to the first element `{first}`."
-            raise invalid("view_range", wanted, f"Its second element `{last}` {more}")
+            raise invalid("view_range", view_range, f"Its second element `{last}` {more}")
         return note + number_lines("".join(lines[first - 1 : last]), first, path, self._max_chars)
 
     async def _create(self, path: str, text: str | None, *, exists: bool) -> str:
@@ -196,13 +196,13 @@ class Editor:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise EditorError(f"Ran into {_said(error, path)} while trying to read {path}") from error
+            raise EditorError(f"Ran into {_os_error(error, path)} while trying to read {path}") from error
 
     async def _write(self, path: str, data: bytes) -> None:
         try:
             await self._workspace.write(path, data)
         except OSError as error:
-            raise EditorError(f"Ran into {_said(error, path)} while trying to write to {path}") from error
+            raise EditorError(f"Ran into {_os_error(error, path)} while trying to write to {path}") from error
 
 
 class _Directory:
@@ -224,7 +224,7 @@ def _text(path: str, data: bytes) -> str:
     return _file(path, data).text
 
 
-def _said(error: OSError, path: str) -> str:
+def _os_error(error: OSError, path: str) -> str:
     return f"[Errno {error.errno}] {os.strerror(error.errno or 0)}: '{path}'"
 
 

@@ -83,12 +83,12 @@ class CodeActToolbox(Toolbox):
         if is_input:
             return wordings.failed_command(self._wording, "Cannot use reset=True with is_input=True")
         await self._terminal.reset()
-        said = (
+        message = (
             "Terminal session has been reset. All previous environment variables and session state have been cleared."
         )
         if not command.strip():
-            return said
-        return f"{said}\n\n{await self.t_execute_bash(command, timeout=more.get('timeout'))}"
+            return message
+        return f"{message}\n\n{await self.t_execute_bash(command, timeout=more.get('timeout'))}"
 
     async def t_str_replace_editor(self, **arguments: Any) -> str:
         if arguments["command"] == "str_replace":

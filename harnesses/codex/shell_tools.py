@@ -105,8 +105,8 @@ class ShellTools(CodexBase):
         return applied.text if applied.end == "refused" else self._as_json(int(applied.end == "failed"), applied.text)
 
     def _as_json(self, exit_code: int, text: str) -> str:
-        said: JsonObject = {"output": text, "metadata": {"exit_code": exit_code, "duration_seconds": 0.0}}
-        whole = json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+        payload: JsonObject = {"output": text, "metadata": {"exit_code": exit_code, "duration_seconds": 0.0}}
+        whole = json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
         return truncate(whole, self.option("max_output_tokens")).text
 
 

@@ -43,10 +43,10 @@ class GoldHarness:
         """Whose fault it is that git failed; a workspace that takes no writes raises by itself."""
         await workspace.write(PROBE, bytes(PROBE_BYTES))
         again = await workspace.exec(CHECK, stdin=self._patch, timeout_s=limits.tool_s)
-        said = f"(exit {done.exit_code}): {done.text().strip()[-SHOWN_CHARS:]}"
+        message = f"(exit {done.exit_code}): {done.text().strip()[-SHOWN_CHARS:]}"
         if _unfit(done) and _unfit(again):
-            return RowError(f"the known fix does not apply {said}", kind="gold_does_not_apply")
-        return InfraError(f"git could not apply the known fix {said}", kind="gold_not_applied")
+            return RowError(f"the known fix does not apply {message}", kind="gold_does_not_apply")
+        return InfraError(f"git could not apply the known fix {message}", kind="gold_not_applied")
 
 
 def _unfit(done: ExecOutput) -> bool:

@@ -187,10 +187,10 @@ class OpenCodeToolbox(Toolbox):
     def bad_json(self, shown: str, raw: str, problem: Malformed) -> str:
         if problem.reason == "not_object":
             return self.bad_arguments(shown, raw, problem)
-        said = f"JSON parsing failed: Text: {raw}.\nError message: JSON Parse error: {json_error(raw)}"
+        message = f"JSON parsing failed: Text: {raw}.\nError message: JSON Parse error: {json_error(raw)}"
         # A call whose name was put right is no `invalid` call any more.
         prefix = INVALID if shown == self._corrected_name(shown) else ""
-        return f"{prefix}Invalid input for tool {self._corrected_name(shown)}: {said}"
+        return f"{prefix}Invalid input for tool {self._corrected_name(shown)}: {message}"
 
     def bad_arguments(self, shown: str, raw: str, problem: Malformed) -> str:
         return (

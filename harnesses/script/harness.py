@@ -63,7 +63,7 @@ class ScriptHarness:
 
     async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         commands = self._commands(task.visible)
-        due = None if limits.time_s is None else time.monotonic() + limits.time_s
+        deadline = None if limits.time_s is None else time.monotonic() + limits.time_s
         runner = _Runner(workspace, await model.endpoint(), self._config.timeout_s or limits.tool_s)
         if self._config.shell:
             await runner.open_shell()
@@ -71,7 +71,7 @@ class ScriptHarness:
         for turn, command in enumerate(commands, 1):
             if limits.max_turns is not None and turn > limits.max_turns:
                 return Exit(ended="turn_limit", turns=turn - 1, final=last)
-            if due is not None and time.monotonic() >= due:
+            if deadline is not None and time.monotonic() >= deadline:
                 return Exit(ended="time_limit", turns=turn - 1, final=last)
             done = await runner.run(command)
             last = done.text()
@@ -118,5 +118,5 @@ class _Runner:
 
 def _items(command: str, done: ExecOutput | ShellOutput) -> list[JsonObject]:
     call = call_item("shell", json.dumps({"command": command}))
-    said = {"output": done.text(), "metadata": {"exit_code": done.exit_code}}
-    return [call, {"type": "function_call_output", "call_id": call["call_id"], "output": json.dumps(said)}]
+    result = {"output": done.text(), "metadata": {"exit_code": done.exit_code}}
+    return [call, {"type": "function_call_output", "call_id": call["call_id"], "output": json.dumps(result)}]

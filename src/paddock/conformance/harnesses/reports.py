@@ -81,17 +81,20 @@ async def steps_are_reported_as_they_end(target: HarnessTarget) -> None:
             reported == list(range(1, len(run.answers) + 1)), f"{len(run.answers)} model calls, the steps {reported}"
         )
         expect(at_request == list(range(len(at_request))), f"steps reported before each request: {at_request}")
-        for step, said in zip(run.steps, run.answers, strict=True):
+        for step, answer in zip(run.steps, run.answers, strict=True):
             expect(
-                step.output[: len(said)] == said, f"step {step.turn} does not begin with the model's items as they are"
+                step.output[: len(answer)] == answer,
+                f"step {step.turn} does not begin with the model's items as they are",
             )
-            rest = step.output[len(said) :]
+            rest = step.output[len(answer) :]
             expect(rest == results(rest), f"step {step.turn} has more than results after the model's items")
-        told = [result for step in run.steps for result in results(step.output)]
+        in_steps = [result for step in run.steps for result in results(step.output)]
         seen = results(run.requests[-1]["input"])
         if target.runs_program:
-            told, seen = ([{"id": one["call_id"], "text": text_of(one)} for one in some] for some in (told, seen))
-        expect(told[: len(seen)] == seen, "the results of its steps are not those that the model got")
+            in_steps, seen = (
+                [{"id": it["call_id"], "text": text_of(it)} for it in items] for items in (in_steps, seen)
+            )
+        expect(in_steps[: len(seen)] == seen, "the results of its steps are not those that the model got")
 
 
 async def exit_counts_its_calls(target: HarnessTarget) -> None:

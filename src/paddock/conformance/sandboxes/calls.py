@@ -81,23 +81,23 @@ async def a_filter_is_on(target: SandboxTarget) -> None:
     async with sandbox_fixture(target) as sandbox:
         shell = await sandbox.shell()
         script = "grep '^Seccomp:' /proc/self/status"
-        for who, said in (("a command", await sandbox.out(script)), ("a shell", await shell.out(script))):
-            expect(said.split() == ["Seccomp:", "2"], f"{who} is under no filter of system calls: {said!r}")
+        for who, text in (("a command", await sandbox.out(script)), ("a shell", await shell.out(script))):
+            expect(text.split() == ["Seccomp:", "2"], f"{who} is under no filter of system calls: {text!r}")
 
 
 async def shared_calls_are_not_there(target: SandboxTarget) -> None:
     async with sandbox_fixture(target) as sandbox:
         numbers = _numbers()
         asked = {str(numbers[name]): name for name in REFUSED.split()}
-        for number, said in (await _lines(sandbox, CALL, *asked)).items():
-            expect(said == "ENOSYS", f"{asked[number]} answers {said}, not ENOSYS")
+        for number, text in (await _lines(sandbox, CALL, *asked)).items():
+            expect(text == "ENOSYS", f"{asked[number]} answers {text}, not ENOSYS")
 
 
 async def sockets_stay_inside(target: SandboxTarget) -> None:
     async with sandbox_fixture(target) as sandbox:
-        for number, said in (await _lines(sandbox, OPEN_SOCKETS, *map(str, FAMILIES.values()))).items():
+        for number, text in (await _lines(sandbox, OPEN_SOCKETS, *map(str, FAMILIES.values()))).items():
             name = next(name for name, value in FAMILIES.items() if str(value) == number)
-            expect(said == "EAFNOSUPPORT", f"a socket of {name} answers {said}, not EAFNOSUPPORT")
+            expect(text == "EAFNOSUPPORT", f"a socket of {name} answers {text}, not EAFNOSUPPORT")
         useful = await _lines(sandbox, OPEN_SOCKETS, "1", "2", "16")
         expect(set(useful.values()) == {"opened"}, f"unix, IPv4 or netlink sockets: {useful}")
 
@@ -108,16 +108,16 @@ async def keys_are_not_passed_on(target: SandboxTarget) -> None:
     async with provider_of(target) as provider:
         sandbox, other = await create_sandbox(provider, target), await create_sandbox(provider, target)
         left = bytes((await sandbox.python(LEAVE_KEY, add_key, keyctl, f"secret {sandbox.mark}")).stdout).decode()
-        said = bytes((await other.python(READ_KEY, keyctl, left.strip())).stdout).decode()
-        expect(f"secret {sandbox.mark}" not in said, "a key that one sandbox left was read in another")
+        text = bytes((await other.python(READ_KEY, keyctl, left.strip())).stdout).decode()
+        expect(f"secret {sandbox.mark}" not in text, "a key that one sandbox left was read in another")
 
 
 async def the_first_process_is_out_of_reach(target: SandboxTarget) -> None:
     async with sandbox_fixture(target) as sandbox:
-        said = await _lines(sandbox, END_FIRST)
+        answers = await _lines(sandbox, END_FIRST)
         refused = {"EPERM", "EACCES"}
-        expect(len(said) == 6, f"not all was tried: {said}")
-        reached = {name: answer for name, answer in said.items() if answer not in refused}
+        expect(len(answers) == 6, f"not all was tried: {answers}")
+        reached = {name: answer for name, answer in answers.items() if answer not in refused}
         expect(not reached, f"pid 1 can be reached from inside: {reached}")
         expect(await sandbox.out("echo alive") == "alive", "the sandbox did not outlive it")
 
@@ -131,8 +131,8 @@ def _numbers() -> dict[str, int]:
 
 async def _lines(sandbox: SandboxFixture, program: str, *words: str) -> dict[str, str]:
     """What it says of each thing that it tries."""
-    said = bytes((await sandbox.python(program, *words, timeout_s=20)).stdout).decode()
-    return dict(line.split() for line in said.splitlines())
+    text = bytes((await sandbox.python(program, *words, timeout_s=20)).stdout).decode()
+    return dict(line.split() for line in text.splitlines())
 
 
 SUITE = [

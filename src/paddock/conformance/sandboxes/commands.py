@@ -66,13 +66,15 @@ async def long_words_arrive_whole(target: SandboxTarget) -> None:
 
 async def impossible_words_are_the_callers_mistake(target: SandboxTarget) -> None:
     async with sandbox_fixture(target) as sandbox:
-        for wish in (
+        for fields in (
             {"argv": ["echo", "a\0b"]},
             {"argv": ["env"], "env": {"A": "\0"}},
             {"argv": ["env"], "env": {"A=B": "c"}},
         ):
-            error = await error_of(sandbox.provider.exec(sandbox.id, ExecRequest(**wish), request_id=uuid.uuid4().hex))
-            expect(isinstance(error, SandboxRequestError), f"{wish} raised {error!r}")
+            error = await error_of(
+                sandbox.provider.exec(sandbox.id, ExecRequest(**fields), request_id=uuid.uuid4().hex)
+            )
+            expect(isinstance(error, SandboxRequestError), f"{fields} raised {error!r}")
         expect(await sandbox.out("echo here") == "here", "the sandbox is broken after it")
 
 
@@ -124,9 +126,11 @@ async def commands_do_not_mix(target: SandboxTarget) -> None:
 
 async def requests_are_served_once(target: SandboxTarget) -> None:
     async with sandbox_fixture(target) as sandbox:
-        wish = ExecRequest(argv=["/bin/sh", "-c", "echo x >> /tmp/once; sleep 0.2; wc -l < /tmp/once"])
-        one, two = await asyncio.gather(*(sandbox.provider.exec(sandbox.id, wish, request_id="same") for _ in range(2)))
-        three = await sandbox.provider.exec(sandbox.id, wish, request_id="same")
+        request = ExecRequest(argv=["/bin/sh", "-c", "echo x >> /tmp/once; sleep 0.2; wc -l < /tmp/once"])
+        one, two = await asyncio.gather(
+            *(sandbox.provider.exec(sandbox.id, request, request_id="same") for _ in range(2))
+        )
+        three = await sandbox.provider.exec(sandbox.id, request, request_id="same")
         expect(one == two == three, f"one request was answered {one}, {two} and {three}")
         expect(await sandbox.out("wc -l < /tmp/once") == "1", "a request that was repeated ran again")
         spec = SandboxSpec(image=target.image)

@@ -73,8 +73,8 @@ class SandboxFixture:
     async def out(self, script: str, **request: Any) -> str:
         """Run a script and return its output. Fails the check where the script fails."""
         result = await self.sh(script, **request)
-        said = f"{bytes(result.stdout)[-300:]!r} {bytes(result.stderr)[-300:]!r}"
-        expect(result.ok, f"{script[:200]!r} ended with {result.exit_code} ({result.killed_by}): {said}")
+        text = f"{bytes(result.stdout)[-300:]!r} {bytes(result.stderr)[-300:]!r}"
+        expect(result.ok, f"{script[:200]!r} ended with {result.exit_code} ({result.killed_by}): {text}")
         return bytes(result.stdout).decode(errors="replace").strip()
 
     async def fails(self, script: str) -> bool:
@@ -137,9 +137,9 @@ class ShellFixture:
     async def out(self, line: str) -> str:
         """Run a line and return its output. Fails the check where the line fails."""
         result = await self.run(line, timeout_s=30)
-        said = bytes(result.output)
-        expect(result.exit_code == 0, f"{line[:100]!r} ended with {result.exit_code} ({result.killed_by}): {said!r}")
-        return said.decode(errors="replace").strip()
+        text = bytes(result.output)
+        expect(result.exit_code == 0, f"{line[:100]!r} ended with {result.exit_code} ({result.killed_by}): {text!r}")
+        return text.decode(errors="replace").strip()
 
     async def poll(self, wait_s: float) -> ShellResult:
         return await self.sandbox.provider.shell_poll(self.sandbox.id, self.id, wait_s=wait_s)

@@ -118,8 +118,8 @@ async def nothing_has_capabilities(target: SandboxTarget) -> None:
     async with sandbox_fixture(target) as sandbox:
         shell = await sandbox.shell()
         script = "grep -E '^(Cap|NoNewPrivs)' /proc/self/status"
-        for who, said in (("a command", await sandbox.out(script)), ("a shell", await shell.out(script))):
-            fields = dict(line.split(":\t") for line in said.replace("\r", "").splitlines())
+        for who, text in (("a command", await sandbox.out(script)), ("a shell", await shell.out(script))):
+            fields = dict(line.split(":\t") for line in text.replace("\r", "").splitlines())
             expect(fields.pop("NoNewPrivs") == "1", f"{who} may gain privileges by exec")
             left = {name: value for name, value in fields.items() if int(value, 16)}
             expect(not left, f"{who} has capabilities: {left}")
@@ -181,8 +181,8 @@ async def host_listeners_are_out_of_reach(target: SandboxTarget) -> None:
         abstract.listen()
         async with sandbox_fixture(target) as sandbox:
             for kind, where in (("tcp", str(tcp.getsockname()[1])), ("unix", name)):
-                said = bytes((await sandbox.python(CONNECT, kind, where)).stdout)
-                expect(said.startswith(b"refused"), f"a {kind} listener of the host: {said!r}")
+                text = bytes((await sandbox.python(CONNECT, kind, where)).stdout)
+                expect(text.startswith(b"refused"), f"a {kind} listener of the host: {text!r}")
 
 
 async def kernel_settings_are_closed(target: SandboxTarget) -> None:
@@ -215,9 +215,9 @@ async def host_paths_are_out_of_sight(target: SandboxTarget) -> None:
             ),
             "cgroups": await sandbox.out("cat /proc/self/cgroup"),
         }
-        told = [str(target.settings.home), target.real_home, socket.gethostname(), sandbox.id]
+        host_words = [str(target.settings.home), target.real_home, socket.gethostname(), sandbox.id]
         for where, text in texts.items():
-            for path in told:
+            for path in host_words:
                 whole = rf"(?<!\w){re.escape(path)}(?![\w-])"
                 expect(not re.search(whole, text), f"{path} of the host stands in the {where}")
         expect(await sandbox.out("cat /proc/sys/kernel/hostname") == "asked", "the hostname is not the one asked for")
@@ -225,9 +225,9 @@ async def host_paths_are_out_of_sight(target: SandboxTarget) -> None:
 
 async def namespaces_do_not_nest(target: SandboxTarget) -> None:
     async with sandbox_fixture(target) as sandbox:
-        said = bytes((await sandbox.python(NEST)).stdout).decode().splitlines()
-        made = [line for line in said if not line.endswith(" -1")]
-        expect(len(said) == 5 and not made, f"namespaces could be made inside: {said}")
+        lines = bytes((await sandbox.python(NEST)).stdout).decode().splitlines()
+        made = [line for line in lines if not line.endswith(" -1")]
+        expect(len(lines) == 5 and not made, f"namespaces could be made inside: {lines}")
 
 
 async def mounts_are_refused(target: SandboxTarget) -> None:
@@ -265,9 +265,9 @@ async def descriptors_of_the_keeper_are_out_of_reach(target: SandboxTarget) -> N
         finally:
             await sandbox.provider.write(sandbox.id, "/tmp/stop", b"")
             result = await taking
-        said = bytes(result.stdout).decode()
+        text = bytes(result.stdout).decode()
         expect(result.ok, f"the check ended with {result.exit_code}: {bytes(result.stderr)[-300:]!r}")
-        expect(not said.strip(), f"of a command that starts, descriptors can be taken or seen: {said}")
+        expect(not text.strip(), f"of a command that starts, descriptors can be taken or seen: {text}")
 
 
 async def sandboxes_do_not_meet(target: SandboxTarget) -> None:

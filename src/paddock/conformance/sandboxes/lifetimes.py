@@ -108,13 +108,13 @@ async def nothing_is_told_of_the_dead(target: SandboxTarget) -> None:
         running = asyncio.ensure_future(sandbox.run("sleep", sandbox.mark))
         os.kill(namespace_init(await sandbox.wait_for_process()), signal.SIGKILL)
         kept = f"conformance/{uuid.uuid4().hex}"
-        told: tuple[tuple[str, Callable[[], Awaitable[object]]], ...] = (
+        questions: tuple[tuple[str, Callable[[], Awaitable[object]]], ...] = (
             ("changes", lambda: provider.changes(sandbox.id)),
             ("a patch", lambda: provider.patch(sandbox.id, "/made")),
             ("a snapshot", lambda: provider.snapshot(sandbox.id, kept)),
             ("a command", lambda: running),
         )
-        for name, ask in told:
+        for name, ask in questions:
             error = await asyncio.wait_for(error_of(ask()), 10)
             expect(isinstance(error, SandboxGone), f"{name} of a sandbox that was killed: {error!r}")
         error = await error_of(create_sandbox(provider, target, image=kept))
@@ -180,8 +180,8 @@ async def forks_are_independent(target: SandboxTarget) -> None:
         await forks[0].out("echo first > /tmp/f")
         await sandbox.out("echo origin > /tmp/f")
         await provider.destroy(sandbox.id)
-        said = [await fork.out("cat /tmp/f") for fork in forks]
-        expect(said == ["first", "base"], f"forks and their origin are not independent: {said}")
+        texts = [await fork.out("cat /tmp/f") for fork in forks]
+        expect(texts == ["first", "base"], f"forks and their origin are not independent: {texts}")
         expect(not await provider.changes(forks[1].id, "/tmp"), "a fork's changes are told against another")
 
 
@@ -189,8 +189,8 @@ async def many_live_at_once(target: SandboxTarget) -> None:
     async with provider_of(target) as provider:
         rooms = await asyncio.gather(*(create_sandbox(provider, target) for _ in range(12)))
         await asyncio.gather(*(sandbox.out(f"echo {number} > /tmp/x") for number, sandbox in enumerate(rooms)))
-        said = await asyncio.gather(*(sandbox.out("cat /tmp/x") for sandbox in rooms))
-        expect(said == [str(number) for number in range(len(rooms))], "12 sandboxes at once mix")
+        texts = await asyncio.gather(*(sandbox.out("cat /tmp/x") for sandbox in rooms))
+        expect(texts == [str(number) for number in range(len(rooms))], "12 sandboxes at once mix")
 
 
 def _left(target: SandboxTarget, sandbox: SandboxFixture) -> list[str]:

@@ -104,12 +104,12 @@ async def memory_is_no_disk(target: SandboxTarget) -> None:
         )
         shell = await sandbox.shell()
         result = await shell.run(f'python3 -c "{code}"', wait_s=0.1)
-        said = bytes(result.output)
+        text = bytes(result.output)
         for _ in range(100):
-            if b"held" in said:
+            if b"held" in text:
                 break
-            said += bytes((await shell.poll(0.1)).output)
-        expect(b"held" in said, f"its memory files could not be made: {said[-300:]!r}")
+            text += bytes((await shell.poll(0.1)).output)
+        expect(b"held" in text, f"its memory files could not be made: {text[-300:]!r}")
         stats = await sandbox.provider.stats(sandbox.id)
         expect(stats.disk_mib < 10, f"40 MiB in files that are memory are told as {stats.disk_mib:.0f} MiB on disk")
 
@@ -133,11 +133,11 @@ async def cpu_time_is_bounded(target: SandboxTarget) -> None:
 async def descriptors_are_bounded(target: SandboxTarget) -> None:
     async with sandbox_fixture(target, limits=SandboxLimits(open_files=100)) as sandbox:
         shell = await sandbox.shell()
-        for who, said in (
+        for who, text in (
             ("a command", await sandbox.out("ulimit -n; ulimit -c")),
             ("a shell", await shell.out("ulimit -n; ulimit -c")),
         ):
-            expect(said.split() == ["100", "0"], f"{who} may have {said.split()} descriptors and core bytes")
+            expect(text.split() == ["100", "0"], f"{who} may have {text.split()} descriptors and core bytes")
 
 
 async def use_is_told(target: SandboxTarget) -> None:

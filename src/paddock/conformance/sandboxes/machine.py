@@ -22,8 +22,8 @@ async def what_is_covered_tells_nothing(target: SandboxTarget) -> None:
     async with sandbox_fixture(target) as sandbox:
         names = {name for name in (await sandbox.out(ENTRIES)).split() if not name.isdigit()}
         for path in sorted(names - masks.KEPT.keys() | masks.TEXTS.keys()):
-            said = await sandbox.out(SHOW.format(f"/proc/{path}"))
-            expect(said in ("", masks.seen(path).strip()), f"/proc/{path} says {said[:200]!r}")
+            text = await sandbox.out(SHOW.format(f"/proc/{path}"))
+            expect(text in ("", masks.seen(path).strip()), f"/proc/{path} says {text[:200]!r}")
             expect(await sandbox.fails(f": >> /proc/{path}"), f"/proc/{path} can be written")
 
 
@@ -33,9 +33,9 @@ async def clocks_are_its_own(target: SandboxTarget) -> None:
     before = time.monotonic()
     async with sandbox_fixture(target) as sandbox:
         uptime = float((await sandbox.out("cat /proc/uptime")).split()[0])
-        said = [int(word) for word in bytes((await sandbox.python(CLOCKS)).stdout).split()]
+        clocks = [int(word) for word in bytes((await sandbox.python(CLOCKS)).stdout).split()]
         most = clock.UPTIME_S + time.monotonic() - before + 2
-        odd = [second for second in (uptime, *said) if not clock.UPTIME_S <= second <= most]
+        odd = [second for second in (uptime, *clocks) if not clock.UPTIME_S <= second <= most]
         expect(not odd, f"a new sandbox is up for {odd} s")
         booted = int(re.findall(r"^btime (\d+)", await sandbox.out("cat /proc/stat"), re.MULTILINE)[0])
         expect(time.time() - booted <= most + 1, f"/proc/stat tells when the machine was started: {booted}")

@@ -88,8 +88,8 @@ async def slow_writers_are_read_as_they_write(target: SandboxTarget) -> None:
         results = await asyncio.gather(
             *(sandbox.sh("for i in 1 2 3 4 5; do printf $i; sleep 0.1; done") for _ in range(4))
         )
-        said = {bytes(result.stdout) for result in results}
-        expect(said == {b"12345"}, f"what was written bit by bit came as {said}")
+        outputs = {bytes(result.stdout) for result in results}
+        expect(outputs == {b"12345"}, f"what was written bit by bit came as {outputs}")
 
 
 SUITE = [

@@ -272,8 +272,8 @@ async def _ended(result: ShellResult, why: str) -> None:
 async def _alive(shell: ShellFixture, after: str) -> None:
     result = await shell.run("echo $keep", timeout_s=20)
     # The shell may tell first of a job that was killed.
-    said = bytes(result.output).splitlines()[-1:]
-    ended = (result.exit_code, said, os.path.basename(result.workdir), result.closed)  # noqa: PTH119 - inside
+    text = bytes(result.output).splitlines()[-1:]
+    ended = (result.exit_code, text, os.path.basename(result.workdir), result.closed)  # noqa: PTH119 - inside
     expect(ended == (0, [b"yes"], "tmp", False), f"after {after}: {result}")
 
 
