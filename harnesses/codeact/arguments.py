@@ -4,12 +4,12 @@ Source  V0 (openhands-ai 0.62.0) demands less than its schemas say: no `security
         takes numbers as text, ignores arguments that it does not know but for the editor's, and takes any `is_input`
         other than "true" for false. V1 (openhands-sdk 1.58.0) validates by its schemas.
 Nulls   are arguments that are not given.
-Errors  `Malformed`, whose detail is what V0 says, where it says something.
+Errors  `InvalidCall`, whose detail is what V0 says, where it says something.
 """
 
 from paddock.harnesses.codeact.editor import Editor
 from paddock.harnesses.codeact.wordings import Wording
-from paddock.tools import Malformed
+from paddock.tools import InvalidCall
 from paddock.tools.schema import violation
 from paddock.types import Json, JsonObject
 
@@ -30,21 +30,21 @@ def accepted_arguments(wording: Wording, name: str, given: JsonObject, schema: J
     return _demanded(name, arguments) or _unexpected(name, arguments, schema) or _converted(name, arguments, schema)
 
 
-def _demanded(name: str, arguments: JsonObject) -> Malformed | None:
+def _demanded(name: str, arguments: JsonObject) -> InvalidCall | None:
     for key in _DEMANDED.get(name, ()):
         if key not in arguments:
-            return Malformed("missing_argument", f'Missing required argument "{key}" in tool call {name}')
+            return InvalidCall("missing_argument", f'Missing required argument "{key}" in tool call {name}')
     return _plan(name, arguments)
 
 
-def _plan(name: str, arguments: JsonObject) -> Malformed | None:
+def _plan(name: str, arguments: JsonObject) -> InvalidCall | None:
     if name == "task_tracker" and arguments.get("command") == "plan" and "task_list" not in arguments:
         why = f'Missing required argument "task_list" for "plan" command in tool call {name}'
-        return Malformed("missing_argument", why)
+        return InvalidCall("missing_argument", why)
     return None
 
 
-def _unexpected(name: str, arguments: JsonObject, schema: JsonObject) -> Malformed | None:
+def _unexpected(name: str, arguments: JsonObject, schema: JsonObject) -> InvalidCall | None:
     known: dict[str, Json] = schema.get("properties", {})
     if name != "str_replace_editor":
         return None
@@ -52,15 +52,15 @@ def _unexpected(name: str, arguments: JsonObject, schema: JsonObject) -> Malform
     if command not in Editor.COMMANDS:
         allowed = ", ".join(Editor.COMMANDS)
         why = f"Unrecognized command {command}. The allowed commands for the oh_editor tool are: {allowed}"
-        return Malformed("wrong_value", why)
+        return InvalidCall("wrong_value", why)
     for key in arguments:
         if command != "view" and key not in known:
             why = f"Unexpected argument {key} in tool call {name}. Allowed arguments are: {', '.join(known)}"
-            return Malformed("unknown_argument", why)
+            return InvalidCall("unknown_argument", why)
     return None
 
 
-def _converted(name: str, arguments: JsonObject, schema: JsonObject) -> JsonObject | Malformed:
+def _converted(name: str, arguments: JsonObject, schema: JsonObject) -> JsonObject | InvalidCall:
     known: dict[str, Json] = schema.get("properties", {})
     kept = {key: value for key, value in arguments.items() if key in known and key != "security_risk"}
     if "is_input" in kept:
@@ -73,7 +73,7 @@ def _converted(name: str, arguments: JsonObject, schema: JsonObject) -> JsonObje
             try:
                 kept[key] = convert(kept[key])
             except (TypeError, ValueError):
-                return Malformed("wrong_type", said.format(kept[key]))
+                return InvalidCall("wrong_type", said.format(kept[key]))
     typed = {key: value for key, value in known.items() if key not in _LENIENT}
     loose = {"type": "object", "properties": typed}
     return violation(kept, _without_demands(loose)) or kept

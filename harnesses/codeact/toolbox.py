@@ -17,7 +17,7 @@ from paddock.harnesses.codeact.editor import Editor, EditorCall
 from paddock.harnesses.codeact.errors import BinaryFileError, EditorError
 from paddock.harnesses.codeact.tasks import TaskList
 from paddock.harnesses.codeact.terminal import Terminal, TerminalBusyError, TerminalError, TerminalStyle
-from paddock.tools import Malformed, decode_object
+from paddock.tools import InvalidCall, decode_object
 from paddock.types import JsonObject
 
 
@@ -109,7 +109,7 @@ class CodeActToolbox(Toolbox):
     async def t_task_tracker(self, command: str = "view", task_list: list[JsonObject] | None = None, **_: Any) -> str:
         return self._tasks.view() if command != "plan" else self._tasks.plan(task_list or [])
 
-    def read_arguments(self, name: str, raw: str) -> JsonObject | Malformed:
+    def read_arguments(self, name: str, raw: str) -> JsonObject | InvalidCall:
         given = decode_object(raw or "{}")
         return (
             given
@@ -119,16 +119,16 @@ class CodeActToolbox(Toolbox):
 
     def unknown_tool(self, call: RawToolCall) -> str:
         given = decode_object(call.raw or "{}")
-        if isinstance(given, Malformed):
+        if isinstance(given, InvalidCall):
             return self.bad_json(call.shown, call.raw, given)
         return wordings.unknown_tool(self._wording, call.shown, given, list(self.shown.values()))
 
-    def bad_json(self, shown: str, raw: str, problem: Malformed) -> str:
+    def bad_json(self, shown: str, raw: str, problem: InvalidCall) -> str:
         return wordings.bad_json(self._wording, shown, raw)
 
-    def bad_arguments(self, shown: str, raw: str, problem: Malformed) -> str:
+    def bad_arguments(self, shown: str, raw: str, problem: InvalidCall) -> str:
         given = decode_object(raw or "{}")
-        names = [] if isinstance(given, Malformed) else list(given)
+        names = [] if isinstance(given, InvalidCall) else list(given)
         real = next((real for real, name in self.shown.items() if name == shown), shown)
         detail = problem.detail.replace(f"in tool call {real}", f"in tool call {shown}")
         return wordings.bad_arguments(self._wording, shown, detail, names)

@@ -12,7 +12,7 @@ from paddock.harnesses.codex.apply_patch import PatchResult, apply_patch
 from paddock.harnesses.codex.arguments import SHAPES
 from paddock.harnesses.codex.json_reader import ArgumentError, JsonReader
 from paddock.harnesses.codex.shapes import read_as
-from paddock.tools import Malformed, Refusal
+from paddock.tools import InvalidCall, RefusalReason
 from paddock.types import Json, JsonObject
 
 ABORTED = "aborted"
@@ -31,9 +31,9 @@ _PATCH_COMMAND = re.compile(
 
 
 class CodexBase(Toolbox):
-    def read_arguments(self, name: str, raw: str) -> JsonObject | Malformed:
+    def read_arguments(self, name: str, raw: str) -> JsonObject | InvalidCall:
         if self._is_custom(name):
-            return Malformed("not_json", ABORTED)
+            return InvalidCall("not_json", ABORTED)
         read: JsonObject = {}
         try:
             for shape in SHAPES[name]:
@@ -47,7 +47,7 @@ class CodexBase(Toolbox):
             if self.option("debug_errors") and name != "update_plan":
                 text = wrong.text.replace("\\", "\\\\").replace('"', '\\"')
                 detail = f'Error("{text}", line: {place.line}, column: {place.column})'
-            return Malformed(reason, f"failed to parse function arguments: {detail}")
+            return InvalidCall(reason, f"failed to parse function arguments: {detail}")
         return read
 
     def is_enough(self, name: str, read: JsonObject) -> bool:
@@ -57,10 +57,10 @@ class CodexBase(Toolbox):
     def unknown_tool(self, call: RawToolCall) -> str:
         return f"unsupported custom tool call: {call.shown}" if call.custom else f"unsupported call: {call.shown}"
 
-    def bad_json(self, shown: str, raw: str, problem: Malformed) -> str:
+    def bad_json(self, shown: str, raw: str, problem: InvalidCall) -> str:
         return problem.detail
 
-    def bad_arguments(self, shown: str, raw: str, problem: Malformed) -> str:
+    def bad_arguments(self, shown: str, raw: str, problem: InvalidCall) -> str:
         return problem.detail
 
     def _is_custom(self, name: str) -> bool:

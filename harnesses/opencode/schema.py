@@ -8,7 +8,7 @@ Shapes  integers may be written as floats without a fraction; beyond 2**53 a num
 import json
 from typing import Any, cast
 
-from paddock.tools import Malformed
+from paddock.tools import InvalidCall
 from paddock.types import Json, JsonObject
 
 SAFE = 2**53 - 1

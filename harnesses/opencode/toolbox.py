@@ -167,9 +167,9 @@ class OpenCodeToolbox(Toolbox):
     async def t_apply_patch(self, patchText: str) -> str:  # noqa: N803
         return await apply_patch(self.workspace, patchText)
 
-    def read_arguments(self, name: str, raw: str) -> JsonObject | Malformed:
+    def read_arguments(self, name: str, raw: str) -> JsonObject | InvalidCall:
         value = decode_object(raw if raw.strip() else "{}")
-        if isinstance(value, Malformed):
+        if isinstance(value, InvalidCall):
             if value.reason != "not_object":
                 return value
             problem = checked_arguments(json.loads(raw), self._schemas[name])
@@ -184,7 +184,7 @@ class OpenCodeToolbox(Toolbox):
         names = ", ".join(sorted([*self.shown.values(), "invalid"]))
         return f"{INVALID}Model tried to call unavailable tool '{call.shown}'. Available tools: {names}."
 
-    def bad_json(self, shown: str, raw: str, problem: Malformed) -> str:
+    def bad_json(self, shown: str, raw: str, problem: InvalidCall) -> str:
         if problem.reason == "not_object":
             return self.bad_arguments(shown, raw, problem)
         message = f"JSON parsing failed: Text: {raw}.\nError message: JSON Parse error: {json_error(raw)}"
@@ -192,7 +192,7 @@ class OpenCodeToolbox(Toolbox):
         prefix = INVALID if shown == self._corrected_name(shown) else ""
         return f"{prefix}Invalid input for tool {self._corrected_name(shown)}: {message}"
 
-    def bad_arguments(self, shown: str, raw: str, problem: Malformed) -> str:
+    def bad_arguments(self, shown: str, raw: str, problem: InvalidCall) -> str:
         return (
             f"The {self._corrected_name(shown)} tool was called with invalid arguments: "
             f"SchemaError({problem.detail}).\n"

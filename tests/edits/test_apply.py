@@ -8,10 +8,10 @@ from paddock.edits import (
     EditError,
     EditErrorKind,
     Insert,
+    KnownText,
     Move,
     Replace,
     ReplaceLines,
-    Text,
     Undo,
     Write,
     apply,
@@ -21,7 +21,7 @@ from paddock.edits import (
 )
 
 FILES = {"f": "a\nb\nc\n", "g": "other\n"}
-PART = Text(10, "a\nb\nc\n", complete=False)
+PART = KnownText(10, "a\nb\nc\n", complete=False)
 
 
 def codex(body: str) -> Edit:
@@ -123,7 +123,7 @@ MADE_ON_A_PART: dict[str, tuple[Edit, str]] = {
 
 @pytest.mark.parametrize("edit, result", MADE_ON_A_PART.values(), ids=list(MADE_ON_A_PART))
 def test_makes_on_a_part(edit: Edit, result: str) -> None:
-    assert apply_known([edit], {"f": PART}) == {"f": Text(10, result, complete=False)}
+    assert apply_known([edit], {"f": PART}) == {"f": KnownText(10, result, complete=False)}
 
 
 UNSEEN: dict[str, Edit] = {
@@ -150,23 +150,23 @@ def test_what_was_seen_does_not_decide(edit: Edit) -> None:
 
 
 def test_a_hunk_that_was_seen_twice_is_not_placed() -> None:
-    with pytest.raises(EditError, match="what was seen"):
-        apply_known([codex("@@\n-a\n+b")], {"f": Text(5, "a\na\n", complete=False)})
+    with pytest.raises(EditError, match="the known text"):
+        apply_known([codex("@@\n-a\n+b")], {"f": KnownText(5, "a\na\n", complete=False)})
 
 
 def test_a_hunk_that_was_seen_twice_goes_below_an_anchor_that_was_seen_once() -> None:
-    known = Text(5, "a\ndef g():\na\n", complete=False)
+    known = KnownText(5, "a\ndef g():\na\n", complete=False)
     assert apply_known([codex("@@ def g():\n-a\n+b")], {"f": known})["f"].text == "a\ndef g():\nb\n"
 
 
 def test_text_that_was_seen_twice_is_ambiguous_for_certain() -> None:
     with pytest.raises(EditError) as caught:
-        apply_known([Replace("f", "a", "b")], {"f": Text(5, "a\na\n", complete=False)})
+        apply_known([Replace("f", "a", "b")], {"f": KnownText(5, "a\na\n", complete=False)})
     assert caught.value.kind == "ambiguous"
 
 
 def test_a_write_makes_all_of_a_file_known() -> None:
-    assert apply_known([Write("f", "x\n"), Insert("f", 1, "y")], {"f": PART}) == {"f": Text.whole("x\ny\n")}
+    assert apply_known([Write("f", "x\n"), Insert("f", 1, "y")], {"f": PART}) == {"f": KnownText.whole("x\ny\n")}
 
 
 def test_a_deleted_file_is_missing_and_not_unseen() -> None:

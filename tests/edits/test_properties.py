@@ -17,11 +17,11 @@ from paddock.edits import (
     Hunk,
     Hunks,
     Insert,
+    KnownText,
     Move,
     PatchError,
     Replace,
     ReplaceLines,
-    Text,
     Undo,
     Write,
     apply,
@@ -120,7 +120,9 @@ def test_a_diff_a_patch_and_replacements_of_one_change_have_one_effect(both: Ver
     for form in forms:
         assert apply(form, files) == {"f": after}
         assert same_effect(forms[0], form, files) == same_effect(form, forms[0], files) == (True, "equal_text", "")
-        assert same_effect(form, forms[1], {"f": Text(7, files["f"], complete=False)}).same == (form is not forms[0])
+        assert same_effect(form, forms[1], {"f": KnownText(7, files["f"], complete=False)}).same == (
+            form is not forms[0]
+        )
 
 
 @some
@@ -214,7 +216,7 @@ EDITS = st.lists(
     ),
     max_size=4,
 )
-VIEWS = st.builds(Text, st.integers(1, 4), SMALL, st.just(False)) | SMALL.map(Text.whole)
+VIEWS = st.builds(KnownText, st.integers(1, 4), SMALL, st.just(False)) | SMALL.map(KnownText.whole)
 
 
 @some
@@ -229,7 +231,9 @@ def test_reading_and_applying_raise_their_own_errors_only(text: str, file: str) 
 
 @some
 @given(EDITS, EDITS, st.dictionaries(PATHS, VIEWS))
-def test_comparing_raises_nothing_and_is_symmetric(one: list[Edit], other: list[Edit], files: dict[str, Text]) -> None:
+def test_comparing_raises_nothing_and_is_symmetric(
+    one: list[Edit], other: list[Edit], files: dict[str, KnownText]
+) -> None:
     with contextlib.suppress(EditError):
         apply(one, {path: text.text for path, text in files.items()})
     assert same_edit(one, other).same == same_edit(other, one).same

@@ -6,10 +6,10 @@ from paddock.edits import (
     Delete,
     Edit,
     Insert,
+    KnownText,
     Move,
     Replace,
     ReplaceLines,
-    Text,
     Undo,
     Write,
     parse_codex_patch,
@@ -18,9 +18,9 @@ from paddock.edits import (
 )
 
 SOURCE = "import os\n\n\ndef f(x):\n    if not x:\n        return None\n    return x\n\n\ndef g():\n    return None\n"
-FILES: dict[str, Text | str] = {
+FILES: dict[str, KnownText | str] = {
     "f": SOURCE,
-    "part": Text(40, SOURCE, complete=False),
+    "part": KnownText(40, SOURCE, complete=False),
     "crlf": SOURCE.replace("\n", "\r\n"),
 }
 GUARD = ("    if not x:\n        return None", "    if not x:\n        return 0")

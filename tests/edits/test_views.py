@@ -2,32 +2,32 @@
 
 import pytest
 
-from paddock.edits import Text, assemble, parse_numbered, strip_exec_header
+from paddock.edits import KnownText, assemble, parse_numbered, strip_exec_header
 
 VIEW = "Here's the result of running `cat -n` on /w/f.py:\n    40\tdef f():\n    41\t\n    42\t    return 1\n"
-PART = Text(40, "def f():\n\n    return 1\n", complete=False)
-WHOLE = Text(1, "def f():\n    return 1\n", complete=True)
+PART = KnownText(40, "def f():\n\n    return 1\n", complete=False)
+WHOLE = KnownText(1, "def f():\n    return 1\n", complete=True)
 HEADER = "Chunk ID: 0a1b2c\nWall time: 0.0512 seconds\nProcess exited with code 0\nOriginal token count: 12\nOutput:\n"
 
 OPENCODE = "<path>/w/f.py</path>\n<type>file</type>\n<content>\n"
 
-READ: dict[str, tuple[str, Text | None]] = {
+READ: dict[str, tuple[str, KnownText | None]] = {
     "a view of an editor": (VIEW, PART),
     "a view with a note before": ("NOTE: We only show up to 42.\n" + VIEW, PART),
     "a snippet after an edit": ("The file /w/f.py has been edited. " + VIEW + "Review the changes.", PART),
     "a view with the newline at the end": (
         "Here's the result of running `cat -n` on /w/f.py:\n     1\ta\n     2\t\n",
-        Text(1, "a\n", complete=False),
+        KnownText(1, "a\n", complete=False),
     ),
-    "cat -n": ("     1\ta\n     2\tb\tc\n", Text(1, "a\nb\tc\n", complete=False)),
+    "cat -n": ("     1\ta\n     2\tb\tc\n", KnownText(1, "a\nb\tc\n", complete=False)),
     "cat -n after Codex's header": (HEADER + "    40\tdef f():\n    41\t\n    42\t    return 1\n", PART),
     "cat -n after the older header": (
         "Exit code: 0\nWall time: 0 seconds\nOutput:\n     7\tx",
-        Text(7, "x\n", complete=False),
+        KnownText(7, "x\n", complete=False),
     ),
     "cat -n before a terminal's notes": (
         "     7\tx\n[The command completed with exit code 0.]",
-        Text(7, "x\n", complete=False),
+        KnownText(7, "x\n", complete=False),
     ),
     "OpenCode's read": (
         OPENCODE + "1: def f():\n2:     return 1\n\n(End of file - total 2 lines)\n</content>",
@@ -43,11 +43,14 @@ READ: dict[str, tuple[str, Text | None]] = {
     ),
     "a part up to the end": (
         "<content>\n2: x\n\n(End of file - total 2 lines)\n</content>",
-        Text(2, "x\n", complete=False),
+        KnownText(2, "x\n", complete=False),
     ),
-    "numbers with a gap": ("     1\ta\n     3\tb\n", Text(1, "a\n", complete=False)),
-    "a clipped view": ("     1\ta\n     2\t<response clipped><NOTE>...\n     3\tc\n", Text(1, "a\n", complete=False)),
-    "a line cut short": (f"<content>\n1: a\n2: {'x' * 2000}...\n3: c\n", Text(1, "a\n", complete=False)),
+    "numbers with a gap": ("     1\ta\n     3\tb\n", KnownText(1, "a\n", complete=False)),
+    "a clipped view": (
+        "     1\ta\n     2\t<response clipped><NOTE>...\n     3\tc\n",
+        KnownText(1, "a\n", complete=False),
+    ),
+    "a line cut short": (f"<content>\n1: a\n2: {'x' * 2000}...\n3: c\n", KnownText(1, "a\n", complete=False)),
     "a directory": ("Here's the files and directories up to 2 levels deep in /w:\n/w/f.py\n", None),
     "plain text": ("def f():\n    return {\n1: 2}\n", None),
     "an error": ("The path /w/f.py does not exist. Please provide a valid path.", None),
@@ -56,7 +59,7 @@ READ: dict[str, tuple[str, Text | None]] = {
 
 
 @pytest.mark.parametrize("output, text", READ.values(), ids=list(READ))
-def test_reads(output: str, text: Text | None) -> None:
+def test_reads(output: str, text: KnownText | None) -> None:
     assert parse_numbered(output) == text
 
 
@@ -69,11 +72,11 @@ def test_other_output_stays_as_it_is(output: str) -> None:
     assert strip_exec_header(output) == output
 
 
-def part(first: int, text: str) -> Text:
-    return Text(first, text, complete=False)
+def part(first: int, text: str) -> KnownText:
+    return KnownText(first, text, complete=False)
 
 
-ASSEMBLED: dict[str, tuple[list[Text], Text | None]] = {
+ASSEMBLED: dict[str, tuple[list[KnownText], KnownText | None]] = {
     "nothing": ([], None),
     "one": ([part(4, "a\n")], part(4, "a\n")),
     "one that adjoins above": ([part(3, "x\n"), part(4, "a\n")], part(3, "x\na\n")),
@@ -83,12 +86,12 @@ ASSEMBLED: dict[str, tuple[list[Text], Text | None]] = {
     "two by way of a third": ([part(1, "a\n"), part(2, "b\n"), part(3, "c\n")], part(1, "a\nb\nc\n")),
     "one out of date": ([part(4, "old\nx\n"), part(4, "a\n")], part(4, "a\n")),
     "one far away": ([part(9, "x\n"), part(4, "a\n")], part(4, "a\n")),
-    "a whole file": ([Text.whole("w\nx\n"), part(2, "x\n")], Text.whole("w\nx\n")),
-    "a part after a whole file out of date": ([Text.whole("w\nold\n"), part(2, "x\n")], part(2, "x\n")),
-    "a whole file that says it ends earlier": ([Text.whole("w\n"), part(1, "w\nx\n")], part(1, "w\nx\n")),
+    "a whole file": ([KnownText.whole("w\nx\n"), part(2, "x\n")], KnownText.whole("w\nx\n")),
+    "a part after a whole file out of date": ([KnownText.whole("w\nold\n"), part(2, "x\n")], part(2, "x\n")),
+    "a whole file that says it ends earlier": ([KnownText.whole("w\n"), part(1, "w\nx\n")], part(1, "w\nx\n")),
 }
 
 
 @pytest.mark.parametrize("views, text", ASSEMBLED.values(), ids=list(ASSEMBLED))
-def test_assembles(views: list[Text], text: Text | None) -> None:
+def test_assembles(views: list[KnownText], text: KnownText | None) -> None:
     assert assemble(views) == text

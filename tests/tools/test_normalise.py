@@ -12,20 +12,20 @@ from paddock.tools import (
     NAMES,
     Action,
     Ask,
+    CommandLimits,
     Edit,
     Finish,
-    Limits,
-    List,
-    Malformed,
-    Other,
-    Plan,
-    Read,
+    InvalidCall,
+    ListFolder,
+    OtherCall,
+    ReadFile,
     Search,
-    Shell,
+    ShellCommand,
     Stdin,
     Think,
+    UpdatePlan,
     normalise,
-    opaque,
+    normalise_by_name,
 )
 from paddock.tools.arguments import ROLES
 
@@ -36,20 +36,24 @@ TODO = {"content": "look", "status": "pending", "priority": "high"}
 ASKED = {"question": "Which?", "header": "Pick", "options": []}
 
 
-def read(name: str, **arguments: Any) -> Action | Malformed:
+def read(name: str, **arguments: Any) -> Action | InvalidCall:
     return normalise(name, json.dumps(arguments))
 
 
 OPENHANDS: list[tuple[str, dict[str, Any], Action]] = [
-    ("execute_bash", {"command": "ls", "security_risk": "LOW", "timeout": 9}, Shell("ls", limits=Limits(time_s=9))),
-    ("execute_bash", {"command": "ls", "is_input": "false"}, Shell("ls")),
+    (
+        "execute_bash",
+        {"command": "ls", "security_risk": "LOW", "timeout": 9},
+        ShellCommand("ls", limits=CommandLimits(time_s=9)),
+    ),
+    ("execute_bash", {"command": "ls", "is_input": "false"}, ShellCommand("ls")),
     ("execute_bash", {"command": "C-c", "is_input": "true"}, Stdin("C-c")),
     ("execute_bash", {"command": ""}, Stdin("")),
     ("terminal", {"command": "y", "is_input": True, "summary": "say yes"}, Stdin("y")),
-    ("terminal", {"command": "ls", "reset": False}, Shell("ls")),
-    ("str_replace_editor", {"command": "view", "path": "/a"}, Read("/a")),
-    ("str_replace_editor", {"command": "view", "path": "/a", "view_range": [4, 9]}, Read("/a", 4, 9)),
-    ("file_editor", {"command": "view", "path": "/a", "view_range": [4, -1]}, Read("/a", 4, None)),
+    ("terminal", {"command": "ls", "reset": False}, ShellCommand("ls")),
+    ("str_replace_editor", {"command": "view", "path": "/a"}, ReadFile("/a")),
+    ("str_replace_editor", {"command": "view", "path": "/a", "view_range": [4, 9]}, ReadFile("/a", 4, 9)),
+    ("file_editor", {"command": "view", "path": "/a", "view_range": [4, -1]}, ReadFile("/a", 4, None)),
     ("file_editor", {"command": "create", "path": "/a", "file_text": ""}, Edit((Write("/a", "", create_only=True),))),
     ("file_editor", {"command": "str_replace", "path": "/a", "old_str": "x"}, Edit((Replace("/a", "x", ""),))),
     (
@@ -63,61 +67,65 @@ OPENHANDS: list[tuple[str, dict[str, Any], Action]] = [
     ("edit", {"file_path": "a", "old_string": "x", "new_string": "y"}, Edit((Replace("a", "x", "y"),))),
     ("edit", {"file_path": "a", "old_string": "", "new_string": "y"}, Edit((Write("a", "y", create_only=True),))),
     ("write_file", {"file_path": "a", "content": "x"}, Edit((Write("a", "x"),))),
-    ("list_directory", {"dir_path": "/a", "recursive": True}, List("/a", {"recursive": True})),
-    ("list_directory", {}, List(None)),
+    ("list_directory", {"dir_path": "/a", "recursive": True}, ListFolder("/a", {"recursive": True})),
+    ("list_directory", {}, ListFolder(None)),
     ("grep", {"pattern": "x", "path": "/a", "include": "*.py"}, Search("x", "content", "/a", "*.py")),
     ("glob", {"pattern": "**/*.py", "path": "/a"}, Search("**/*.py", "files", "/a")),
     ("finish", {"message": "done"}, Finish("done")),
     ("finish", {}, Finish(None)),
     ("think", {"thought": "hm"}, Think("hm")),
-    ("task_tracker", {"command": "view"}, Plan("view")),
-    ("task_tracker", {"command": "plan", "task_list": [{"title": "a", "status": "todo"}]}, Plan("plan", 1)),
-    ("execute_ipython_cell", {"code": "1"}, Other("execute_ipython_cell", {"code": "1"})),
+    ("task_tracker", {"command": "view"}, UpdatePlan("view")),
+    ("task_tracker", {"command": "plan", "task_list": [{"title": "a", "status": "todo"}]}, UpdatePlan("plan", 1)),
+    ("execute_ipython_cell", {"code": "1"}, OtherCall("execute_ipython_cell", {"code": "1"})),
 ]
 CODEX: list[tuple[str, dict[str, Any], Action]] = [
-    ("shell", {"command": ["bash", "-lc", "ls -l"], "workdir": "/w"}, Shell("ls -l", "/w")),
-    ("shell", {"command": ["/bin/sh", "-c", "ls"]}, Shell("ls")),
-    ("shell", {"command": ["git", "commit", "-m", "a b"]}, Shell("git commit -m 'a b'")),
+    ("shell", {"command": ["bash", "-lc", "ls -l"], "workdir": "/w"}, ShellCommand("ls -l", "/w")),
+    ("shell", {"command": ["/bin/sh", "-c", "ls"]}, ShellCommand("ls")),
+    ("shell", {"command": ["git", "commit", "-m", "a b"]}, ShellCommand("git commit -m 'a b'")),
     ("shell", {"command": ["apply_patch", DELETION]}, Edit((Delete("a.py"),))),
-    ("shell_command", {"command": "ls", "timeout_ms": 5, "justification": "why"}, Shell("ls", limits=Limits(0.005))),
-    ("shell_command", {"command": "ls", "with_escalated_permissions": False}, Shell("ls")),
+    (
+        "shell_command",
+        {"command": "ls", "timeout_ms": 5, "justification": "why"},
+        ShellCommand("ls", limits=CommandLimits(0.005)),
+    ),
+    ("shell_command", {"command": "ls", "with_escalated_permissions": False}, ShellCommand("ls")),
     (
         "shell_command",
         {"command": "ls", "with_escalated_permissions": True},
-        Shell("ls", None, {"with_escalated_permissions": True}),
+        ShellCommand("ls", None, {"with_escalated_permissions": True}),
     ),
     (
         "exec_command",
         {"cmd": "ls", "yield_time_ms": 1, "login": True, "tty": False},
-        Shell("ls", limits=Limits(yield_s=0.001)),
+        ShellCommand("ls", limits=CommandLimits(yield_s=0.001)),
     ),
-    ("exec_command", {"cmd": "ls", "tty": True}, Shell("ls", None, {"tty": True})),
+    ("exec_command", {"cmd": "ls", "tty": True}, ShellCommand("ls", None, {"tty": True})),
     (
         "write_stdin",
         {"session_id": 3, "chars": "q\n", "yield_time_ms": 1},
-        Stdin("q\n", 3, limits=Limits(yield_s=0.001)),
+        Stdin("q\n", 3, limits=CommandLimits(yield_s=0.001)),
     ),
     ("write_stdin", {"session_id": 3}, Stdin("", 3)),
     ("apply_patch", {"input": DELETION}, Edit((Delete("a.py"),))),
-    ("update_plan", {"plan": [{"step": "a", "status": "pending"}], "explanation": "x"}, Plan("plan", 1)),
-    ("read_file", {"file_path": "/a", "offset": 5, "limit": 10}, Read("/a", 5, 14)),
-    ("read_file", {"file_path": "/a", "mode": "slice"}, Read("/a")),
-    ("list_dir", {"dir_path": "/a", "depth": 2}, List("/a")),
-    ("list_dir", {"dir_path": "/a", "depth": 3}, List("/a", {"depth": 3})),
+    ("update_plan", {"plan": [{"step": "a", "status": "pending"}], "explanation": "x"}, UpdatePlan("plan", 1)),
+    ("read_file", {"file_path": "/a", "offset": 5, "limit": 10}, ReadFile("/a", 5, 14)),
+    ("read_file", {"file_path": "/a", "mode": "slice"}, ReadFile("/a")),
+    ("list_dir", {"dir_path": "/a", "depth": 2}, ListFolder("/a")),
+    ("list_dir", {"dir_path": "/a", "depth": 3}, ListFolder("/a", {"depth": 3})),
     ("grep_files", {"pattern": "x", "include": "*.py", "limit": 100}, Search("x", "content", None, "*.py")),
     ("request_user_input", {"questions": [{**ASKED, "id": "q"}]}, Ask(1)),
-    ("view_image", {"path": "/a.png"}, Other("view_image", {"path": "/a.png"})),
+    ("view_image", {"path": "/a.png"}, OtherCall("view_image", {"path": "/a.png"})),
 ]
 OPENCODE: list[tuple[str, dict[str, Any], Action]] = [
     (
         "bash",
         {"command": "ls", "workdir": "/w", "timeout": 1000, "description": "Lists"},
-        Shell("ls", "/w", limits=Limits(1.0)),
+        ShellCommand("ls", "/w", limits=CommandLimits(1.0)),
     ),
-    ("read", {"filePath": "/a"}, Read("/a")),
-    ("read", {"filePath": "/a", "offset": 0, "limit": 2000}, Read("/a")),
-    ("read", {"filePath": "/a", "offset": 11, "limit": 5}, Read("/a", 11, 15)),
-    ("read", {"filePath": "/a", "offset": 11}, Read("/a", 11, None)),
+    ("read", {"filePath": "/a"}, ReadFile("/a")),
+    ("read", {"filePath": "/a", "offset": 0, "limit": 2000}, ReadFile("/a")),
+    ("read", {"filePath": "/a", "offset": 11, "limit": 5}, ReadFile("/a", 11, 15)),
+    ("read", {"filePath": "/a", "offset": 11}, ReadFile("/a", 11, None)),
     ("edit", {"filePath": "/a", "oldString": "x", "newString": "y"}, Edit((Replace("/a", "x", "y"),))),
     (
         "edit",
@@ -128,26 +136,26 @@ OPENCODE: list[tuple[str, dict[str, Any], Action]] = [
     ("apply_patch", {"patchText": DELETION}, Edit((Delete("a.py"),))),
     ("grep", {"pattern": "x", "path": "", "include": ""}, Search("x", "content")),
     ("glob", {"pattern": "*.py"}, Search("*.py", "files")),
-    ("list", {"path": "/a"}, List("/a")),
-    ("todowrite", {"todos": [TODO]}, Plan("plan", 1)),
-    ("todo_read", {}, Plan("view")),
+    ("list", {"path": "/a"}, ListFolder("/a")),
+    ("todowrite", {"todos": [TODO]}, UpdatePlan("plan", 1)),
+    ("todo_read", {}, UpdatePlan("view")),
     ("question", {"questions": [ASKED, ASKED]}, Ask(2)),
-    ("webfetch", {"url": "u"}, Other("webfetch", {"url": "u"})),
+    ("webfetch", {"url": "u"}, OtherCall("webfetch", {"url": "u"})),
 ]
 OTHERS: list[tuple[str, dict[str, Any], Action]] = [
-    ("Bash", {"command": "ls", "description": "Lists", "run_in_background": False}, Shell("ls")),
-    ("Bash", {"command": "ls", "run_in_background": True}, Shell("ls", None, {"run_in_background": True})),
-    ("Read", {"file_path": "/a", "offset": 2, "limit": 2}, Read("/a", 2, 3)),
+    ("Bash", {"command": "ls", "description": "Lists", "run_in_background": False}, ShellCommand("ls")),
+    ("Bash", {"command": "ls", "run_in_background": True}, ShellCommand("ls", None, {"run_in_background": True})),
+    ("ReadFile", {"file_path": "/a", "offset": 2, "limit": 2}, ReadFile("/a", 2, 3)),
     ("Grep", {"pattern": "x", "glob": "*.py", "-n": True}, Search("x", "content", None, "*.py", rest={"-n": True})),
-    ("run_shell_command", {"command": "ls", "is_background": False, "directory": "/w"}, Shell("ls", "/w")),
+    ("run_shell_command", {"command": "ls", "is_background": False, "directory": "/w"}, ShellCommand("ls", "/w")),
     ("edit", {"path": "a", "edits": [{"oldText": "x", "newText": "y"}]}, Edit((Replace("a", "x", "y"),))),
     (
         "MultiEdit",
         {"file_path": "a", "edits": [{"old_string": "x", "new_string": "y", "replace_all": True}]},
         Edit((Replace("a", "x", "y", replace_all=True),)),
     ),
-    ("TodoWrite", {"todos": [TODO]}, Plan("plan", 1)),
-    ("run_bash", {"command": "ls"}, Shell("ls")),
+    ("TodoWrite", {"todos": [TODO]}, UpdatePlan("plan", 1)),
+    ("run_bash", {"command": "ls"}, ShellCommand("ls")),
     ("ModifyFile", {"path": "/a", "old_string": "x", "new_string": "y"}, Edit((Replace("/a", "x", "y"),))),
 ]
 
@@ -216,7 +224,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 @pytest.mark.parametrize(("name", "arguments", "reason"), REFUSED)
 def test_a_call_that_its_tool_would_refuse_is_malformed(name: str, arguments: dict[str, Any], reason: str) -> None:
     action = read(name, **arguments)
-    assert isinstance(action, Malformed)
+    assert isinstance(action, InvalidCall)
     assert action.reason == reason
 
 
@@ -259,18 +267,18 @@ def test_a_patch_that_a_shell_is_given_is_an_edit(arguments: dict[str, Any], edi
     ],
 )
 def test_a_command_that_does_more_than_give_a_patch_is_a_command(command: str) -> None:
-    assert read("shell", command=command) == Shell(command)
+    assert read("shell", command=command) == ShellCommand(command)
 
 
 def test_a_patch_that_a_shell_is_given_and_that_does_not_parse_is_refused() -> None:
     action = read("shell", command=["apply_patch", "*** Begin Patch\nx\n*** End Patch"])
-    assert isinstance(action, Malformed)
+    assert isinstance(action, InvalidCall)
     assert action.reason == "bad_patch"
 
 
 def test_a_raw_patch_for_a_tool_with_a_schema_is_not_json() -> None:
     action = normalise("apply_patch", PATCH, schema={"properties": {"input": {"type": "string"}}})
-    assert isinstance(action, Malformed)
+    assert isinstance(action, InvalidCall)
     assert action.reason == "not_json"
 
 
@@ -288,18 +296,18 @@ def test_an_offset_counts_from_0_where_the_schema_says_so() -> None:
             "offset": {"type": "number", "description": "the 0-based line number to start reading from"},
         }
     }
-    assert normalise("read_file", '{"file_path": "/a", "offset": 4, "limit": 2}', schema=schema) == Read("/a", 5, 6)
-    assert normalise("read_file", '{"file_path": "/a", "offset": 4, "limit": 2}') == Read("/a", 4, 5)
+    assert normalise("read_file", '{"file_path": "/a", "offset": 4, "limit": 2}', schema=schema) == ReadFile("/a", 5, 6)
+    assert normalise("read_file", '{"file_path": "/a", "offset": 4, "limit": 2}') == ReadFile("/a", 4, 5)
 
 
 def test_a_name_from_the_table_with_a_schema_of_its_own_means_nothing_to_us() -> None:
     schema = {"type": "object", "properties": {"invoice": {"type": "string"}}, "required": ["invoice"]}
-    assert normalise("read", '{"invoice": "7"}', schema=schema) == Other("read", {"invoice": "7"})
+    assert normalise("read", '{"invoice": "7"}', schema=schema) == OtherCall("read", {"invoice": "7"})
 
 
 def test_opaque_reads_nothing_into_a_known_name() -> None:
-    assert opaque("bash", '{"command": "ls"}') == Other("bash", {"command": "ls"})
-    assert isinstance(opaque("bash", "ls"), Malformed)
+    assert normalise_by_name("bash", '{"command": "ls"}') == OtherCall("bash", {"command": "ls"})
+    assert isinstance(normalise_by_name("bash", "ls"), InvalidCall)
 
 
 ALL_NAMES = [*sorted({name for group in NAMES.values() for name in group.split()}), "unknown"]
@@ -332,9 +340,9 @@ def test_any_arguments_of_any_tool_are_an_action_or_malformed(name: str, argumen
 def test_a_timeout_has_the_unit_that_the_schema_names(said: str | None, value: object, seconds: float) -> None:
     schema = {"properties": {"command": {"type": "string"}, "timeout": {"description": said}}}
     found = normalise("bash", json.dumps({"command": "ls", "timeout": value}), schema=schema)
-    assert found == Shell("ls", limits=Limits(time_s=seconds))
+    assert found == ShellCommand("ls", limits=CommandLimits(time_s=seconds))
 
 
 def test_a_limit_that_is_no_number_is_compared_as_it_is() -> None:
-    assert normalise("bash", '{"command": "ls", "timeout": "soon"}') == Shell("ls", None, {"timeout": "soon"})
-    assert normalise("bash", '{"command": "ls", "timeout": true}') == Shell("ls", None, {"timeout": True})
+    assert normalise("bash", '{"command": "ls", "timeout": "soon"}') == ShellCommand("ls", None, {"timeout": "soon"})
+    assert normalise("bash", '{"command": "ls", "timeout": true}') == ShellCommand("ls", None, {"timeout": True})

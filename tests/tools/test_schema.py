@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from paddock.tools import Malformed, Other, normalise, same_json
+from paddock.tools import InvalidCall, OtherCall, normalise, same_json
 
 BOOK: dict[str, Any] = {
     "type": "object",
@@ -29,9 +29,9 @@ BOOK: dict[str, Any] = {
 }
 
 
-def read(arguments: str) -> Other | Malformed:
+def read(arguments: str) -> OtherCall | InvalidCall:
     action = normalise("book", arguments, schema=BOOK)
-    assert isinstance(action, Other | Malformed)
+    assert isinstance(action, OtherCall | InvalidCall)
     return action
 
 
@@ -47,8 +47,8 @@ def read(arguments: str) -> Other | Malformed:
 )
 def test_a_default_that_is_given_equals_one_that_is_not(one: str, other: str) -> None:
     first, second = read(one), read(other)
-    assert isinstance(first, Other)
-    assert isinstance(second, Other)
+    assert isinstance(first, OtherCall)
+    assert isinstance(second, OtherCall)
     assert same_json(first.arguments, second.arguments)
 
 
@@ -72,7 +72,7 @@ def test_a_default_that_is_given_equals_one_that_is_not(one: str, other: str) ->
 )
 def test_what_the_schema_forbids_is_refused(arguments: str, reason: str) -> None:
     action = read(arguments)
-    assert isinstance(action, Malformed)
+    assert isinstance(action, InvalidCall)
     assert action.reason == reason
 
 
@@ -90,4 +90,4 @@ def test_what_the_schema_forbids_is_refused(arguments: str, reason: str) -> None
     ],
 )
 def test_a_schema_that_is_none_refuses_nothing(schema: dict[str, Any]) -> None:
-    assert normalise("book", '{"a": [1]}', schema=schema) == Other("book", {"a": [1]})
+    assert normalise("book", '{"a": [1]}', schema=schema) == OtherCall("book", {"a": [1]})

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddock.tools import Malformed, decode_object, same_json
+from paddock.tools import InvalidCall, decode_object, same_json
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
@@ -68,7 +68,7 @@ def test_values_of_two_meanings_are_not(left: object, right: object) -> None:
 )
 def test_what_is_no_object_is_refused_with_the_reason(text: str, reason: str) -> None:
     value = decode_object(text, unique=True)
-    assert isinstance(value, Malformed)
+    assert isinstance(value, InvalidCall)
     assert value.reason == reason
 
 
@@ -80,7 +80,7 @@ def test_the_refusal_of_a_repeated_key_names_it() -> None:
     text = '{"a": 1, "b": 2, "a": 2}'
     assert decode_object(text) == {"a": 2, "b": 2}
     found = decode_object(text, unique=True)
-    assert isinstance(found, Malformed)
+    assert isinstance(found, InvalidCall)
     assert "'a' stands twice" in found.detail
 
 

@@ -13,7 +13,7 @@ from paddock.resources_servers.pivot.assignment import maximum_matching
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.paths import resolve
 from paddock.shell import effects
-from paddock.tools import Action, Edit, List, Read, Search, Shell, Stdin
+from paddock.tools import Action, Edit, ListFolder, ReadFile, Search, ShellCommand, Stdin
 
 
 def pair_up(
@@ -60,23 +60,23 @@ def _untwist(partner: dict[int, int], same: Sequence[Sequence[bool]]) -> None:
 
 def _depend(first: Action, second: Action, options: SemanticOptions) -> bool:
     """Say whether two calls, of which one changes something, are about the same thing."""
-    if isinstance(first, Edit | Read) and isinstance(second, Edit | Read):
+    if isinstance(first, Edit | ReadFile) and isinstance(second, Edit | ReadFile):
         return bool(files_of(first, options) & files_of(second, options))
     return True
 
 
 def _changes(action: Action, options: SemanticOptions) -> bool:
-    if isinstance(action, Shell):
+    if isinstance(action, ShellCommand):
         return not effects(action.command, cwd=options.cwd).reads_only
     return isinstance(action, Edit | Stdin)
 
 
 def _touches(action: Action) -> bool:
-    return isinstance(action, Shell | Stdin | Edit | Read | Search | List)
+    return isinstance(action, ShellCommand | Stdin | Edit | ReadFile | Search | ListFolder)
 
 
-def files_of(action: Edit | Read, options: SemanticOptions) -> set[str]:
+def files_of(action: Edit | ReadFile, options: SemanticOptions) -> set[str]:
     """Return the resolved paths of the files that are read or edited."""
-    if isinstance(action, Read):
+    if isinstance(action, ReadFile):
         return {resolve(action.path, options.cwd)}
     return {resolve(edit.path, options.cwd) for edit in action.edits}

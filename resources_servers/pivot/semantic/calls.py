@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from paddock.resources_servers.pivot.semantic.match_results import MatchResult, differ
 from paddock.resources_servers.pivot.task import ExpectedCall
-from paddock.tools import Action, Malformed, decode_object, normalise, opaque
+from paddock.tools import Action, InvalidCall, decode_object, normalise, normalise_by_name
 from paddock.types import JsonObject
 from paddock.types.responses import calls, is_complete, item_type, output_items
 
@@ -53,13 +53,13 @@ class RowTools:
 
     def _expected(self, call: ExpectedCall) -> ParsedCall:
         action = self._read(call.name, call.arguments)
-        if isinstance(action, Malformed) and self.schema(call.name) is not None:
+        if isinstance(action, InvalidCall) and self.schema(call.name) is not None:
             self._distrusted.add(call.name)
             action = self._read(call.name, call.arguments)
-        if isinstance(action, Malformed) and action.reason != "bad_patch":
+        if isinstance(action, InvalidCall) and action.reason != "bad_patch":
             self._opaque.add(call.name)
             action = self._read(call.name, call.arguments)
-        if isinstance(action, Malformed):
+        if isinstance(action, InvalidCall):
             detail = f"the expert's call of {call.name[:60]} cannot be read: {action.detail}"
             return ParsedCall(call.name, None, differ("expected_unusable", detail))
         return ParsedCall(call.name, action)
@@ -68,15 +68,15 @@ class RowTools:
         """Parse the policy's call as the expert's calls of the same tool were."""
         if self._tools and name not in self._known:
             return ParsedCall(name, None, differ("unknown_tool", f"{name[:60]!r} is none of the row's tools"))
-        if self._is_custom(name) and isinstance(decode_object(arguments, unique=True), Malformed):
+        if self._is_custom(name) and isinstance(decode_object(arguments, unique=True), InvalidCall):
             arguments = json.dumps({"input": arguments})
         action = self._read(name, arguments)
-        if isinstance(action, Malformed):
+        if isinstance(action, InvalidCall):
             return ParsedCall(name, None, differ(action.reason, f"call of {name[:60]}: {action.detail}"))
         return ParsedCall(name, action)
 
-    def _read(self, name: str, arguments: str) -> Action | Malformed:
-        read = opaque if name in self._opaque else normalise
+    def _read(self, name: str, arguments: str) -> Action | InvalidCall:
+        read = normalise_by_name if name in self._opaque else normalise
         return read(name, arguments, schema=self.schema(name), unique=True)
 
     def schema(self, name: str) -> JsonObject | None:

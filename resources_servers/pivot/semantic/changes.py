@@ -11,7 +11,7 @@ Trust   a text is believed only when the expert's edit can be made on it: otherw
 from typing import TypeGuard
 
 from paddock.edits import Edit as FileEdit
-from paddock.edits import EditError, Hunks, Replace, Text, apply_known, same_edit, same_effect
+from paddock.edits import EditError, Hunks, KnownText, Replace, apply_known, same_edit, same_effect
 from paddock.resources_servers.pivot.semantic.history import FileHistory
 from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, clip, describe, differ
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
@@ -73,9 +73,11 @@ def _by_path(edits: list[FileEdit]) -> dict[str, list[FileEdit]]:
     return by_path
 
 
-def _trusted_texts(edits: dict[str, list[FileEdit]], history: FileHistory, options: SemanticOptions) -> dict[str, Text]:
+def _trusted_texts(
+    edits: dict[str, list[FileEdit]], history: FileHistory, options: SemanticOptions
+) -> dict[str, KnownText]:
     """Return of each file the newest text that the history shows and that takes the expert's edits of it."""
-    trusted: dict[str, Text] = {}
+    trusted: dict[str, KnownText] = {}
     for path, own in edits.items():
         for text in history.texts(path, options.cwd):
             if _can_be_made(own, path, text):
@@ -84,7 +86,7 @@ def _trusted_texts(edits: dict[str, list[FileEdit]], history: FileHistory, optio
     return trusted
 
 
-def _can_be_made(edits: list[FileEdit], path: str, text: Text) -> bool:
+def _can_be_made(edits: list[FileEdit], path: str, text: KnownText) -> bool:
     try:
         apply_known(edits, {path: text})
     except EditError:

@@ -18,12 +18,12 @@ from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchRe
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.paths import resolve
 from paddock.shell import effects, equivalent
-from paddock.tools import Limits, Shell, Stdin, same_json
+from paddock.tools import CommandLimits, ShellCommand, Stdin, same_json
 
-ENOUGH = Limits(time_s=5.0, yield_s=0.25, output_tokens=1000.0)
+ENOUGH = CommandLimits(time_s=5.0, yield_s=0.25, output_tokens=1000.0)
 
 
-def compare_commands(expected: Shell, actual: Shell, options: SemanticOptions) -> MatchResult:
+def compare_commands(expected: ShellCommand, actual: ShellCommand, options: SemanticOptions) -> MatchResult:
     if not same_json(expected.rest, actual.rest):
         return differ("arguments_differ", f"of {describe(expected)} other arguments differ")
     if tight := _tighter(expected.limits, actual.limits):
@@ -44,7 +44,7 @@ def compare_commands(expected: Shell, actual: Shell, options: SemanticOptions) -
     return differ("command_differs", f"expected {clip(expected.command)}, came {clip(actual.command)}{why}")
 
 
-def _unless_harmful(expected: Shell, actual: Shell, options: SemanticOptions) -> MatchResult:
+def _unless_harmful(expected: ShellCommand, actual: ShellCommand, options: SemanticOptions) -> MatchResult:
     """Match two commands that do the same when all goes well, unless the policy's alone holds what destroys."""
     harm = effects(actual.command, cwd=_workdir(actual, options.cwd))
     if harm.destructive and not effects(expected.command, cwd=_workdir(expected, options.cwd)).destructive:
@@ -52,7 +52,7 @@ def _unless_harmful(expected: Shell, actual: Shell, options: SemanticOptions) ->
     return SAME
 
 
-def _tighter(expected: Limits, actual: Limits) -> str:
+def _tighter(expected: CommandLimits, actual: CommandLimits) -> str:
     """Say which of the actual call's limits may cut what the expert's call shows; empty: none."""
     for name, enough in asdict(ENOUGH).items():
         given, wanted = getattr(actual, name), getattr(expected, name)
@@ -61,11 +61,11 @@ def _tighter(expected: Limits, actual: Limits) -> str:
     return ""
 
 
-def _workdir(command: Shell, cwd: str | None) -> str | None:
+def _workdir(command: ShellCommand, cwd: str | None) -> str | None:
     return resolve(command.workdir, cwd) if command.workdir else cwd
 
 
-def _with_cd(command: Shell) -> str:
+def _with_cd(command: ShellCommand) -> str:
     if not command.workdir:
         return command.command
     return f"cd {shlex.quote(command.workdir)} && {command.command}"

@@ -9,7 +9,7 @@ import re
 from typing import NamedTuple
 
 from paddock.resources_servers.pivot.semantic.paths import resolve
-from paddock.tools import Shell, plain_command
+from paddock.tools import ShellCommand, plain_command
 
 _RANGE = re.compile(r"(\d+)(?:,(\d+|\$))?p")
 
@@ -26,7 +26,7 @@ class FileView(NamedTuple):
     """True: each line has its number in front."""
 
 
-def file_view_of(command: Shell, cwd: str | None) -> FileView | None:
+def file_view_of(command: ShellCommand, cwd: str | None) -> FileView | None:
     """Return what of which file a command shows; None: it does something else."""
     plain = plain_command(command.command)
     if plain is None or plain.command.redirects:

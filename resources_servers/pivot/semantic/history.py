@@ -15,12 +15,12 @@ from posixpath import basename
 from typing import Any
 
 from paddock.edits import Edit as FileEdit
-from paddock.edits import EditError, Text, Write, apply_known, parse_numbered
+from paddock.edits import EditError, KnownText, Write, apply_known, parse_numbered
 from paddock.resources_servers.pivot.semantic.file_views import file_view_of
 from paddock.resources_servers.pivot.semantic.outputs import is_cut, plain_output
 from paddock.resources_servers.pivot.semantic.paths import resolve, resolve_edits
 from paddock.shell import effects
-from paddock.tools import Action, Edit, Malformed, Read, Shell, normalise
+from paddock.tools import Action, Edit, InvalidCall, ReadFile, ShellCommand, normalise
 from paddock.types import JsonObject
 from paddock.types.responses import calls, content_text, item_type
 
@@ -34,13 +34,13 @@ class FileHistory:
         items = params.get("input") if isinstance(params, dict) else None
         self._items = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
         self._outputs: dict[str, str] | None = None
-        self._texts: dict[tuple[str, str | None], list[Text]] = {}
+        self._texts: dict[tuple[str, str | None], list[KnownText]] = {}
 
-    def texts(self, path: str, cwd: str | None) -> list[Text]:
+    def texts(self, path: str, cwd: str | None) -> list[KnownText]:
         """Return the texts that the history shows of the file at this resolved path, newest first."""
         key = (path, cwd)
         if key not in self._texts:
-            texts: list[Text] = []
+            texts: list[KnownText] = []
             for action, output in self._calls_naming(basename(path)):
                 texts = _after(action, output, path, cwd, texts)
             self._texts[key] = texts[::-1]
@@ -55,7 +55,7 @@ class FileHistory:
             if name not in call.arguments and escaped not in call.arguments:
                 continue
             action = normalise(call.name, call.arguments, schema=self._schema(call.name))
-            if not isinstance(action, Malformed):
+            if not isinstance(action, InvalidCall):
                 yield action, self._output_of(call.call_id)
 
     def _output_of(self, call_id: str | None) -> str:
@@ -71,12 +71,12 @@ def _outputs(items: list[JsonObject]) -> Iterator[tuple[str, str]]:
             yield call_id, content_text(item.get("output"))
 
 
-def _after(action: Action, output: str, path: str, cwd: str | None, texts: list[Text]) -> list[Text]:
+def _after(action: Action, output: str, path: str, cwd: str | None, texts: list[KnownText]) -> list[KnownText]:
     """Return the known texts of the file after a call, newest last."""
     match action:
-        case Read() if resolve(action.path, cwd) == path:
+        case ReadFile() if resolve(action.path, cwd) == path:
             return [*texts, *_texts_in(output, action.first_line, complete=action.whole)]
-        case Shell():
+        case ShellCommand():
             shown = file_view_of(action, cwd)
             if shown is not None and shown.path == path:
                 return [*texts, *_texts_in(output, shown.first_line, complete=shown.whole, numbered=shown.numbered)]
@@ -89,7 +89,7 @@ def _after(action: Action, output: str, path: str, cwd: str | None, texts: list[
             return texts
 
 
-def _texts_in(output: str, first_line: int, *, complete: bool = False, numbered: bool | None = None) -> list[Text]:
+def _texts_in(output: str, first_line: int, *, complete: bool = False, numbered: bool | None = None) -> list[KnownText]:
     """Return the text that an output shows; `numbered` None: it has line numbers where they can be read."""
     if not output:
         return []
@@ -97,26 +97,26 @@ def _texts_in(output: str, first_line: int, *, complete: bool = False, numbered:
         view = parse_numbered(output)
         if view is not None:
             whole = complete and view.first_line == 1 and not is_cut(output)
-            return [Text.whole(view.text.rstrip("\n") + "\n") if whole else view]
+            return [KnownText.whole(view.text.rstrip("\n") + "\n") if whole else view]
     if numbered:
         return []
     text = plain_output(output)
     if text is None:
         return []
     # Tools trim the end of what they show, so whether a last newline was there is not known; text files have it.
-    return [Text(first_line, text.rstrip("\n") + "\n", complete and first_line == 1)]
+    return [KnownText(first_line, text.rstrip("\n") + "\n", complete and first_line == 1)]
 
 
 _FAILED_EDITS = ("no_match", "ambiguous", "file_exists", "no_change", "line_range")
 """Why an edit of a text that is known whole fails: then the tool failed too, and the file is as it was."""
 
 
-def _after_edit(edits: list[FileEdit], output: str, path: str, texts: list[Text]) -> list[Text]:
+def _after_edit(edits: list[FileEdit], output: str, path: str, texts: list[KnownText]) -> list[KnownText]:
     writes = [index for index, edit in enumerate(edits) if isinstance(edit, Write)]
     last = edits[writes[-1]] if writes else None
     if isinstance(last, Write):
-        texts, edits = [Text.whole(last.text)], edits[writes[-1] + 1 :]
-    after: list[Text] = []
+        texts, edits = [KnownText.whole(last.text)], edits[writes[-1] + 1 :]
+    after: list[KnownText] = []
     for text in texts:
         try:
             files = apply_known(edits, {path: text})

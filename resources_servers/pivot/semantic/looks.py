@@ -16,10 +16,10 @@ from paddock.resources_servers.pivot.semantic.history import FileHistory
 from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, clip, describe, differ
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.paths import levels_above, resolve
-from paddock.tools import READ_LIMIT_LINES, List, Read, Search, same_json
+from paddock.tools import READ_LIMIT_LINES, ListFolder, ReadFile, Search, same_json
 
 
-def compare_reads(expected: Read, actual: Read, history: FileHistory, options: SemanticOptions) -> MatchResult:
+def compare_reads(expected: ReadFile, actual: ReadFile, history: FileHistory, options: SemanticOptions) -> MatchResult:
     if resolve(expected.path, options.cwd) != resolve(actual.path, options.cwd):
         return differ("path_differs", f"expected {clip(expected.path)}, came {clip(actual.path)}")
     if not same_json(expected.rest, actual.rest):
@@ -31,7 +31,7 @@ def compare_reads(expected: Read, actual: Read, history: FileHistory, options: S
     return differ("lines_differ", f"expected {describe(expected)}, came {describe(actual)}")
 
 
-def _clipped(read: Read, history: FileHistory, options: SemanticOptions) -> Read:
+def _clipped(read: ReadFile, history: FileHistory, options: SemanticOptions) -> ReadFile:
     """Clip a read to the file's end, where the history shows all of a file that a tool shows at once."""
     whole = next(
         (text.text for text in history.texts(resolve(read.path, options.cwd), options.cwd) if text.complete), ""
@@ -42,7 +42,7 @@ def _clipped(read: Read, history: FileHistory, options: SemanticOptions) -> Read
     return replace(read, last_line=lines if read.last_line is None else min(read.last_line, lines))
 
 
-def _shows(expected: Read, actual: Read, options: SemanticOptions) -> bool:
+def _shows(expected: ReadFile, actual: ReadFile, options: SemanticOptions) -> bool:
     if (expected.first_line, expected.last_line) == (actual.first_line, actual.last_line):
         return True
     if expected.last_line is None:
@@ -104,7 +104,7 @@ def compare_searches(expected: Search, actual: Search, options: SemanticOptions)
     return SAME
 
 
-def compare_lists(expected: List, actual: List, options: SemanticOptions) -> MatchResult:
+def compare_lists(expected: ListFolder, actual: ListFolder, options: SemanticOptions) -> MatchResult:
     if resolve(expected.path, options.cwd) != resolve(actual.path, options.cwd):
         return differ("path_differs", f"expected {describe(expected)}, came {describe(actual)}")
     if not same_json(expected.rest, actual.rest):

@@ -6,7 +6,20 @@ Errors  none.
 
 from typing import Literal, NamedTuple
 
-from paddock.tools import Action, Ask, Edit, Finish, List, Other, Plan, Read, Search, Shell, Stdin, Think
+from paddock.tools import (
+    Action,
+    Ask,
+    Edit,
+    Finish,
+    ListFolder,
+    OtherCall,
+    ReadFile,
+    Search,
+    ShellCommand,
+    Stdin,
+    Think,
+    UpdatePlan,
+)
 
 Reason = Literal[
     "match",
@@ -66,28 +79,28 @@ def differ(reason: Reason, detail: str) -> MatchResult:
 def describe(action: Action) -> str:
     """Describe an action in a few words, for the detail of a verdict."""
     match action:
-        case Shell():
+        case ShellCommand():
             return f"the command {clip(action.command)}"
         case Stdin():
             return f"the input {clip(action.text)}"
         case Edit():
             return "an edit of " + ", ".join(sorted({clip(edit.path) for edit in action.edits})[:3])
-        case Read():
+        case ReadFile():
             last = "the end" if action.last_line is None else action.last_line
             return f"a read of {clip(action.path)}, lines {action.first_line} to {last}"
         case Search():
             return f"a search for {clip(action.pattern)} in {clip(action.path or '.')}"
-        case List():
+        case ListFolder():
             return f"a listing of {clip(action.path or '.')}"
         case Finish():
             return "the end of the task"
         case Think():
             return "a thought"
-        case Plan():
+        case UpdatePlan():
             return f"task list command {action.command}"
         case Ask():
             return "a question to the user"
-        case Other():
+        case OtherCall():
             return f"a call of {clip(action.name)}"
 
 

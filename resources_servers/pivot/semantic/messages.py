@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from paddock.resources_servers.pivot.semantic.match_results import MatchResult, differ
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.texts import compare_texts
-from paddock.tools import says_something
+from paddock.tools import has_visible_text
 
 MARKUP: tuple[str, ...] = (
     "<tool_call",
@@ -41,7 +41,7 @@ MARKUP: tuple[str, ...] = (
 
 def judge_message(expected: str, texts: list[str], options: SemanticOptions) -> MatchResult:
     """Say whether the texts of a response's messages make a message that may stand for the expert's."""
-    if not any(map(says_something, texts)):
+    if not any(map(has_visible_text, texts)):
         return differ("message_empty", "expected a message, came one without text")
     markup = next((mark for text in texts for mark in markup_in(text)), None)
     if markup is not None:

@@ -14,30 +14,44 @@ from paddock.resources_servers.pivot.semantic.looks import compare_lists, compar
 from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, clip, describe, differ
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.texts import compare_last_words, compare_texts
-from paddock.tools import Action, Ask, Edit, Finish, List, Other, Plan, Read, Search, Shell, Stdin, Think, same_json
+from paddock.tools import (
+    Action,
+    Ask,
+    Edit,
+    Finish,
+    ListFolder,
+    OtherCall,
+    ReadFile,
+    Search,
+    ShellCommand,
+    Stdin,
+    Think,
+    UpdatePlan,
+    same_json,
+)
 
 
 def compare_pair(expected: Action, actual: Action, history: FileHistory, options: SemanticOptions) -> MatchResult:
     match expected, actual:
-        case Shell(), Shell():
+        case ShellCommand(), ShellCommand():
             return compare_commands(expected, actual, options)
         case Stdin(), Stdin():
             return compare_input(expected, actual)
         case Edit(), Edit():
             return compare_edits(expected, actual, history, options)
-        case Read(), Read():
+        case ReadFile(), ReadFile():
             return compare_reads(expected, actual, history, options)
         case Search(), Search():
             return compare_searches(expected, actual, options)
-        case List(), List():
+        case ListFolder(), ListFolder():
             return compare_lists(expected, actual, options)
-        case Other(), Other():
+        case OtherCall(), OtherCall():
             return _compare_unknown(expected, actual)
         case (Finish() | Think(), Finish() | Think()) if type(expected) is type(actual):
             return _compare_texts(expected, actual, options)
         case Ask(), Ask():
             return _compare_words(expected, actual)
-        case Plan(), Plan():
+        case UpdatePlan(), UpdatePlan():
             if expected.command != actual.command:
                 return differ("plan_differs", f"expected {describe(expected)}, came {describe(actual)}")
             return _compare_words(expected, actual, has_text=actual.steps > 0 or not expected.steps)
@@ -45,7 +59,7 @@ def compare_pair(expected: Action, actual: Action, history: FileHistory, options
             return differ("kind_differs", f"expected {describe(expected)}, came {describe(actual)}")
 
 
-Words = Finish | Think | Ask | Plan
+Words = Finish | Think | Ask | UpdatePlan
 
 
 def _compare_texts(expected: Finish | Think, actual: Finish | Think, options: SemanticOptions) -> MatchResult:
@@ -64,7 +78,7 @@ def _compare_words(expected: Words, actual: Words, *, has_text: bool = True) -> 
     return SAME
 
 
-def _compare_unknown(expected: Other, actual: Other) -> MatchResult:
+def _compare_unknown(expected: OtherCall, actual: OtherCall) -> MatchResult:
     if expected.name != actual.name:
         return differ("tool_differs", f"expected {clip(expected.name)}, came {clip(actual.name)}")
     if same_json(expected.arguments, actual.arguments):
@@ -74,6 +88,6 @@ def _compare_unknown(expected: Other, actual: Other) -> MatchResult:
     return differ("arguments_differ", f"of {clip(expected.name)} the argument {clip(wrong)} differs")
 
 
-def _same_at(key: str, expected: Other, actual: Other) -> bool:
+def _same_at(key: str, expected: OtherCall, actual: OtherCall) -> bool:
     both = key in expected.arguments and key in actual.arguments
     return both and same_json(expected.arguments[key], actual.arguments[key])

@@ -19,7 +19,7 @@ from paddock.resources_servers.pivot.semantic.match_results import MatchResult, 
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.paths import resolve
 from paddock.shell import Effects, effects, leaves_shell
-from paddock.tools import Action, Edit, List, Other, Plan, Read, Search, Shell, Stdin, Think
+from paddock.tools import Action, Edit, ListFolder, OtherCall, ReadFile, Search, ShellCommand, Stdin, Think, UpdatePlan
 from paddock.types import Json
 
 _COMMAND_ARGUMENTS = ("command", "cmd", "script")
@@ -56,19 +56,19 @@ def _surplus(reason: Literal["destructive_surplus", "changing_surplus"], call: U
     return differ(reason, f"besides what was expected came {what}, {why}")
 
 
-def _effects(action: Shell, options: SemanticOptions) -> Effects:
+def _effects(action: ShellCommand, options: SemanticOptions) -> Effects:
     where = resolve(action.workdir, options.cwd) if action.workdir else options.cwd
     return effects(action.command, cwd=where)
 
 
 def _only_looks(action: Action | None, options: SemanticOptions) -> bool:
-    if isinstance(action, Shell):
+    if isinstance(action, ShellCommand):
         return _effects(action, options).reads_only and not leaves_shell(action.command)
-    return isinstance(action, Read | Search | List | Think | Plan)
+    return isinstance(action, ReadFile | Search | ListFolder | Think | UpdatePlan)
 
 
 def _undoes(action: Action | None, edited: set[str], options: SemanticOptions) -> bool:
-    if isinstance(action, Shell):
+    if isinstance(action, ShellCommand):
         return _effects(action, options).writes
     return isinstance(action, Edit) and bool(files_of(action, options) & edited)
 
@@ -76,13 +76,13 @@ def _undoes(action: Action | None, edited: set[str], options: SemanticOptions) -
 def _is_destructive(action: Action | None, options: SemanticOptions) -> bool:
     """Say whether a call that was not expected would destroy something."""
     match action:
-        case Shell():
+        case ShellCommand():
             return _effects(action, options).destructive
         case Stdin():
             return effects(action.text, cwd=options.cwd).destructive
         case Edit():
             return any(isinstance(edit, Delete) for edit in action.edits)
-        case Other():
+        case OtherCall():
             return any(effects(text, cwd=options.cwd).destructive for text in _commands_in(action.arguments))
         case _:
             return False

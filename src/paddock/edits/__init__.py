@@ -1,8 +1,8 @@
 """Patch grammars and edits on text, as pure functions: what a tool call would do to a file, without a file.
 
-Reading    `parse_codex_patch`, `parse_unified_diff`: text to edits. `parse_numbered`, `assemble`: outputs to texts.
-Doing      `apply` on whole files, `apply_known` where only parts are known.
-Comparing  `same_effect` by what edits do to known files; `same_edit` by the edits alone.
+Parsers    `parse_codex_patch`, `parse_unified_diff`: text to edits. `parse_numbered`, `assemble`: outputs to texts.
+Apply      `apply` on whole files, `apply_known` where only parts of the files are known.
+Compare    `same_effect` by what edits do to known files; `same_edit` by the edits alone.
 Errors     PatchError (not of the grammar), EditError (cannot be made); comparisons raise neither.
 """
 
@@ -17,10 +17,10 @@ from paddock.edits.model import (
     Hunk,
     Hunks,
     Insert,
+    KnownText,
     Move,
     Replace,
     ReplaceLines,
-    Text,
     Undo,
     Write,
 )
@@ -37,12 +37,12 @@ __all__ = [
     "Hunk",
     "Hunks",
     "Insert",
+    "KnownText",
     "Move",
     "PatchError",
     "Reason",
     "Replace",
     "ReplaceLines",
-    "Text",
     "Undo",
     "Write",
     "apply",

@@ -1,9 +1,10 @@
-"""Applying edits to texts: one after another, on a new mapping, all or nothing.
+"""Applies edits to texts: one after another, on a new mapping, all or nothing.
 
 Input   `str` is a whole file. A path that the mapping lacks is a missing file in `apply`, unknown in `apply_known`.
-Partial a `Text` that is not complete is a known range of a file of unknown length. On it an edit is made only where
-        what was seen decides it: a string or a block of lines that was seen exactly once is taken to be the only one
-        in the file; a line number within the range is exact. Anything else is `unseen`, also what would go to the end.
+Partial a `KnownText` that is not complete is a known range of a file of unknown length. On it an edit is made only
+        where what was seen decides it: a string or a block of lines that was seen exactly once is taken to be the only
+        one in the file; a line number within the range is exact. Anything else is `unseen`, an edit at the end of the
+        file too.
 Errors  EditError; the mapping given is never changed.
 """
 
@@ -17,10 +18,10 @@ from paddock.edits.model import (
     Edit,
     Hunks,
     Insert,
+    KnownText,
     Move,
     Replace,
     ReplaceLines,
-    Text,
     Undo,
     Write,
     split_lines,
@@ -29,75 +30,75 @@ from paddock.edits.model import (
 
 def apply(edits: Iterable[Edit], files: Mapping[str, str]) -> dict[str, str]:
     """The files after the edits; deleted ones are absent. EditError when one cannot be made."""
-    known = _apply(edits, {path: Text.whole(text) for path, text in files.items()}, absent="missing_file")
-    return {path: text.text for path, text in known.items()}
+    after = _apply(edits, {path: KnownText.whole(text) for path, text in files.items()}, absent="missing_file")
+    return {path: text.text for path, text in after.items()}
 
 
-def apply_known(edits: Iterable[Edit], files: Mapping[str, Text | str]) -> dict[str, Text]:
+def apply_known(edits: Iterable[Edit], files: Mapping[str, KnownText | str]) -> dict[str, KnownText]:
     """As `apply`, where only a part of the files, and of each file, is known; `unseen` where that does not suffice."""
-    known = {path: Text.whole(text) if isinstance(text, str) else text for path, text in files.items()}
+    known = {path: KnownText.whole(text) if isinstance(text, str) else text for path, text in files.items()}
     return _apply(edits, known, absent="unseen")
 
 
-def _apply(edits: Iterable[Edit], files: dict[str, Text], *, absent: EditErrorKind) -> dict[str, Text]:
+def _apply(edits: Iterable[Edit], files: dict[str, KnownText], *, absent: EditErrorKind) -> dict[str, KnownText]:
     state = _Files(files, absent)
     for edit in edits:
-        state.make(edit)
+        state.apply(edit)
     return state.files
 
 
 class _Files:
-    """The files in the middle of a sequence of edits, with what each was before its last ones."""
+    """The files in the middle of a sequence of edits, with each one's history."""
 
-    def __init__(self, files: dict[str, Text], absent: EditErrorKind) -> None:
+    def __init__(self, files: dict[str, KnownText], absent: EditErrorKind) -> None:
         self.files = files
         self._absent: EditErrorKind = absent
         self._deleted: set[str] = set()
-        self._history: dict[str, list[Text]] = {}
+        self._history: dict[str, list[KnownText]] = {}
 
-    def make(self, edit: Edit) -> None:
+    def apply(self, edit: Edit) -> None:
         match edit:
             case Write():
                 self._write(edit)
             case Delete(path):
-                self._take(path)
+                self._remove(path)
             case Move(path, to):
                 self._move(path, to, self._get(path))
             case Undo(path):
                 self._undo(path)
             case Hunks(path, move_to=to) if to is not None:
-                self._move(path, to, _edited(edit, self._get(path)))
+                self._move(path, to, _apply_edit(edit, self._get(path)))
             case _:
                 text = self._get(edit.path)
-                self.files[edit.path] = _edited(edit, text)
+                self.files[edit.path] = _apply_edit(edit, text)
                 self._history.setdefault(edit.path, []).append(text)
 
-    def _get(self, path: str) -> Text:
+    def _get(self, path: str) -> KnownText:
         if path not in self.files:
             kind = "missing_file" if path in self._deleted else self._absent
             raise EditError(f"{path}: no such file" if kind == "missing_file" else f"{path} was not seen", path, kind)
         return self.files[path]
 
-    def _take(self, path: str) -> None:
+    def _remove(self, path: str) -> None:
         self._get(path)
         del self.files[path]
         self._deleted.add(path)
 
-    def _put(self, path: str, text: Text) -> None:
+    def _put(self, path: str, text: KnownText) -> None:
         self.files[path] = text
         self._deleted.discard(path)
 
     def _write(self, edit: Write) -> None:
         if edit.create_only and edit.path in self.files:
             raise EditError(f"{edit.path}: the file exists", edit.path, "file_exists")
-        text = Text.whole(edit.text)
+        text = KnownText.whole(edit.text)
         self._put(edit.path, text)
         self._history.setdefault(edit.path, []).append(text)
 
-    def _move(self, path: str, to: str, text: Text) -> None:
+    def _move(self, path: str, to: str, text: KnownText) -> None:
         # In this order a file moved onto itself is lost, as it is with apply_patch.
         self._put(to, text)
-        self._take(path)
+        self._remove(path)
 
     def _undo(self, path: str) -> None:
         self._get(path)
@@ -106,20 +107,20 @@ class _Files:
         self.files[path] = self._history[path].pop()
 
 
-def _edited(edit: Replace | Insert | ReplaceLines | Hunks, known: Text) -> Text:
+def _apply_edit(edit: Replace | Insert | ReplaceLines | Hunks, known: KnownText) -> KnownText:
     match edit:
         case Replace():
-            text = _replaced(edit, known)
+            text = _apply_replace(edit, known)
         case Insert():
-            text = _inserted(edit, known)
+            text = _apply_insert(edit, known)
         case ReplaceLines():
-            text = _lines_replaced(edit, known)
+            text = _apply_replace_lines(edit, known)
         case Hunks():
             text = apply_hunks(edit, known)
     return replace(known, text=text)
 
 
-def _replaced(edit: Replace, known: Text) -> str:
+def _apply_replace(edit: Replace, known: KnownText) -> str:
     path, old = edit.path, edit.old
     if old == edit.new:
         raise EditError(f"{path}: the old and the new text are the same", path, "no_change")
@@ -133,13 +134,13 @@ def _replaced(edit: Replace, known: Text) -> str:
     return known.text.replace(old, edit.new)
 
 
-def _inserted(edit: Insert, known: Text) -> str:
+def _apply_insert(edit: Insert, known: KnownText) -> str:
     after = _index(edit.path, edit.after_line, known, lowest=0)
     at = _offset(known.text, after)
     return known.text[:at] + edit.text + "\n" + known.text[at:]
 
 
-def _lines_replaced(edit: ReplaceLines, known: Text) -> str:
+def _apply_replace_lines(edit: ReplaceLines, known: KnownText) -> str:
     start = _index(edit.path, edit.start, known, lowest=1)
     if edit.end is None:
         if not known.complete:
@@ -151,7 +152,7 @@ def _lines_replaced(edit: ReplaceLines, known: Text) -> str:
     return head + edit.text + ("\n" if edit.text and not edit.text.endswith("\n") else "") + tail
 
 
-def _index(path: str, line: int, known: Text, *, lowest: int) -> int:
+def _index(path: str, line: int, known: KnownText, *, lowest: int) -> int:
     """A line number of the file as one of the known range, whose first line is 1; `lowest` may be the one before it."""
     count = len(split_lines(known.text))
     index = line - known.first_line + 1

@@ -1,4 +1,4 @@
-"""Replacements and hunks in one form, and which are the same where the file's text is not known.
+"""Replacements and hunks in one form, compared where the file's text is not known.
 
 Rules    `contained`: one's old text contains the other's, in one place, and the other made there gives the one's new
          text. `shared_context`: the same lines become the same lines, the text around agrees as far as both show it,
@@ -8,7 +8,7 @@ Sound    `contained` holds on every file where both can be made, since the small
          ends. `shared_context` holds where what both show stands once. Neither is complete: a change they do not
          recognise is not the same.
 Anchors  two hunks with anchors must have the same, or one's must be a line of the other's old text.
-Alone    a `replace_all` is the same as its equal only, and so is a hunk that adds to the end of the file.
+Others   a `replace_all` is the same only as an equal one, and so is a hunk that adds to the end of the file.
 """
 
 import re
@@ -16,20 +16,20 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-from paddock.edits.comparison import EffectComparison, alike, differs
+from paddock.edits.comparison import EffectComparison, differs, same_by
 from paddock.edits.model import Hunk, Replace, split_lines
 
 _ALIGNED_LINES = 400
-"""More lines than this are not aligned: all between the common head and tail is one core."""
+"""Above this number of lines all between the common head and tail is one core, unaligned."""
 
-_EQUAL = alike("equal_edits")
-_CONTAINED = alike("contained")
-_SHARED = alike("shared_context")
-_TEXT = differs("text", "other text is replaced, or by other text")
+_EQUAL = same_by("equal_edits")
+_CONTAINED = same_by("contained")
+_SHARED = same_by("shared_context")
+_TEXT = differs("text", "another text is replaced, or by another text")
 _CONTEXT = differs("context", "nothing shows that it is the same place")
 
 
-class Change(NamedTuple):
+class TextChange(NamedTuple):
     """One replacement or one hunk."""
 
     old: str
@@ -46,7 +46,7 @@ class Change(NamedTuple):
 
 
 class _Core(NamedTuple):
-    """Lines that become other lines, with all of the old text around that the change shows."""
+    """Lines that become other lines, with the old text around them that the change shows."""
 
     before: str
     old: tuple[str, ...]
@@ -54,19 +54,19 @@ class _Core(NamedTuple):
     after: str
 
 
-def of_replace(edit: Replace) -> Change:
-    return Change(edit.old, edit.new, replace_all=edit.replace_all)
+def of_replace(edit: Replace) -> TextChange:
+    return TextChange(edit.old, edit.new, replace_all=edit.replace_all)
 
 
-def of_hunk(hunk: Hunk) -> Change:
-    return Change(_whole(hunk.old), _whole(hunk.new), whole_lines=True, anchor=hunk.anchor)
+def of_hunk(hunk: Hunk) -> TextChange:
+    return TextChange(_whole_lines(hunk.old), _whole_lines(hunk.new), whole_lines=True, anchor=hunk.anchor)
 
 
-def _whole(lines: Sequence[str]) -> str:
+def _whole_lines(lines: Sequence[str]) -> str:
     return "\n" + "".join(line + "\n" for line in lines)
 
 
-def same_change(expected: Change, actual: Change) -> EffectComparison:
+def same_change(expected: TextChange, actual: TextChange) -> EffectComparison:
     if expected == actual:
         return _EQUAL
     if expected.replace_all or actual.replace_all:
@@ -81,12 +81,12 @@ def same_change(expected: Change, actual: Change) -> EffectComparison:
     return same_cores([expected], [actual])
 
 
-def is_contained(small: Change, big: Change) -> bool:
+def is_contained(small: TextChange, big: TextChange) -> bool:
     """True when the small change, made on the big one's old text, gives its new text."""
-    return made_on(small, big) == (_padded(big.new) if _pads(small, big) else big.new)
+    return apply_to(small, big) == (_padded(big.new) if _pads(small, big) else big.new)
 
 
-def made_on(small: Change, big: Change) -> str | None:
+def apply_to(small: TextChange, big: TextChange) -> str | None:
     """The big change's old text after the small change; None when there is not one place for it."""
     text = _padded(big.old) if _pads(small, big) else big.old
     if small.whole_lines and not re.search(r"\w", small.old):
@@ -97,12 +97,12 @@ def made_on(small: Change, big: Change) -> str | None:
     return text[:at] + small.new + text[at + len(small.old) :]
 
 
-def as_whole(change: Change) -> Change:
+def as_whole_lines(change: TextChange) -> TextChange:
     """A replacement as if its texts were whole lines."""
     return change._replace(old=_padded(change.old), new=_padded(change.new), whole_lines=True)
 
 
-def _pads(small: Change, big: Change) -> bool:
+def _pads(small: TextChange, big: TextChange) -> bool:
     return small.whole_lines and not big.whole_lines
 
 
@@ -111,7 +111,7 @@ def _padded(text: str) -> str:
     return f"\n{text}\n"
 
 
-def anchors_agree(one: Change, other: Change) -> bool:
+def anchors_agree(one: TextChange, other: TextChange) -> bool:
     if one.anchor is None or other.anchor is None:
         return True
     mine, others = one.anchor.strip(), other.anchor.strip()
@@ -122,7 +122,7 @@ def _stripped(text: str) -> set[str]:
     return {line.strip() for line in text.split("\n")}
 
 
-def same_cores(expected: Sequence[Change], actual: Sequence[Change]) -> EffectComparison:
+def same_cores(expected: Sequence[TextChange], actual: Sequence[TextChange]) -> EffectComparison:
     """By `shared_context`, core by core, however the cores are spread over the changes."""
     if any(change.replace_all for change in [*expected, *actual]):
         return _TEXT
@@ -143,7 +143,7 @@ def _share_context(one: _Core, other: _Core) -> bool:
     return agree and bool(before.strip() or after.strip())
 
 
-def _cores(change: Change) -> Iterator[_Core]:
+def _cores(change: TextChange) -> Iterator[_Core]:
     closed = change.whole_lines or (change.old.endswith("\n") and (not change.new or change.new.endswith("\n")))
     split = split_lines if closed else _open_lines
     lead = "\n" if change.whole_lines else ""

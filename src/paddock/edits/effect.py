@@ -1,9 +1,9 @@
-"""Edits compared by what they do to the texts that are known.
+"""Compares edits by what they do to the texts that are known.
 
-Files    edits are compared file by file, files that a move connects together. Where what is known of the files
-         decides what an edit does, both sides are applied and the texts compared; else the edits themselves are, by
+Files    edits are compared file by file, files that a move connects together. Where the known text decides
+         what an edit does, both sides are applied and the texts compared; else the edits themselves are, by
          `paddock.edits.structure`.
-Failing  an edit that cannot be made is not the same as any other, also when both cannot.
+Failure  an edit that cannot be made is not the same as any other, not even as another such edit.
 Partial  two edits of a range are the same when the ranges are equal afterwards; `paddock.edits.apply` states what of a
          range an edit may rely on.
 Errors   none.
@@ -12,15 +12,17 @@ Errors   none.
 from collections.abc import Iterable, Mapping, Sequence
 
 from paddock.edits.apply import apply_known
-from paddock.edits.comparison import EffectComparison, Reason, alike, differs, same_text, weakest
+from paddock.edits.comparison import EffectComparison, Reason, differs, same_by, same_text, weakest
 from paddock.edits.errors import EditError
-from paddock.edits.model import Edit, Hunks, Move, Text
+from paddock.edits.model import Edit, Hunks, KnownText, Move
 from paddock.edits.structure import same_edit
 
 
-def same_effect(expected: Sequence[Edit], actual: Sequence[Edit], files: Mapping[str, Text | str]) -> EffectComparison:
+def same_effect(
+    expected: Sequence[Edit], actual: Sequence[Edit], files: Mapping[str, KnownText | str]
+) -> EffectComparison:
     """Whether both leave the same files behind; files that `files` lacks are unknown."""
-    groups = _connected([*expected, *actual])
+    groups = _connected_paths([*expected, *actual])
     return weakest(
         _same_group(
             [edit for edit in expected if edit.path in paths],
@@ -41,7 +43,7 @@ def _paths(edit: Edit) -> set[str]:
             return {edit.path}
 
 
-def _connected(edits: Iterable[Edit]) -> list[set[str]]:
+def _connected_paths(edits: Iterable[Edit]) -> list[set[str]]:
     """The paths of the edits, in sets that no edit reaches across."""
     groups: list[set[str]] = []
     for edit in edits:
@@ -51,7 +53,9 @@ def _connected(edits: Iterable[Edit]) -> list[set[str]]:
     return groups
 
 
-def _same_group(expected: Sequence[Edit], actual: Sequence[Edit], files: Mapping[str, Text | str]) -> EffectComparison:
+def _same_group(
+    expected: Sequence[Edit], actual: Sequence[Edit], files: Mapping[str, KnownText | str]
+) -> EffectComparison:
     mine, others = _after(expected, files), _after(actual, files)
     failures = [side for side in (mine, others) if isinstance(side, EditError) and side.kind != "unseen"]
     if failures:
@@ -66,10 +70,10 @@ def _same_group(expected: Sequence[Edit], actual: Sequence[Edit], files: Mapping
             return differs("files", f"only one leaves {path}")
         if (one.first_line, one.complete) != (other.first_line, other.complete) or not same_text(one.text, other.text):
             return differs("text", f"{path} ends up with other text")
-    return alike("equal_text")
+    return same_by("equal_text")
 
 
-def _after(edits: Sequence[Edit], files: Mapping[str, Text | str]) -> dict[str, Text] | EditError:
+def _after(edits: Sequence[Edit], files: Mapping[str, KnownText | str]) -> dict[str, KnownText] | EditError:
     try:
         return apply_known(edits, files)
     except EditError as error:

@@ -1,4 +1,4 @@
-"""What can go wrong with a patch or an edit: two plain ValueErrors; whoever applies gives them an owner.
+"""Errors of a patch or an edit: two plain ValueErrors, to which the caller gives an owner.
 
 Units   `PatchError.line` is a 1-based line of the patch, its `*** Begin Patch` or the diff's first line being line 1.
         0: the patch as a whole.

@@ -1,4 +1,4 @@
-"""Where the hunks of a patch go in a file's text, and the text after them.
+"""Finds where the hunks of a patch go in a file's text, and applies them.
 
 Codex   (version 0.169.0, by trial) hunks in order, each after the last. An anchor is looked for first, from there on,
         and the block after it. A block is looked for at each level of `paddock.edits.lines` in turn; the first place of
@@ -11,7 +11,7 @@ Diff    a block goes where its header says, moved by as much as the hunk before 
         it does not; where no hunk touches the end, the file keeps its own.
 Partial in a known range of a file a hunk goes where its header's line says, if it stands there, or to the only place
         where it stands, or to the first one after its anchor, if that line is there once.
-Errors  EditError `no_match` when there is no place; `unseen` when what was seen does not tell.
+Errors  EditError `no_match` when there is no place; `unseen` when the known text does not decide it.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,18 +19,18 @@ from itertools import groupby
 from typing import NamedTuple
 
 from paddock.edits.errors import EditError
-from paddock.edits.lines import LEVELS, Change, LineTable
-from paddock.edits.model import Hunk, Hunks, Text
+from paddock.edits.lines import LEVELS, LineChange, LineTable
+from paddock.edits.model import Hunk, Hunks, KnownText
 
 
-class _Placed(NamedTuple):
+class _PlacedHunk(NamedTuple):
     """Lines of a hunk and the index that the first old one of them, or where there is none the first new one, has."""
 
     start: int
     lines: tuple[str, ...]
 
 
-def apply_hunks(edit: Hunks, known: Text) -> str:
+def apply_hunks(edit: Hunks, known: KnownText) -> str:
     table = LineTable(known.text, returns=edit.grammar == "codex")
     if not known.complete:
         return _apply_partial(edit, table, known.first_line)
@@ -38,33 +38,33 @@ def apply_hunks(edit: Hunks, known: Text) -> str:
 
 
 def _apply_codex(edit: Hunks, table: LineTable) -> str:
-    placed: list[_Placed] = []
+    placed_hunks: list[_PlacedHunk] = []
     line = 0
     for hunk in edit.hunks:
         if hunk.anchor is not None:
-            found = _seek(table, (hunk.anchor,), line, at_end=False)
-            if found is None:
+            position = _seek(table, (hunk.anchor,), line, at_end=False)
+            if position is None:
                 raise EditError(f"Failed to find context '{hunk.anchor}' in {edit.path}", edit.path, "no_match")
-            line = found + 1
+            line = position + 1
         if not hunk.old:
-            placed.append(_Placed(len(table), hunk.lines))
+            placed_hunks.append(_PlacedHunk(len(table), hunk.lines))
             continue
         place = _place_codex(hunk, table, line)
         if place is None:
             lines = "\n".join(hunk.old)
             raise EditError(f"Failed to find expected lines in {edit.path}:\n{lines}", edit.path, "no_match")
-        placed.append(place)
+        placed_hunks.append(place)
         line = place.start + len(_old(place.lines))
-    return _render(table, placed, final_newline=True)
+    return _render(table, placed_hunks, final_newline=True)
 
 
-def _place_codex(hunk: Hunk, table: LineTable, line: int) -> _Placed | None:
+def _place_codex(hunk: Hunk, table: LineTable, line: int) -> _PlacedHunk | None:
     lines = hunk.lines
     start = _seek(table, hunk.old, line, at_end=hunk.at_end)
     if start is None and not hunk.old[-1]:
         lines = _without_last_empty(lines)
         start = _seek(table, _old(lines), line, at_end=hunk.at_end)
-    return None if start is None else _Placed(start, lines)
+    return None if start is None else _PlacedHunk(start, lines)
 
 
 def _without_last_empty(lines: tuple[str, ...]) -> tuple[str, ...]:
@@ -87,17 +87,17 @@ def _seek(table: LineTable, old: tuple[str, ...], line: int, *, at_end: bool) ->
 
 
 def _at_any_level(find: Callable[[int], int | None]) -> int | None:
-    return next((found for level in range(len(LEVELS)) if (found := find(level)) is not None), None)
+    return next((position for level in range(len(LEVELS)) if (position := find(level)) is not None), None)
 
 
 def _old(lines: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(line[1:] for line in lines if line[0] != "+")
 
 
-def _render(table: LineTable, placed: Iterable[_Placed], *, final_newline: bool) -> str:
-    """The text with the hunks in it. A kept line stays as the file has it, which may differ in whitespace."""
-    changes: list[Change] = []
-    for start, lines in placed:
+def _render(table: LineTable, placed_hunks: Iterable[_PlacedHunk], *, final_newline: bool) -> str:
+    """The text after the hunks. A context line stays as the file has it, which may differ in whitespace."""
+    changes: list[LineChange] = []
+    for start, lines in placed_hunks:
         at = start
         for kind, run in groupby(lines, key=lambda line: line[0] == " "):
             if kind:
@@ -110,14 +110,14 @@ def _render(table: LineTable, placed: Iterable[_Placed], *, final_newline: bool)
                     new.append(line[1:])
                 else:
                     at += 1
-            changes.append(Change(begin, at, new))
+            changes.append(LineChange(begin, at, new))
     # Additions to the end can come before hunks that go further up; those at one place keep their order.
     changes.sort(key=lambda change: change.start)
     return table.render(changes, final_newline=final_newline)
 
 
 def _apply_diff(edit: Hunks, table: LineTable) -> str:
-    placed: list[_Placed] = []
+    placed_hunks: list[_PlacedHunk] = []
     line = drift = 0
     final_newline = table.ends_in_newline
     for hunk in edit.hunks:
@@ -128,10 +128,10 @@ def _apply_diff(edit: Hunks, table: LineTable) -> str:
             raise EditError(f"hunk at line {hunk.start} does not apply to {edit.path}", edit.path, "no_match")
         drift = start - stated
         line = start + len(old)
-        placed.append(_Placed(start, hunk.lines))
+        placed_hunks.append(_PlacedHunk(start, hunk.lines))
         if line == len(table):
             final_newline = hunk.final_newline
-    return _render(table, placed, final_newline=final_newline)
+    return _render(table, placed_hunks, final_newline=final_newline)
 
 
 def _nearest(hunk: Hunk, table: LineTable, first: int, guess: int) -> int | None:
@@ -153,15 +153,15 @@ def _nearest(hunk: Hunk, table: LineTable, first: int, guess: int) -> int | None
 
 
 def _apply_partial(edit: Hunks, table: LineTable, first_line: int) -> str:
-    placed: list[_Placed] = []
+    placed_hunks: list[_PlacedHunk] = []
     line = 0
     for hunk in edit.hunks:
         start = None if hunk.at_end else _place_partial(hunk, table, line, first_line)
         if start is None:
-            raise EditError(f"{edit.path}: what was seen does not tell where a hunk goes", edit.path, "unseen")
+            raise EditError(f"{edit.path}: the known text does not decide where a hunk goes", edit.path, "unseen")
         line = start + len(hunk.old)
-        placed.append(_Placed(start, hunk.lines))
-    return _render(table, placed, final_newline=table.ends_in_newline)
+        placed_hunks.append(_PlacedHunk(start, hunk.lines))
+    return _render(table, placed_hunks, final_newline=table.ends_in_newline)
 
 
 def _place_partial(hunk: Hunk, table: LineTable, first: int, first_line: int) -> int | None:
@@ -181,7 +181,7 @@ def _place_partial(hunk: Hunk, table: LineTable, first: int, first_line: int) ->
 def _only_place(table: LineTable, block: tuple[str, ...]) -> int | None:
     """The index where the block stands, at the first level where it does, if that is one place."""
     for level in range(len(LEVELS)):
-        found = table.find(block, 0, level)
-        if found is not None:
-            return found if table.find(block, found + 1, level) is None else None
+        position = table.find(block, 0, level)
+        if position is not None:
+            return position if table.find(block, position + 1, level) is None else None
     return None

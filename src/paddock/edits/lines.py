@@ -1,4 +1,4 @@
-"""A file's text as lines that blocks of lines are looked for in, in time linear in the text, whatever the block.
+"""A file's text as a table of lines, searched for blocks of lines in time linear in the text, whatever the block.
 
 Units    line indexes are 0-based here.
 Match    a block matches whole lines. The four `LEVELS` make lines comparable, each coarser than the one before: as they
@@ -29,7 +29,7 @@ LEVELS: tuple[Callable[[str], str], ...] = (
 )
 
 
-class Change(NamedTuple):
+class LineChange(NamedTuple):
     """Lines `start` to `end`, `end` not included, become `new`."""
 
     start: int
@@ -37,7 +37,7 @@ class Change(NamedTuple):
     new: Sequence[str]
 
 
-class _Form(NamedTuple):
+class _NormalizedText(NamedTuple):
     """All lines at one level as one string, each line between newlines, and where in it each line begins."""
 
     text: str
@@ -45,7 +45,7 @@ class _Form(NamedTuple):
 
 
 class LineTable:
-    """The lines of one text; the forms of the coarser levels are made when first asked for."""
+    """The lines of one text; the texts of the coarser levels are made at first use."""
 
     def __init__(self, text: str, *, returns: bool) -> None:
         self._endings: list[str] | None = None
@@ -60,7 +60,7 @@ class LineTable:
         if self.ends_in_newline:
             raw.pop()
         self.lines = raw
-        self._forms: dict[int, _Form] = {}
+        self._forms: dict[int, _NormalizedText] = {}
         self._reversed: str | None = None
 
     def __len__(self) -> int:
@@ -103,7 +103,7 @@ class LineTable:
             for mine, wanted in zip(self.lines[index : index + len(block)], block, strict=True)
         )
 
-    def render(self, changes: Sequence[Change], *, final_newline: bool) -> str:
+    def render(self, changes: Sequence[LineChange], *, final_newline: bool) -> str:
         """The text after sorted changes that do not overlap. Every line gets an ending, the last one if asked."""
         out: list[str] = []
         at = 0
@@ -122,11 +122,11 @@ class LineTable:
         endings = chain(self._endings[start:end], repeat(self._new_ending))
         return "".join([line + ending for line, ending in zip(lines, endings, strict=False)])
 
-    def _form(self, level: int) -> _Form:
+    def _form(self, level: int) -> _NormalizedText:
         if level not in self._forms:
             lines = [LEVELS[level](line) for line in self.lines] if level else self.lines
             starts = list(accumulate(map((1).__add__, map(len, lines)), initial=1))
-            self._forms[level] = _Form("\n" + "\n".join(lines) + "\n", starts[:-1])
+            self._forms[level] = _NormalizedText("\n" + "\n".join(lines) + "\n", starts[:-1])
         return self._forms[level]
 
 

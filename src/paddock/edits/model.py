@@ -1,4 +1,4 @@
-"""The edits that tools make, as values: what a call asks for, before it is known whether it can be done.
+"""The edits that tools make, as values: what a call asks for, whether or not it can be done.
 
 Source  str_replace_editor and file_editor (OpenHands), edit and write (OpenCode), apply_patch (Codex), unified diffs.
 Paths   as given: resolving and normalising them is the caller's.
@@ -24,7 +24,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """One string for another, verbatim. Editors that try again with other whitespace do so by a second `Replace`."""
+    """One string for another, verbatim. A second try of an editor with other whitespace is a second `Replace`."""
 
     path: str
     old: str
@@ -120,8 +120,8 @@ Edit = Write | Replace | Insert | ReplaceLines | Delete | Move | Undo | Hunks
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """What is known of a file: a contiguous range of its lines."""
+class KnownText:
+    """The known part of a file: a contiguous range of its lines."""
 
     first_line: int
     """Number of the first known line."""
@@ -130,7 +130,7 @@ class Text:
     """True: this is the whole file, and `first_line` is 1."""
 
     @classmethod
-    def whole(cls, text: str) -> "Text":
+    def whole(cls, text: str) -> "KnownText":
         return cls(first_line=1, text=text, complete=True)
 
 

@@ -1,4 +1,4 @@
-"""Edits compared as they are given, where no text of the files is known.
+"""Compares edits as they are given, where no text of the files is known.
 
 Files    both must touch the same paths, compared as strings; normalising them is the caller's. Edits of different files
          have no order; a `Hunks` with `move_to` is its hunks and then a `Move`. Where a file is also edited under the
@@ -16,22 +16,31 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from paddock.edits.apply import apply_known
-from paddock.edits.changes import Change, anchors_agree, as_whole, made_on, of_hunk, of_replace, same_change, same_cores
-from paddock.edits.comparison import EffectComparison, alike, differs, same_text, weakest
+from paddock.edits.changes import (
+    TextChange,
+    anchors_agree,
+    apply_to,
+    as_whole_lines,
+    of_hunk,
+    of_replace,
+    same_change,
+    same_cores,
+)
+from paddock.edits.comparison import EffectComparison, differs, same_by, same_text, weakest
 from paddock.edits.errors import EditError
 from paddock.edits.model import Delete, Edit, Hunks, Insert, Move, Replace, ReplaceLines, Undo, Write
 
 _FREE_ORDER = 64
 """Longer lists of changes are compared in their order only."""
 
-_Item = Change | Write | Insert | ReplaceLines | Delete | Move | Undo
+_Item = TextChange | Write | Insert | ReplaceLines | Delete | Move | Undo
 
 
 def same_edit(expected: Sequence[Edit], actual: Sequence[Edit]) -> EffectComparison:
     """Whether both do the same to every file on which both can be done, by the rules above."""
-    flat = _apart_from_moves(expected), _apart_from_moves(actual)
+    flat = _split_moves(expected), _split_moves(actual)
     if flat[0] == flat[1]:
-        return alike("equal_edits")
+        return same_by("equal_edits")
     mine, others = (_by_path(edits) for edits in flat)
     targets = _targets(mine), _targets(others)
     if targets[0] != targets[1]:
@@ -42,7 +51,7 @@ def same_edit(expected: Sequence[Edit], actual: Sequence[Edit]) -> EffectCompari
     return weakest(_same_file(mine.get(path, []), others.get(path, [])) for path in sorted(mine.keys() | others.keys()))
 
 
-def _apart_from_moves(edits: Sequence[Edit]) -> list[Edit]:
+def _split_moves(edits: Sequence[Edit]) -> list[Edit]:
     flat: list[Edit] = []
     for edit in edits:
         if isinstance(edit, Hunks) and edit.move_to is not None:
@@ -53,10 +62,10 @@ def _apart_from_moves(edits: Sequence[Edit]) -> list[Edit]:
 
 
 def _by_path(edits: Sequence[Edit]) -> dict[str, list[Edit]]:
-    found: dict[str, list[Edit]] = {}
+    by_path: dict[str, list[Edit]] = {}
     for edit in edits:
-        found.setdefault(edit.path, []).append(edit)
-    return found
+        by_path.setdefault(edit.path, []).append(edit)
+    return by_path
 
 
 def _moves(by_path: dict[str, list[Edit]]) -> list[Move]:
@@ -69,21 +78,21 @@ def _targets(by_path: dict[str, list[Edit]]) -> set[str]:
 
 def _same_file(expected: list[Edit], actual: list[Edit]) -> EffectComparison:
     if expected == actual:
-        return alike("equal_edits")
+        return same_by("equal_edits")
     if expected and actual and isinstance(expected[0], Write) and isinstance(actual[0], Write):
-        return _same_written(expected, actual)
+        return _same_result(expected, actual)
     runs = _runs(expected), _runs(actual)
     kinds = [[type(run[0]) for run in side] for side in runs]
     if kinds[0] != kinds[1]:
-        return differs("kind", f"{_named(kinds[0])} and {_named(kinds[1])}")
+        return differs("kind", f"{_kind_names(kinds[0])} and {_kind_names(kinds[1])}")
     return weakest(_same_run(mine, others) for mine, others in zip(*runs, strict=True))
 
 
-def _named(kinds: Sequence[type]) -> str:
+def _kind_names(kinds: Sequence[type]) -> str:
     return " + ".join(kind.__name__ for kind in kinds) or "nothing"
 
 
-def _same_written(expected: list[Edit], actual: list[Edit]) -> EffectComparison:
+def _same_result(expected: list[Edit], actual: list[Edit]) -> EffectComparison:
     path = expected[0].path
     try:
         texts = [apply_known(edits, {}).get(path) for edits in (expected, actual)]
@@ -92,7 +101,7 @@ def _same_written(expected: list[Edit], actual: list[Edit]) -> EffectComparison:
     one, other = texts
     gone = one is None and other is None
     if gone or (one is not None and other is not None and same_text(one.text, other.text)):
-        return alike("equal_text")
+        return same_by("equal_text")
     return differs("text", f"{path} ends up with other text")
 
 
@@ -100,7 +109,7 @@ def _runs(edits: Sequence[Edit]) -> list[list[_Item]]:
     """The items of the edits, changes that follow each other as one run, every other item alone."""
     runs: list[list[_Item]] = []
     for item in _items(edits):
-        if runs and isinstance(item, Change) and isinstance(runs[-1][0], Change):
+        if runs and isinstance(item, TextChange) and isinstance(runs[-1][0], TextChange):
             runs[-1].append(item)
         else:
             runs.append([item])
@@ -128,8 +137,8 @@ def _hunk_items(edit: Hunks) -> Iterator[_Item]:
 
 
 def _same_run(expected: list[_Item], actual: list[_Item]) -> EffectComparison:
-    mine = [item for item in expected if isinstance(item, Change)]
-    others = [item for item in actual if isinstance(item, Change)]
+    mine = [item for item in expected if isinstance(item, TextChange)]
+    others = [item for item in actual if isinstance(item, TextChange)]
     if mine and others:
         return _same_changes(mine, others)
     one, other = expected[0], actual[0]
@@ -139,49 +148,51 @@ def _same_run(expected: list[_Item], actual: list[_Item]) -> EffectComparison:
         same = same_text(one.text, other.text)
     else:
         same = one == other
-    return alike("equal_edits") if same else differs("text", "other lines or other text")
+    return same_by("equal_edits") if same else differs("text", "other lines or other text")
 
 
 def _lines(text: str) -> str:
     return text + "\n" if text and not text.endswith("\n") else text
 
 
-def _same_changes(expected: list[Change], actual: list[Change]) -> EffectComparison:
+def _same_changes(expected: list[TextChange], actual: list[TextChange]) -> EffectComparison:
     in_order = _same_in_order(expected, actual)
     if in_order.same:
         return in_order
     free = _same_in_any_order(expected, actual)
     if free.same:
         return free
-    if _makes_up(actual, expected) or _makes_up(expected, actual):
-        return alike("contained")
+    if _composes(actual, expected) or _composes(expected, actual):
+        return same_by("contained")
     cores = same_cores(expected, actual)
     return cores if cores.same else in_order
 
 
-def _same_in_order(expected: list[Change], actual: list[Change]) -> EffectComparison:
+def _same_in_order(expected: list[TextChange], actual: list[TextChange]) -> EffectComparison:
     if len(expected) != len(actual):
         return differs("text", f"{len(expected)} and {len(actual)} replacements")
     return weakest(same_change(one, other) for one, other in zip(expected, actual, strict=True))
 
 
-def _same_in_any_order(expected: list[Change], actual: list[Change]) -> EffectComparison:
+def _same_in_any_order(expected: list[TextChange], actual: list[TextChange]) -> EffectComparison:
     failed = differs("text", "other replacements")
-    if not 1 < len(expected) == len(actual) <= _FREE_ORDER or not (_apart(expected) and _apart(actual)):
+    if not 1 < len(expected) == len(actual) <= _FREE_ORDER or not (
+        _are_independent(expected) and _are_independent(actual)
+    ):
         return failed
     left = list(actual)
-    found: list[EffectComparison] = []
+    matches: list[EffectComparison] = []
     for one in expected:
         results = [same_change(one, other) for other in left]
         at = next((index for index, result in enumerate(results) if result.same), None)
         if at is None:
             return failed
-        found.append(results[at])
+        matches.append(results[at])
         del left[at]
-    return weakest(found)
+    return weakest(matches)
 
 
-def _apart(changes: list[Change]) -> bool:
+def _are_independent(changes: list[TextChange]) -> bool:
     """True when no change's old text is in what another one replaces or writes."""
     texts = [change.old.strip("\n") for change in changes]
     return not any(
@@ -192,17 +203,17 @@ def _apart(changes: list[Change]) -> bool:
     )
 
 
-def _makes_up(fine: list[Change], coarse: list[Change]) -> bool:
-    """True when the finer changes, each made in the one coarser change that has its place, give all that those give."""
+def _composes(fine: list[TextChange], coarse: list[TextChange]) -> bool:
+    """True when the finer changes, each applied within a coarser one, together make the coarser ones."""
     if len(fine) <= len(coarse) or any(change.replace_all for change in fine + coarse):
         return False
     if any(change.whole_lines for change in fine):
-        coarse = [change if change.whole_lines else as_whole(change) for change in coarse]
+        coarse = [change if change.whole_lines else as_whole_lines(change) for change in coarse]
     texts = list(coarse)
     for change in fine:
-        made = [(index, text) for index, big in enumerate(texts) if (text := made_on(change, big)) is not None]
-        if len(made) != 1 or not anchors_agree(change, coarse[made[0][0]]):
+        applied = [(index, text) for index, big in enumerate(texts) if (text := apply_to(change, big)) is not None]
+        if len(applied) != 1 or not anchors_agree(change, coarse[applied[0][0]]):
             return False
-        index, text = made[0]
+        index, text = applied[0]
         texts[index] = texts[index]._replace(old=text)
     return all(change.old == change.new for change in texts)

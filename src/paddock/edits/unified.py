@@ -2,7 +2,7 @@
 
 Source   "Unified Format" in the GNU diffutils manual; git-diff's "Generating patch text with -p".
 Files    `/dev/null` on the old side: a `Write` that refuses an existing file; on the new side: a `Delete`; a rename is
-         a `Move`, or `Hunks` with `move_to`. A change of mode alone is no edit. Text between files is passed over.
+         a `Move`, or `Hunks` with `move_to`. A change of mode alone is no edit. Text between files is skipped.
 Paths    git's `a/` and `b/` are taken off where both sides have them; quoted names are unquoted; a tab ends a name.
 Lines    a hunk's header says how many lines it has, and they are counted; an empty line is an empty context line. Where
          every line of the diff ends in "\\r\\n", the "\\r" is the transport's and is dropped.
@@ -27,7 +27,7 @@ def parse_unified_diff(text: str) -> list[Edit]:
     lines = split_lines(text)
     if all(line.endswith("\r") for line in lines if line):
         lines = [line.removesuffix("\r") for line in lines]
-    reader = _Reader(lines)
+    reader = _DiffReader(lines)
     files = reader.files()
     if not files:
         raise PatchError("there is no file in the diff")
@@ -35,7 +35,7 @@ def parse_unified_diff(text: str) -> list[Edit]:
 
 
 @dataclass
-class _File:
+class _FileDiff:
     """One file's part of a diff."""
 
     line: int
@@ -46,9 +46,9 @@ class _File:
     hunks: list[Hunk] = field(default_factory=list)
 
 
-def _edit(file: _File) -> Edit | None:
+def _edit(file: _FileDiff) -> Edit | None:
     if file.old == _NOWHERE:
-        return Write(file.new, "".join(_added(hunk) for hunk in file.hunks), create_only=True)
+        return Write(file.new, "".join(_added_text(hunk) for hunk in file.hunks), create_only=True)
     if file.new == _NOWHERE:
         return Delete(file.old)
     move_to = file.new if file.renamed else None
@@ -57,12 +57,12 @@ def _edit(file: _File) -> Edit | None:
     return Move(file.old, move_to) if move_to else None
 
 
-def _added(hunk: Hunk) -> str:
+def _added_text(hunk: Hunk) -> str:
     text = "".join(line + "\n" for line in hunk.new)
     return text if hunk.final_newline else text.removesuffix("\n")
 
 
-class _Reader:
+class _DiffReader:
     """A cursor over the lines of a diff."""
 
     def __init__(self, lines: list[str]) -> None:
@@ -73,22 +73,22 @@ class _Reader:
         index = self._at + ahead
         return self._lines[index] if index < len(self._lines) else ""
 
-    def files(self) -> list[_File]:
-        found: list[_File] = []
+    def files(self) -> list[_FileDiff]:
+        files: list[_FileDiff] = []
         while self._at < len(self._lines):
             line = self._peek()
             if line.startswith("diff --git "):
-                found.append(self._git_file())
+                files.append(self._git_file())
             elif line.startswith("--- ") and self._peek(1).startswith("+++ "):
-                found.append(self._plain_file())
+                files.append(self._plain_file())
             elif _HUNK.match(line):
                 raise PatchError("a hunk without a file", self._at + 1)
             else:
                 self._at += 1
-        return found
+        return files
 
-    def _git_file(self) -> _File:
-        file = _File(self._at + 1)
+    def _git_file(self) -> _FileDiff:
+        file = _FileDiff(self._at + 1)
         file.old, file.new = _git_names(self._peek().removeprefix("diff --git "))
         self._at += 1
         while self._at < len(self._lines) and not self._peek().startswith(("diff --git ", "@@ ", "--- ")):
@@ -101,27 +101,27 @@ class _Reader:
             raise PatchError("the diff does not name its file", file.line)
         return file
 
-    def _extended(self, line: str, file: _File) -> None:
+    def _extended(self, line: str, file: _FileDiff) -> None:
         if line.startswith("new file mode"):
             file.old = _NOWHERE
         elif line.startswith("deleted file mode"):
             file.new = _NOWHERE
         elif line.startswith("rename from "):
-            file.old, file.renamed = _unquoted(line.removeprefix("rename from ")), True
+            file.old, file.renamed = _unquote(line.removeprefix("rename from ")), True
         elif line.startswith("rename to "):
-            file.new, file.renamed = _unquoted(line.removeprefix("rename to ")), True
+            file.new, file.renamed = _unquote(line.removeprefix("rename to ")), True
         elif line.startswith(("copy from ", "Binary files ", "GIT binary patch")):
             raise PatchError("copies and binary files cannot be read as edits of text", self._at + 1)
 
-    def _plain_file(self) -> _File:
-        file = _File(self._at + 1)
+    def _plain_file(self) -> _FileDiff:
+        file = _FileDiff(self._at + 1)
         self._names(file)
         self._hunks(file)
         if not file.hunks:
             raise PatchError("a file without hunks", file.line)
         return file
 
-    def _names(self, file: _File) -> None:
+    def _names(self, file: _FileDiff) -> None:
         old, new = (_name(self._peek(ahead)[4:]) for ahead in (0, 1))
         if old in (_NOWHERE, "") and new in (_NOWHERE, ""):
             raise PatchError("the diff does not name its file", self._at + 1)
@@ -132,7 +132,7 @@ class _Reader:
         file.new = new if file.renamed or _NOWHERE in (old, new) else old
         self._at += 2
 
-    def _hunks(self, file: _File) -> None:
+    def _hunks(self, file: _FileDiff) -> None:
         while header := _HUNK.match(self._peek()):
             self._at += 1
             start, old_count, _, new_count = (int(group) if group else 1 for group in header.groups())
@@ -170,25 +170,25 @@ class _Names(NamedTuple):
 def _git_names(rest: str) -> _Names:
     """Both paths of a `diff --git` line. Unquoted ones are told apart only when they are equal; else both are empty."""
     middle = rest.find('" ', 1) + 1 if rest.startswith('"') else len(rest) // 2
-    old, new = _unquoted(rest[:middle]), _unquoted(rest[middle + 1 :])
+    old, new = _unquote(rest[:middle]), _unquote(rest[middle + 1 :])
     same = old.startswith("a/") and new.startswith("b/") and old[2:] == new[2:]
     return _Names(old[2:], new[2:]) if same else _Names("", "")
 
 
 def _name(rest: str) -> str:
     """The path of a `---` or `+++` line, which a tab and a time may follow."""
-    return _unquoted(rest.split("\t", 1)[0].rstrip(" "))
+    return _unquote(rest.split("\t", 1)[0].rstrip(" "))
 
 
-def _unquoted(name: str) -> str:
+def _unquote(name: str) -> str:
     """A path as git quotes it: in double quotes, with C escapes for bytes."""
     if len(name) < 2 or not (name.startswith('"') and name.endswith('"')):
         return name
     raw = name[1:-1].encode("utf-8", "surrogatepass")
-    return _QUOTED.sub(lambda match: _unescaped(match[1]), raw).decode("utf-8", "replace")
+    return _QUOTED.sub(lambda match: _unescape(match[1]), raw).decode("utf-8", "replace")
 
 
-def _unescaped(escape: bytes) -> bytes:
+def _unescape(escape: bytes) -> bytes:
     if len(escape) == 3:
         return bytes([int(escape, 8) & 0xFF])
     return _ESCAPES.get(escape, escape)

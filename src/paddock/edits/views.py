@@ -1,18 +1,18 @@
-"""What tools have shown of a file, as the range of its lines that is known.
+"""Reads the lines of a file that tools have shown, as a known range of it.
 
 Source   outputs of `cat -n` and `nl -ba`; of OpenHands' str_replace_editor and file_editor; of OpenCode's read, today's
          (`40: code`) and earlier (`00040| code`); any of them as Codex's exec_command returns it, under a header.
 Reading  lines that are numbered one by one, from the output's first line or after one that ends in ":" or ">". They end
-         where the numbers do, or before a line that the tool has cut short: what it was is not known. A file whose own
-         lines look so is taken for numbered: which tool gave the output is the caller's to know.
+         where the numbers do, or before a line that the tool has cut short. A file whose own
+         lines look so is taken for numbered: the caller must know which tool gave the output.
 Whole    a file is known to be complete only where the output says that it ends there, and the run begins at line 1.
-Errors   none: what shows no numbered lines is None.
+Errors   none: an output without numbered lines gives None.
 """
 
 import re
 from collections.abc import Iterable, Sequence
 
-from paddock.edits.model import Text, split_lines
+from paddock.edits.model import KnownText, split_lines
 
 _NUMBERED = (
     re.compile(r" *(\d{1,9})\t(.*)", re.DOTALL),
@@ -30,7 +30,7 @@ def strip_exec_header(output: str) -> str:
     return output[header.end() :] if header else output
 
 
-def parse_numbered(output: str) -> Text | None:
+def parse_numbered(output: str) -> KnownText | None:
     """The lines of a file that a tool's output shows with their numbers; None when it shows none."""
     lines = strip_exec_header(output).split("\n")
     for start, line in enumerate(lines):
@@ -42,25 +42,25 @@ def parse_numbered(output: str) -> Text | None:
     return None
 
 
-def _run(lines: Sequence[str], start: int, numbered: re.Pattern[str], first_line: int) -> Text | None:
-    found: list[str] = []
+def _run(lines: Sequence[str], start: int, numbered: re.Pattern[str], first_line: int) -> KnownText | None:
+    texts: list[str] = []
     rest = start
     for rest in range(start, len(lines)):
         match = numbered.fullmatch(lines[rest])
-        if not match or int(match[1]) != first_line + len(found) or _CUT.match(match[2]):
+        if not match or int(match[1]) != first_line + len(texts) or _CUT.match(match[2]):
             break
-        found.append(match[2])
-    if not found:
+        texts.append(match[2])
+    if not texts:
         return None
     complete = first_line == 1 and any(line.startswith(_FILE_ENDS) for line in lines[rest : rest + 3])
     # A last number without text is how str_replace_editor shows that the file ends in a newline.
-    return Text(first_line, "\n".join(found) + ("\n" if found[-1] else ""), complete)
+    return KnownText(first_line, "\n".join(texts) + ("\n" if texts[-1] else ""), complete)
 
 
-def assemble(views: Iterable[Text]) -> Text | None:
+def assemble(views: Iterable[KnownText]) -> KnownText | None:
     """The views of one file, oldest first, as one range around the newest one; None when there are none.
 
-    An older view is joined where it adjoins or overlaps and says the same; one that says otherwise is out of date.
+    An older view is joined where it adjoins or overlaps with equal lines; one with other lines is out of date.
     """
     newest_first = list(views)[::-1]
     if not newest_first:
@@ -68,7 +68,8 @@ def assemble(views: Iterable[Text]) -> Text | None:
     known, waiting = newest_first[0], newest_first[1:]
     while not known.complete:
         joined = next(
-            ((view, both) for view in waiting if (both := _joined(known, view)) is not None and both != known), None
+            ((view, both) for view in waiting if (both := _join_ranges(known, view)) is not None and both != known),
+            None,
         )
         if joined is None:
             break
@@ -77,7 +78,7 @@ def assemble(views: Iterable[Text]) -> Text | None:
     return known
 
 
-def _joined(one: Text, other: Text) -> Text | None:
+def _join_ranges(one: KnownText, other: KnownText) -> KnownText | None:
     """Both ranges as one; None when they disagree or leave a gap."""
     first, second = sorted((one, other), key=lambda text: text.first_line)
     head, tail = split_lines(first.text), split_lines(second.text)
@@ -90,4 +91,4 @@ def _joined(one: Text, other: Text) -> Text | None:
     if first.complete and len(tail) > shared:
         return None
     lines = head + tail[shared:]
-    return Text(first.first_line, "".join(line + "\n" for line in lines), first.complete)
+    return KnownText(first.first_line, "".join(line + "\n" for line in lines), first.complete)

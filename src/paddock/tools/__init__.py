@@ -1,33 +1,34 @@
-"""Tools of coding harnesses: their names, their kinds, and what a call of one asks for, whatever it is spelled like.
+"""Tools of coding harnesses: their names, their kinds, and the action that a call of one stands for, however spelled.
 
 Source  the tools of OpenHands, Codex, OpenCode and their kin, as listed in `paddock.tools.names`.
-Shapes  `normalise` turns a name and an arguments string into an `Action`, or `Malformed` when the tool would refuse it.
-Errors  none is raised: a call is the policy's, so what is wrong with it is a value.
+Shapes  `normalise` turns a name and an arguments string into an `Action`, or `InvalidCall` when the tool would refuse
+        it.
+Errors  none is raised: a call is the policy's, so a wrong one gives an `InvalidCall`.
 """
 
 from paddock.tools.actions import (
     Action,
     Ask,
+    CommandLimits,
     Edit,
     Finish,
-    Limits,
-    List,
-    Malformed,
-    Other,
-    Plan,
-    Read,
-    Refusal,
+    InvalidCall,
+    ListFolder,
+    OtherCall,
+    ReadFile,
+    RefusalReason,
     Search,
-    Shell,
+    ShellCommand,
     Stdin,
     Think,
+    UpdatePlan,
 )
 from paddock.tools.arguments import DEFAULTS, NEUTRAL, NEUTRAL_OF
-from paddock.tools.looking import READ_LIMIT_LINES
 from paddock.tools.names import NAMES, SYNONYMS, Form, Kind, canonical, fold, form_of, kind_of, pascal, stand_ins
-from paddock.tools.normalise import normalise, opaque
-from paddock.tools.scripts import Plain, plain_command
-from paddock.tools.values import decode_object, same_json, says_something
+from paddock.tools.normalise import normalise, normalise_by_name
+from paddock.tools.read_tools import READ_LIMIT_LINES
+from paddock.tools.scripts import PlainCommand, plain_command
+from paddock.tools.values import decode_object, has_visible_text, same_json
 
 __all__ = [
     "DEFAULTS",
@@ -38,32 +39,32 @@ __all__ = [
     "SYNONYMS",
     "Action",
     "Ask",
+    "CommandLimits",
     "Edit",
     "Finish",
     "Form",
+    "InvalidCall",
     "Kind",
-    "Limits",
-    "List",
-    "Malformed",
-    "Other",
-    "Plain",
-    "Plan",
-    "Read",
-    "Refusal",
+    "ListFolder",
+    "OtherCall",
+    "PlainCommand",
+    "ReadFile",
+    "RefusalReason",
     "Search",
-    "Shell",
+    "ShellCommand",
     "Stdin",
     "Think",
+    "UpdatePlan",
     "canonical",
     "decode_object",
     "fold",
     "form_of",
+    "has_visible_text",
     "kind_of",
     "normalise",
-    "opaque",
+    "normalise_by_name",
     "pascal",
     "plain_command",
     "same_json",
-    "says_something",
     "stand_ins",
 ]

@@ -1,9 +1,9 @@
-"""What a tool call asks for, whatever tool it is made with.
+"""Actions: what tool calls ask for, whatever tools they are made with.
 
 Source  the tools named in `paddock.tools.names`.
-Shapes  one frozen record per kind of action. `rest` holds the given arguments that matter and have no field of their
-        own, without those that equal the tool's default; equal actions have equal `rest`. Paths are as given.
-Errors  `Malformed` is what a call is that its tool would refuse.
+Shapes  one frozen record per kind of action. `rest` holds the arguments that matter and have no field of their own,
+        without those that equal the tool's default; equal actions have equal `rest`. Paths are as given.
+Errors  `InvalidCall` stands for a call that its tool would refuse.
 """
 
 from dataclasses import dataclass, field
@@ -12,31 +12,31 @@ from typing import Literal
 from paddock.edits import Edit as FileEdit
 from paddock.types import Json, JsonObject
 
-Refusal = Literal[
+RefusalReason = Literal[
     "not_json", "not_object", "missing_argument", "wrong_type", "wrong_value", "unknown_argument", "bad_patch"
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What a call of a shell tool bounds; None: nothing, or the tool's own default."""
+class CommandLimits:
+    """The limits that a call of a shell tool sets; None: none, or the tool's default."""
 
     time_s: float | None = None
-    """Until the command is killed."""
+    """Seconds until the command is killed."""
     yield_s: float | None = None
-    """Until the tool answers with what there is."""
+    """Seconds until the tool returns the output so far."""
     output_tokens: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Shell:
+class ShellCommand:
     """A command line run by a shell."""
 
     command: str
     workdir: str | None = None
     """None: wherever the tool runs."""
     rest: JsonObject = field(default_factory=dict)
-    limits: Limits = Limits()
+    limits: CommandLimits = CommandLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Stdin:
     session: Json = None
     """None: the tool has one session."""
     rest: JsonObject = field(default_factory=dict)
-    limits: Limits = Limits()
+    limits: CommandLimits = CommandLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +59,14 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """A look at a file, or at a directory by a tool that shows both."""
+class ReadFile:
+    """Reads a file, or a directory by a tool that shows both."""
 
     path: str
     first_line: int = 1
     """From 1."""
     last_line: int | None = None
-    """Included. None: to the end of the file or the tool's own limit."""
+    """The last line, included. None: to the end of the file or the tool's own limit."""
     rest: JsonObject = field(default_factory=dict)
 
     @property
@@ -76,21 +76,21 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Text in files (`content`: the pattern is a regular expression) or files by name (`files`: a glob)."""
+    """Searches text in files (`content`: the pattern is a regular expression) or files by name (`files`: a glob)."""
 
     pattern: str
     mode: Literal["content", "files"]
     path: str | None = None
     """None: wherever the tool runs."""
     include: str | None = None
-    """Glob of the files to look in; None: all."""
+    """Glob of the files to search; None: all."""
     literal: bool = False
     """True: the pattern is plain text."""
     rest: JsonObject = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class List:
+class ListFolder:
     """A directory listing."""
 
     path: str | None = None
@@ -103,7 +103,7 @@ class Finish:
     """The end of the task."""
 
     text: str | None = None
-    """Last words; None: none given."""
+    """The final message; None: there is none."""
     rest: JsonObject = field(default_factory=dict)
 
 
@@ -116,8 +116,8 @@ class Think:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """A look at the task list, or a new one."""
+class UpdatePlan:
+    """Shows the task list (`view`), or sets a new one (`plan`)."""
 
     command: Literal["view", "plan"]
     steps: int = 0
@@ -134,19 +134,19 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
-    """A call of a tool that no table knows: its name and arguments are all there is."""
+class OtherCall:
+    """A call of a tool that is in no table: only its name and arguments are known."""
 
     name: str
     arguments: JsonObject
 
 
-Action = Shell | Stdin | Edit | Read | Search | List | Finish | Think | Plan | Ask | Other
+Action = ShellCommand | Stdin | Edit | ReadFile | Search | ListFolder | Finish | Think | UpdatePlan | Ask | OtherCall
 
 
 @dataclass(frozen=True, slots=True)
-class Malformed:
+class InvalidCall:
     """A call that its tool would refuse."""
 
-    reason: Refusal
+    reason: RefusalReason
     detail: str

@@ -1,17 +1,17 @@
-"""Reading a call's arguments by role, since every harness spells them in its own way. The spellings are data.
+"""The arguments of a call, read by role, since every harness spells them in its own way. The spellings are data.
 
 Shapes  a role is what an argument means (`path`); its names are the spellings (`path`, `file_path`, `filePath`, ...).
-        A null is as if it were not there. What no role took, and what changes nothing, is told apart by `rest`.
-Errors  a role that is needed and missing, empty or of another type raises BadArgumentError, which the reader of the
-        whole call turns into Malformed.
+        A null counts as missing. `rest` has the arguments that were not read and that matter.
+Errors  a role that is needed and missing, empty or of another type raises BadArgumentError, which `normalise` turns
+        into Malformed.
 """
 
 from math import isfinite
 from typing import Any
 
-from paddock.tools.actions import Refusal
+from paddock.tools.actions import RefusalReason
 from paddock.tools.names import KIND_OF_FORM, Form
-from paddock.tools.values import same_json, says_something
+from paddock.tools.values import has_visible_text, same_json
 from paddock.types import Json, JsonObject
 
 ROLES: dict[str, tuple[str, ...]] = {
@@ -47,7 +47,7 @@ NEUTRAL: frozenset[str] = frozenset({"security_risk", "summary", "description", 
 NEUTRAL_OF: dict[str, frozenset[str]] = {
     "shell": frozenset({"prefix_rule"}),
 }
-"""Further ones per kind."""
+"""Further neutral arguments of tools of one kind."""
 
 DEFAULTS: dict[Form, JsonObject] = {
     "shell": {
@@ -63,20 +63,20 @@ DEFAULTS: dict[Form, JsonObject] = {
     "grep": {"-i": False, "limit": 100, "multiline": False},
     "list": {"depth": 2, "limit": 25, "offset": 1, "recursive": False},
 }
-"""What a tool does where the call does not say: an argument that says the same is not compared."""
+"""Default values of tools: an argument that equals its default is not compared."""
 
 
 class BadArgumentError(ValueError):
     """An argument that its tool would refuse."""
 
-    def __init__(self, reason: Refusal, detail: str) -> None:
+    def __init__(self, reason: RefusalReason, detail: str) -> None:
         super().__init__(detail)
         self.reason = reason
         self.detail = detail
 
 
-class Arguments:
-    """A call's arguments. Each read marks what it took, so that `rest` knows what is left."""
+class CallArguments:
+    """A call's arguments. Each method marks what it reads, so that `rest` has the others."""
 
     def __init__(self, form: Form, name: str, given: JsonObject, schema: JsonObject | None) -> None:
         self.form = form
@@ -84,85 +84,85 @@ class Arguments:
         self.schema = schema
         """The JSON schema of the row's own tool; None: the row has none."""
         self._given = {key: value for key, value in given.items() if value is not None}
-        self._taken: set[str] = set()
+        self._read: set[str] = set()
 
     def has(self, role: str) -> bool:
         return any(key in self._given for key in ROLES[role])
 
-    def any(self, role: str) -> Any:
-        """The value in this role, of any type; None when there is none."""
+    def value(self, role: str) -> Any:
+        """The value in this role, of any type; None: there is none."""
         for key in ROLES[role]:
             if key in self._given:
-                self._taken.add(key)
+                self._read.add(key)
                 return self._given[key]
         return None
 
-    def take(self, key: str) -> Any:
+    def read_key(self, key: str) -> Any:
         """The value of the argument of exactly this name; None when there is none."""
-        self._taken.add(key)
+        self._read.add(key)
         return self._given.get(key)
 
-    def maybe(self, role: str) -> str | None:
+    def optional_text(self, role: str) -> str | None:
         """A text in this role; None when there is none."""
-        value = self.any(role)
+        value = self.value(role)
         if value is not None and not isinstance(value, str):
             raise BadArgumentError("wrong_type", f"{role} is a {type(value).__name__}, not a string")
         return value
 
     def text(self, role: str) -> str:
         """A text that must be there, and may be empty."""
-        value = self.maybe(role)
+        value = self.optional_text(role)
         if value is None:
             raise BadArgumentError("missing_argument", f"no {role} (one of {', '.join(ROLES[role])})")
         return value
 
-    def filled(self, role: str) -> str:
-        """A text that must be there and say something."""
+    def required_text(self, role: str) -> str:
+        """A text that must be there and not be blank."""
         value = self.text(role)
-        if not says_something(value):
+        if not has_visible_text(value):
             raise BadArgumentError("missing_argument", f"{role} is empty")
         return value
 
     def flag(self, role: str) -> bool:
-        value = self.any(role)
+        value = self.value(role)
         return truth(role, value) if value is not None else False
 
     def number(self, role: str) -> int | None:
-        value = self.any(role)
+        value = self.value(role)
         return integer(role, value) if value is not None else None
 
     def count(self, key: str) -> int | None:
-        value = self.take(key)
+        value = self.read_key(key)
         return integer(key, value) if value is not None else None
 
     def limit(self, key: str) -> float | None:
-        """The number under this name; what is no number is left to be compared as it is."""
+        """The number under this name; None where there is none: another value stays in `rest`."""
         value = self._given.get(key)
         try:
-            found = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+            number = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
         except (ValueError, OverflowError):
             return None
-        if found is None or not isfinite(found):
+        if number is None or not isfinite(number):
             return None
-        self._taken.add(key)
-        return found
+        self._read.add(key)
+        return number
 
     def rest(self) -> JsonObject:
-        """What is left to compare: not taken, not neutral, not the tool's default."""
-        quiet = NEUTRAL_OF.get(KIND_OF_FORM[self.form], frozenset())
+        """The arguments that were not read, are not neutral, and differ from the tool's default."""
+        neutral = NEUTRAL_OF.get(KIND_OF_FORM[self.form], frozenset())
         defaults = DEFAULTS.get(self.form, {})
         return {
             key: value
             for key, value in self._given.items()
-            if key not in self._taken
+            if key not in self._read
             and key not in NEUTRAL
-            and key not in quiet
+            and key not in neutral
             and not (key in defaults and same_json(defaults[key], value))
         }
 
 
 _MAX_INTEGER = 2**53
-"""The largest that JSON numbers carry everywhere."""
+"""The largest integer that every JSON reader keeps exactly."""
 
 
 def integer(what: str, value: Json) -> int:

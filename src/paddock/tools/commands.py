@@ -2,8 +2,9 @@
 
 Source  execute_bash and terminal (OpenHands), shell, shell_command, exec_command and write_stdin (Codex), bash.
 Rules   an argv array is the script of its `bash -c` (`-lc` alike: a login shell is taken to do the same), else its
-        words quoted. A command that gives a patch to `apply_patch` is an edit, as Codex has it. `is_input` makes input
-        of a command. An empty command waits for more output, where the tool has a session; elsewhere it is refused.
+        words quoted. A command that gives a patch to `apply_patch` is an edit, as in Codex. `is_input`: the command is
+        input for the program that runs. An empty command waits for more output, where the tool has a session; elsewhere
+        it is refused.
 Limits  `timeout` is in the unit that the row's schema names; where it names none, in milliseconds from 1000 on and in
         seconds below.
 """
@@ -13,16 +14,16 @@ import re
 import shlex
 from pathlib import PurePosixPath
 
-from paddock.tools.actions import Edit, Limits, Shell, Stdin
-from paddock.tools.arguments import ROLES, Arguments, BadArgumentError
+from paddock.tools.actions import CommandLimits, Edit, ShellCommand, Stdin
+from paddock.tools.arguments import ROLES, BadArgumentError, CallArguments
 from paddock.tools.names import fold
 from paddock.tools.patches import patch_edits
 from paddock.tools.schema import properties_of
-from paddock.tools.scripts import patch_in
+from paddock.tools.scripts import find_patch
 from paddock.types import Json
 
 SESSION_SHELLS = frozenset({"execute_bash", "run_bash", "bash_exec", "shell_run", "terminal"})
-"""Shell tools with one lasting session, which an empty command only looks at."""
+"""Shell tools with one lasting session, whose output an empty command shows."""
 
 _UNIT = re.compile(r"\bmilliseconds?\b|\bms\b|\bseconds?\b|\bsecs?\b", re.IGNORECASE)
 _FROM_MILLISECONDS = 1000
@@ -30,36 +31,36 @@ _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 _SCRIPT_FLAGS = frozenset({("-c",), ("-lc",), ("-cl",), ("-l", "-c")})
 
 
-def shell_action(given: Arguments) -> Shell | Stdin | Edit:
-    command = given.any("command")
-    is_input = given.flag("is_input")
+def shell_action(call: CallArguments) -> ShellCommand | Stdin | Edit:
+    command = call.value("command")
+    is_input = call.flag("is_input")
     if isinstance(command, list):
         command = script_of(command)
     if command is None:
         raise BadArgumentError("missing_argument", f"no command (one of {', '.join(ROLES['command'])})")
     if not isinstance(command, str):
         raise BadArgumentError("wrong_type", f"command is a {type(command).__name__}, not a string")
-    workdir, limits = given.maybe("workdir") or None, _limits(given)
+    workdir, limits = call.optional_text("workdir") or None, _limits(call)
     if is_input:
-        return Stdin(command, None, given.rest(), limits)
-    patch = patch_in(command)
+        return Stdin(command, None, call.rest(), limits)
+    patch = find_patch(command)
     if patch is not None:
-        return Edit(patch_edits(patch.text, posixpath.join(workdir or "", patch.folder or "")), given.rest())
+        return Edit(patch_edits(patch.text, posixpath.join(workdir or "", patch.folder or "")), call.rest())
     if command.strip():
-        return Shell(command, workdir, given.rest(), limits)
-    if fold(given.name) not in SESSION_SHELLS:
+        return ShellCommand(command, workdir, call.rest(), limits)
+    if fold(call.name) not in SESSION_SHELLS:
         raise BadArgumentError("missing_argument", "command is empty")
-    return Stdin("", None, given.rest(), limits)
+    return Stdin("", None, call.rest(), limits)
 
 
-def _limits(given: Arguments) -> Limits:
-    timeout = given.limit("timeout")
-    times = [None if timeout is None else timeout * _unit_s(given, timeout), given.limit("timeout_s")]
-    times.append(_of_milliseconds(given.limit("timeout_ms")))
-    return Limits(
-        time_s=min((each for each in times if each is not None), default=None),
-        yield_s=_of_milliseconds(given.limit("yield_time_ms")),
-        output_tokens=given.limit("max_output_tokens"),
+def _limits(call: CallArguments) -> CommandLimits:
+    timeout = call.limit("timeout")
+    times = [None if timeout is None else timeout * _unit_s(call, timeout), call.limit("timeout_s")]
+    times.append(_of_milliseconds(call.limit("timeout_ms")))
+    return CommandLimits(
+        time_s=min((time for time in times if time is not None), default=None),
+        yield_s=_of_milliseconds(call.limit("yield_time_ms")),
+        output_tokens=call.limit("max_output_tokens"),
     )
 
 
@@ -67,23 +68,23 @@ def _of_milliseconds(value: float | None) -> float | None:
     return None if value is None else value / 1000
 
 
-def _unit_s(given: Arguments, value: float) -> float:
+def _unit_s(call: CallArguments, value: float) -> float:
     """The unit of `timeout`, in seconds."""
-    described = properties_of(given.schema or {}).get("timeout")
-    said = described.get("description") if isinstance(described, dict) else None
-    if isinstance(said, str) and (unit := _UNIT.search(said)):
+    timeout = properties_of(call.schema or {}).get("timeout")
+    description = timeout.get("description") if isinstance(timeout, dict) else None
+    if isinstance(description, str) and (unit := _UNIT.search(description)):
         return 0.001 if unit[0].lower().startswith("m") else 1.0
     return 0.001 if value >= _FROM_MILLISECONDS else 1.0
 
 
-def stdin_action(given: Arguments) -> Stdin:
-    session = given.any("session")
+def stdin_action(call: CallArguments) -> Stdin:
+    session = call.value("session")
     if session is None:
         raise BadArgumentError("missing_argument", "no session_id")
     if isinstance(session, bool) or not isinstance(session, int | float | str):
         raise BadArgumentError("wrong_type", f"session_id is a {type(session).__name__}, not a number")
-    limits = _limits(given)
-    return Stdin(given.maybe("chars") or "", session, given.rest(), limits)
+    limits = _limits(call)
+    return Stdin(call.optional_text("chars") or "", session, call.rest(), limits)
 
 
 def script_of(argv: list[Json]) -> str:

@@ -108,7 +108,7 @@ for _default, _others in SYNONYMS.items():
         _DEFAULTS_OF[_other] = (*_DEFAULTS_OF.get(_other, ()), _default)
 
 _MAX_NAME_CHARS = 64
-"""Longer names are in no table; so what folding remembers is bounded."""
+"""Longer names are in no table, so that the cache of `fold` is bounded."""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -124,7 +124,7 @@ def form_of(name: str) -> Form | None:
 
 
 def kind_of(name: str) -> Kind | None:
-    """What a tool of this name does; None: the name is in no table. An editor that only looks is still `edit` here."""
+    """What a tool of this name does; None: the name is in no table. An editor's `view` is `edit` here too."""
     form = form_of(name)
     return KIND_OF_FORM[form] if form else None
 
@@ -151,12 +151,12 @@ def pascal(name: str) -> str:
 
 
 def stand_ins(name: str, among: Collection[str], *, camel: bool = False) -> list[str]:
-    """What a tool may be shown as: its own name, then its synonyms, as far as they mean it and no other of `among`.
+    """Names under which a tool may be shown: its own, then its synonyms that mean it and no other of `among`.
 
     `camel`: all in Pascal case, as NeMo-Gym's `camel_case_tool_names` has it; a name that would not be recognised in
     that form keeps its own.
     """
     spelt = pascal if camel else str
-    shown = [spelt(one) for one in (name, *SYNONYMS.get(name, "").split())]
-    fits = [one for one in shown if canonical(one, among) == name and (one == name or one not in among)]
+    shown = [spelt(synonym) for synonym in (name, *SYNONYMS.get(name, "").split())]
+    fits = [other for other in shown if canonical(other, among) == name and (other == name or other not in among)]
     return fits if fits and fits[0] == shown[0] else [name, *fits]

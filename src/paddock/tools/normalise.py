@@ -1,22 +1,22 @@
-"""One tool call as an action, or why its tool would refuse it.
+"""Normalises a tool call: to an action, or to the reason why its tool would refuse it.
 
 Law     a call is read by the table of its name, after the row's own schema has accepted and completed it. A name that
-        is in no table, or whose schema has none of the table's arguments, is `Other`: nothing is read into it.
+        is in no table, or whose schema has none of the table's arguments, is `OtherCall`: it is not interpreted.
 Custom  a raw patch is accepted in place of JSON where the row has no schema for the tool: that is a custom tool's call.
 Errors  never raises: every refusal is Malformed.
 """
 
 from collections.abc import Callable
 
-from paddock.tools import commands, looking, patches, talking
-from paddock.tools.actions import Action, Malformed, Other
-from paddock.tools.arguments import ROLES, Arguments, BadArgumentError
+from paddock.tools import commands, patches, read_tools, text_tools
+from paddock.tools.actions import Action, InvalidCall, OtherCall
+from paddock.tools.arguments import ROLES, BadArgumentError, CallArguments
 from paddock.tools.names import Form, form_of
 from paddock.tools.schema import fill, properties_of, violation
 from paddock.tools.values import decode_object
 from paddock.types import JsonObject
 
-_READERS: dict[Form, Callable[[Arguments], Action]] = {
+_READERS: dict[Form, Callable[[CallArguments], Action]] = {
     "shell": commands.shell_action,
     "stdin": commands.stdin_action,
     "editor": patches.editor_action,
@@ -24,19 +24,19 @@ _READERS: dict[Form, Callable[[Arguments], Action]] = {
     "edit_file": patches.edit_file_action,
     "write": patches.write_action,
     "patch": patches.patch_action,
-    "read": looking.read_action,
-    "grep": looking.grep_action,
-    "glob": looking.glob_action,
-    "list": looking.list_action,
-    "finish": talking.finish_action,
-    "think": talking.think_action,
-    "task_tracker": talking.task_tracker_action,
-    "plan_view": talking.plan_view_action,
-    "plan_write": talking.plan_write_action,
-    "ask": talking.ask_action,
+    "read": read_tools.read_action,
+    "grep": read_tools.grep_action,
+    "glob": read_tools.glob_action,
+    "list": read_tools.list_action,
+    "finish": text_tools.finish_action,
+    "think": text_tools.think_action,
+    "task_tracker": text_tools.task_tracker_action,
+    "plan_view": text_tools.plan_view_action,
+    "plan_write": text_tools.plan_write_action,
+    "ask": text_tools.ask_action,
 }
 
-MARKS: dict[Form, tuple[str, ...]] = {
+REQUIRED_ROLES: dict[Form, tuple[str, ...]] = {
     "shell": ("command",),
     "stdin": ("session",),
     "editor": ("command",),
@@ -52,45 +52,47 @@ MARKS: dict[Form, tuple[str, ...]] = {
     "plan_write": ("steps",),
     "ask": ("questions",),
 }
-"""Roles of which a schema must have one for a name to mean what the table says. Forms without: any schema will do."""
+"""Roles of which a schema must have one for a name to mean what the table says. Other forms fit any schema."""
 
 
 def normalise(
     name: str, arguments: str, *, schema: JsonObject | None = None, unique: bool = False
-) -> Action | Malformed:
-    """What the call asks for. `schema`: the JSON schema of the row's tool of this name, None when the row has none;
+) -> Action | InvalidCall:
+    """The action of a call. `schema`: the JSON schema of the row's tool of this name, None: the row has none;
     `unique`: as of `decode_object`."""
     form = form_of(name)
     is_raw = form == "patch" and _is_raw_patch(arguments, schema)
     decoded = {"input": arguments} if is_raw else decode_object(arguments, unique=unique)
-    if isinstance(decoded, Malformed):
+    if isinstance(decoded, InvalidCall):
         return decoded
     if schema is not None:
-        wrong = violation(decoded, schema)
-        if wrong is not None:
-            return wrong
+        refusal = violation(decoded, schema)
+        if refusal is not None:
+            return refusal
     given: JsonObject = decoded if schema is None else fill(decoded, schema)
-    if form is None or (schema is not None and not _means(form, schema)):
-        return Other(name, given)
+    if form is None or (schema is not None and not _fits_form(form, schema)):
+        return OtherCall(name, given)
     try:
-        return _READERS[form](Arguments(form, name, given, schema))
+        return _READERS[form](CallArguments(form, name, given, schema))
     except BadArgumentError as error:
-        return Malformed(error.reason, error.detail)
+        return InvalidCall(error.reason, error.detail)
 
 
 def _is_raw_patch(text: str, schema: JsonObject | None) -> bool:
     return schema is None and text.lstrip().startswith((patches.PATCH_ENVELOPE, "<<"))
 
 
-def opaque(name: str, arguments: str, *, schema: JsonObject | None = None, unique: bool = False) -> Other | Malformed:
-    """The call with nothing read into it, whatever its name; `unique`: as of `decode_object`."""
+def normalise_by_name(
+    name: str, arguments: str, *, schema: JsonObject | None = None, unique: bool = False
+) -> OtherCall | InvalidCall:
+    """The call by its name and arguments, uninterpreted; `unique`: as of `decode_object`."""
     decoded = decode_object(arguments, unique=unique)
-    if isinstance(decoded, Malformed):
+    if isinstance(decoded, InvalidCall):
         return decoded
-    return Other(name, fill(decoded, schema) if schema is not None else decoded)
+    return OtherCall(name, fill(decoded, schema) if schema is not None else decoded)
 
 
-def _means(form: Form, schema: JsonObject) -> bool:
-    marks = MARKS.get(form)
+def _fits_form(form: Form, schema: JsonObject) -> bool:
+    marks = REQUIRED_ROLES.get(form)
     properties = properties_of(schema)
     return marks is None or any(key in properties for role in marks for key in ROLES[role])

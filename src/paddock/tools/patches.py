@@ -23,107 +23,107 @@ from paddock.edits import (
     parse_codex_patch,
     parse_unified_diff,
 )
-from paddock.tools.actions import Edit, Read
-from paddock.tools.arguments import Arguments, BadArgumentError
-from paddock.tools.looking import line_range
+from paddock.tools.actions import Edit, ReadFile
+from paddock.tools.arguments import BadArgumentError, CallArguments
+from paddock.tools.read_tools import line_range
 
 PATCH_ENVELOPE = "*** Begin Patch"
 
 
-def editor_action(given: Arguments) -> Edit | Read:
-    command = given.filled("command")
-    path = given.filled("path")
+def editor_action(call: CallArguments) -> Edit | ReadFile:
+    command = call.required_text("command")
+    path = call.required_text("path")
     if command == "view":
-        return Read(path, *line_range(given.take("view_range")), given.rest())
+        return ReadFile(path, *line_range(call.read_key("view_range")), call.rest())
     edit: FileEdit
     if command == "create":
-        edit = Write(path, given.text("content"), create_only=True)
+        edit = Write(path, call.text("content"), create_only=True)
     elif command == "str_replace":
-        edit = replacement(path, given, optional_new=True)
+        edit = replacement(path, call, optional_new=True)
     elif command == "insert":
-        line = given.number("insert_line")
+        line = call.number("insert_line")
         if line is None:
             raise BadArgumentError("missing_argument", "no insert_line")
         if line < 0:
             raise BadArgumentError("wrong_value", f"insert_line is {line}")
-        edit = Insert(path, line, given.text("new"))
+        edit = Insert(path, line, call.text("new"))
     elif command == "undo_edit":
         edit = Undo(path)
     else:
         raise BadArgumentError("wrong_value", f"command {command!r:.40} is none of the editor's")
-    return Edit((edit,), given.rest())
+    return Edit((edit,), call.rest())
 
 
-def replacement(path: str, given: Arguments, *, optional_new: bool = False) -> Replace:
-    old = given.text("old")
+def replacement(path: str, call: CallArguments, *, optional_new: bool = False) -> Replace:
+    old = call.text("old")
     if not old:
         raise BadArgumentError("missing_argument", "the text to replace is empty")
-    new = given.maybe("new") if optional_new else given.text("new")
-    return checked(Replace(path, old, new or "", given.flag("all")))
+    new = call.optional_text("new") if optional_new else call.text("new")
+    return require_change(Replace(path, old, new or "", call.flag("all")))
 
 
-def checked(edit: Replace) -> Replace:
+def require_change(edit: Replace) -> Replace:
     if edit.old == edit.new:
         raise BadArgumentError("wrong_value", "old and new text are equal: nothing would change")
     return edit
 
 
-def replace_action(given: Arguments) -> Edit:
-    path = given.filled("path")
-    several = given.take("edits")
+def replace_action(call: CallArguments) -> Edit:
+    path = call.required_text("path")
+    several = call.read_key("edits")
     if several is not None:
-        return Edit(tuple(_several(path, several)), given.rest())
-    if given.has("old") and not given.text("old"):
-        return Edit((Write(path, given.text("new"), create_only=True),), given.rest())
-    edit = replacement(path, given)
-    if given.take("expected_replacements") is not None:
-        times = given.count("expected_replacements") or 0
+        return Edit(tuple(_edit_list(path, several)), call.rest())
+    if call.has("old") and not call.text("old"):
+        return Edit((Write(path, call.text("new"), create_only=True),), call.rest())
+    edit = replacement(path, call)
+    if call.read_key("expected_replacements") is not None:
+        times = call.count("expected_replacements") or 0
         if times < 1:
             raise BadArgumentError("wrong_value", f"expected_replacements is {times}")
-        rest = {**given.rest(), "expected_replacements": times} if times > 1 else given.rest()
+        rest = {**call.rest(), "expected_replacements": times} if times > 1 else call.rest()
         return Edit((Replace(path, edit.old, edit.new, times > 1),), rest)
-    return Edit((edit,), given.rest())
+    return Edit((edit,), call.rest())
 
 
-def _several(path: str, edits: object) -> list[FileEdit]:
+def _edit_list(path: str, edits: object) -> list[FileEdit]:
     if not isinstance(edits, list):
         raise BadArgumentError("wrong_type", f"edits is a {type(edits).__name__}, not a list")
     if not edits:
         raise BadArgumentError("missing_argument", "edits is empty")
-    return [_one_of_several(path, each) for each in edits]
+    return [_listed_edit(path, edit) for edit in edits]
 
 
-def _one_of_several(path: str, edit: object) -> Replace:
+def _listed_edit(path: str, edit: object) -> Replace:
     if not isinstance(edit, dict):
         raise BadArgumentError("wrong_type", f"an edit is a {type(edit).__name__}, not an object")
-    each = Arguments("replace", "edit", edit, None)
-    found = replacement(path, each)
-    left = each.rest()
-    if left:
-        raise BadArgumentError("unknown_argument", f"an edit has {next(iter(left))!r:.60}")
-    return found
+    arguments = CallArguments("replace", "edit", edit, None)
+    replace = replacement(path, arguments)
+    unknown = arguments.rest()
+    if unknown:
+        raise BadArgumentError("unknown_argument", f"an edit has {next(iter(unknown))!r:.60}")
+    return replace
 
 
-def edit_file_action(given: Arguments) -> Edit:
-    """One name, two tools: a text for another, or a draft of some lines (1 to the end where the call names none)."""
-    if given.has("old") or not given.has("content"):
-        return replace_action(given)
-    path = given.filled("path")
-    first, last = given.number("first"), given.number("last")
-    text = given.text("content")
+def edit_file_action(call: CallArguments) -> Edit:
+    """Two tools have this name: one replaces a text, the other lines (1 to the end where the call names none)."""
+    if call.has("old") or not call.has("content"):
+        return replace_action(call)
+    path = call.required_text("path")
+    first, last = call.number("first"), call.number("last")
+    text = call.text("content")
     end = None if last in (None, -1) else last
     start = 1 if first is None else first
     if start < 1 or (end is not None and end < start):
         raise BadArgumentError("wrong_value", f"lines {start} to {end}")
-    return Edit((ReplaceLines(path, start, end, text),), given.rest())
+    return Edit((ReplaceLines(path, start, end, text),), call.rest())
 
 
-def write_action(given: Arguments) -> Edit:
-    return Edit((Write(given.filled("path"), given.text("content")),), given.rest())
+def write_action(call: CallArguments) -> Edit:
+    return Edit((Write(call.required_text("path"), call.text("content")),), call.rest())
 
 
-def patch_action(given: Arguments) -> Edit:
-    return Edit(patch_edits(given.filled("patch")), given.rest())
+def patch_action(call: CallArguments) -> Edit:
+    return Edit(patch_edits(call.required_text("patch")), call.rest())
 
 
 def patch_edits(text: str, folder: str = "") -> tuple[FileEdit, ...]:

@@ -1,16 +1,16 @@
-"""A tool's JSON schema as its harness applies it: what it refuses, and what it fills in.
+"""A tool's JSON schema as its harness applies it: which arguments it refuses, and which defaults it adds.
 
 Source  JSON Schema 2020-12: type, enum, required, properties, items, additionalProperties, default; `nullable` of
         OpenAPI. Other keywords ($ref, anyOf, patterns, limits) refuse nothing here.
-Shapes  `fill` adds the default of each missing property, and leaves out a null that says what absence says: the default
-        is null, or the property is optional and may be null. So null equals missing in those cases and no other.
+Shapes  `fill` adds the default of each missing property, and leaves out a null that means the same as absence: the
+        default is null, or the property is optional and may be null. Any other null differs from absence.
 Errors  `violation` returns the first thing that is wrong, None when nothing is. Below 32 levels nothing is looked at.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from paddock.tools.actions import Malformed
+from paddock.tools.actions import InvalidCall
 from paddock.tools.values import same_json
 from paddock.types import Json, JsonObject
 
@@ -27,13 +27,13 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def properties_of(schema: Mapping[str, Any]) -> dict[str, Any]:
-    found = schema.get("properties")
-    return found if isinstance(found, dict) else {}
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
 
 
 def _required(schema: Mapping[str, Any]) -> list[str]:
-    found = schema.get("required")
-    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+    required = schema.get("required")
+    return [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
 
 
 def _is(value: Json, name: Json) -> bool:
@@ -47,12 +47,12 @@ def _is(value: Json, name: Json) -> bool:
     return isinstance(value, kinds)
 
 
-def violation(value: Json, schema: Json, where: str = "arguments", depth: int = 0) -> Malformed | None:
-    """Why a tool with this schema refuses the value; None: it takes it."""
+def violation(value: Json, schema: Json, where: str = "arguments", depth: int = 0) -> InvalidCall | None:
+    """Why a tool with this schema refuses the value; None: it accepts it."""
     return next(_violations(value, schema, where, depth), None)
 
 
-def _violations(value: Json, schema: Json, where: str, depth: int) -> Iterator[Malformed]:
+def _violations(value: Json, schema: Json, where: str, depth: int) -> Iterator[InvalidCall]:
     if not isinstance(schema, dict) or depth > _MAX_DEPTH:
         return
     wanted = schema.get("type")
@@ -60,11 +60,11 @@ def _violations(value: Json, schema: Json, where: str, depth: int) -> Iterator[M
         return
     names = wanted if isinstance(wanted, list) else [wanted]
     if wanted is not None and not any(_is(value, name) for name in names):
-        yield Malformed("wrong_type", f"{where} is a {type(value).__name__}, not {_texts(names)}")
+        yield InvalidCall("wrong_type", f"{where} is a {type(value).__name__}, not {_texts(names)}")
         return
     choices = schema.get("enum")
     if isinstance(choices, list) and not any(same_json(value, choice) for choice in choices):
-        yield Malformed("wrong_value", f"{where} is none of {_texts(choices)}")
+        yield InvalidCall("wrong_value", f"{where} is none of {_texts(choices)}")
     elif isinstance(value, dict):
         yield from _in_object(value, schema, where, depth)
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
@@ -72,17 +72,17 @@ def _violations(value: Json, schema: Json, where: str, depth: int) -> Iterator[M
             yield from _violations(item, schema["items"], f"{where}[{index}]", depth + 1)
 
 
-def _in_object(value: JsonObject, schema: JsonObject, where: str, depth: int) -> Iterator[Malformed]:
+def _in_object(value: JsonObject, schema: JsonObject, where: str, depth: int) -> Iterator[InvalidCall]:
     properties = properties_of(schema)
     for name in _required(schema):
         inner = properties.get(name)
         if name not in value and not (isinstance(inner, dict) and "default" in inner):
-            yield Malformed("missing_argument", f"{where} lack {name!r}")
+            yield InvalidCall("missing_argument", f"{where} lack {name!r}")
     for name, item in value.items():
         if name in properties:
             yield from _violations(item, properties[name], f"{where}.{name:.60}", depth + 1)
         elif schema.get("additionalProperties") is False:
-            yield Malformed("unknown_argument", f"{where} have {name[:60]!r}, which the tool does not")
+            yield InvalidCall("unknown_argument", f"{where} have {name[:60]!r}, which the tool does not")
 
 
 def _texts(values: list[Json]) -> str:
@@ -120,4 +120,6 @@ def _null_is_absence(schema: JsonObject, required: bool) -> bool:
     if schema.get("nullable") is True or (isinstance(names, list) and "null" in names):
         return True
     choices = schema.get("anyOf") or schema.get("oneOf")
-    return isinstance(choices, list) and any(isinstance(each, dict) and each.get("type") == "null" for each in choices)
+    return isinstance(choices, list) and any(
+        isinstance(choice, dict) and choice.get("type") == "null" for choice in choices
+    )

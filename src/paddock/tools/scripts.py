@@ -2,8 +2,8 @@
 
 Source  Codex, whose models give patches to a shell: `apply_patch <<'EOF'`, `apply_patch PATCH`, each also behind
         `cd D &&`; the program itself takes such a command for its tool.
-Shapes  `plain_command` gives the command's tree and the directory it is run in; `patch_in` the patch, as text.
-Errors  None: the command is something else, or its patch has expansions in it.
+Shapes  `plain_command` gives the command's tree and the directory it is run in; `find_patch` the patch, as text.
+Errors  none: both return None for another command, or for a patch with expansions in it.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from paddock.shell.syntax import AndOr
 PATCH_COMMANDS = ("apply_patch", "applypatch")
 
 
-class Plain(NamedTuple):
+class PlainCommand(NamedTuple):
     """One simple command without assignments."""
 
     command: Simple
@@ -23,28 +23,30 @@ class Plain(NamedTuple):
 
 
 class ScriptPatch(NamedTuple):
+    """A patch that a command gives to `apply_patch`."""
+
     text: str
     folder: str | None
     """The directory that the patch's paths are relative to; None: wherever the command runs."""
 
 
-def plain_command(script: str) -> Plain | None:
+def plain_command(script: str) -> PlainCommand | None:
     tree = parse(script)
     if tree.error is not None or len(tree.statements) != 1 or tree.statements[0].background:
         return None
     node = tree.statements[0].node
     folder = None
     if isinstance(node, AndOr) and len(node.rest) == 1 and node.rest[0][0] == "&&":
-        entered = node.first
-        if not isinstance(entered, Simple) or entered.assigns or entered.redirects:
+        first = node.first
+        if not isinstance(first, Simple) or first.assigns or first.redirects:
             return None
-        folder = _operand_of("cd", entered)
+        folder = _operand_of("cd", first)
         if folder is None:
             return None
         node = node.rest[0][1]
     if not isinstance(node, Simple) or node.assigns or not node.words:
         return None
-    return Plain(node, folder)
+    return PlainCommand(node, folder)
 
 
 def _operand_of(name: str, command: Simple) -> str | None:
@@ -52,7 +54,7 @@ def _operand_of(name: str, command: Simple) -> str | None:
     return texts[1] if len(texts) == 2 and texts[0] == name and texts[1] not in (None, "", "-") else None
 
 
-def patch_in(script: str) -> ScriptPatch | None:
+def find_patch(script: str) -> ScriptPatch | None:
     if not any(name in script for name in PATCH_COMMANDS):
         return None
     plain = plain_command(script)

@@ -1,10 +1,10 @@
-"""JSON values: decoding them strictly, and when two of them are the same.
+"""JSON values: a strict decoder, and a comparison.
 
-Source  RFC 8259: no NaN or Infinity literals; of a repeated key the last one counts, as most programs have it, or none
-        does (`unique`); a lone surrogate is no character, and no program could be given one. Deeper than
+Source  RFC 8259: no NaN or Infinity literals; of a repeated key the last one counts, as in most programs, or it is
+        refused (`unique`); a lone surrogate is no character, and is refused. Deeper than
         MAX_DEPTH is refused, so that no answer depends on the stack.
 Shapes  numbers are the same when equal as numbers (1 and 1.0), never the same as a boolean; strings and list order are
-        exact; the order of keys is not looked at.
+        exact; the order of keys does not matter.
 Errors  `decode_object` returns Malformed. `same_json` never raises and does not recurse: depth is no limit.
 """
 
@@ -12,7 +12,7 @@ import json
 from collections import Counter
 from typing import Any, NoReturn
 
-from paddock.tools.actions import Malformed
+from paddock.tools.actions import InvalidCall
 from paddock.types import Json, JsonObject
 
 
@@ -21,11 +21,11 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> JsonObject:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    value = dict(pairs)
+    if len(value) < len(pairs):
         twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
         raise ValueError(f"the key {twice[:40]!r} stands twice in one object")
-    return found
+    return value
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
@@ -35,9 +35,9 @@ MAX_DEPTH = 200
 """Levels of nesting that arguments may have."""
 
 
-def decode_object(text: str, *, unique: bool = False) -> JsonObject | Malformed:
-    """The object that `text` is. `unique`: a key that stands twice in one object is refused, since programs differ in
-    which one they take."""
+def decode_object(text: str, *, unique: bool = False) -> JsonObject | InvalidCall:
+    """Decode a JSON object. `unique`: refuse a key that stands twice in one object, since programs differ in which one
+    they take."""
     try:
         value = (_STRICT_DECODER if unique else _DECODER).decode(text)
         if text.count("{") + text.count("[") > MAX_DEPTH and _is_deep(value):
@@ -45,14 +45,14 @@ def decode_object(text: str, *, unique: bool = False) -> JsonObject | Malformed:
         if not text.isascii() or "\\ud" in text or "\\uD" in text:
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
-        return Malformed("not_json", f"arguments are not JSON: {str(error)[:100]}")
+        return InvalidCall("not_json", f"arguments are not JSON: {str(error)[:100]}")
     if not isinstance(value, dict):
-        return Malformed("not_object", f"arguments are a {type(value).__name__}, not an object")
+        return InvalidCall("not_object", f"arguments are a {type(value).__name__}, not an object")
     return value
 
 
-def says_something(text: str) -> bool:
-    """Whether a reader sees anything of a text: blanks and characters without width are nothing."""
+def has_visible_text(text: str) -> bool:
+    """Whether a text has any visible character: blanks and characters without width are not."""
     return any(char.isprintable() and not char.isspace() for char in text)
 
 
@@ -85,11 +85,11 @@ def _is_deep(value: Json) -> bool:
     level: list[Json] = [value]
     for _ in range(MAX_DEPTH + 1):
         inner: list[Json] = []
-        for each in level:
-            if isinstance(each, dict):
-                inner.extend(each.values())
-            elif isinstance(each, list):
-                inner.extend(each)
+        for item in level:
+            if isinstance(item, dict):
+                inner.extend(item.values())
+            elif isinstance(item, list):
+                inner.extend(item)
         if not inner:
             return False
         level = inner

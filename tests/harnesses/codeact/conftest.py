@@ -13,7 +13,7 @@ from paddock.harness.native import NativeSettings, ToolResult
 from paddock.harnesses.codeact import CodeActHarness
 from paddock.sandbox import Provider, SandboxError, SandboxLimits, SandboxSettings, SandboxSpec, open_provider
 from paddock.testing.sandboxes import WORKDIR, repository_image, sandbox_home, store_of
-from paddock.tools import Malformed
+from paddock.tools import InvalidCall
 
 Call = Callable[..., Awaitable[str]]
 

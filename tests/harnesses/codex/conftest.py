@@ -13,7 +13,7 @@ from paddock.harnesses.codex import CodexHarness
 from paddock.sandbox import Provider, SandboxError, SandboxLimits, SandboxSettings, SandboxSpec, open_provider
 from paddock.sandbox.blocklist import Blocklist
 from paddock.testing.sandboxes import WORKDIR, repository_image, sandbox_home, store_of
-from paddock.tools import Malformed
+from paddock.tools import InvalidCall
 
 
 class CodexCall:
@@ -29,7 +29,7 @@ class CodexCall:
         if raw is not None:
             return str(await method(raw))
         read = self.box.read_arguments(tool, json.dumps(arguments))
-        assert not isinstance(read, Malformed), read
+        assert not isinstance(read, InvalidCall), read
         return str(await method(**read))
 
 

@@ -28,7 +28,7 @@ def test_a_call_is_read_as_the_real_program_reads_it(tool: str, raw: str, said: 
     if said is None:
         assert isinstance(read, dict)
     else:
-        assert isinstance(read, Malformed)
+        assert isinstance(read, InvalidCall)
         assert read.detail == f"failed to parse function arguments: {said}"
 
 

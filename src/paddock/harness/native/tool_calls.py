@@ -95,7 +95,7 @@ class ToolCaller:
         if call.custom:
             return _to_result(await method(call.raw))
         arguments = box.read_arguments(real, call.raw)
-        if isinstance(arguments, Malformed):
+        if isinstance(arguments, InvalidCall):
             if arguments.reason in ("not_json", "not_object"):
                 return self._refused("cut" if cut else "bad_json", box.bad_json(call.shown, call.raw, arguments))
             return self._refused("bad_arguments", box.bad_arguments(call.shown, call.raw, arguments))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from paddock.harness.contract import RunLimits, Workspace
 from paddock.harness.native.profile import ToolProfile
-from paddock.tools import Malformed, decode_object
+from paddock.tools import InvalidCall, decode_object
 from paddock.tools.schema import violation
 from paddock.types import JsonObject
 
@@ -68,7 +68,7 @@ class Toolbox:
     def read_arguments(self, name: str, raw: str) -> JsonObject | Malformed:
         """Read the arguments for a tool's method; by default, a JSON object checked by the tool's schema."""
         arguments = decode_object(raw or "{}")
-        if isinstance(arguments, Malformed):
+        if isinstance(arguments, InvalidCall):
             return arguments
         return violation(arguments, self._schemas[name]) or arguments
 
@@ -83,8 +83,8 @@ class Toolbox:
     def unknown_tool(self, call: RawToolCall) -> str:
         return f"There is no tool {call.shown!r}; there are: {', '.join(self.shown.values())}."
 
-    def bad_json(self, shown: str, raw: str, problem: Malformed) -> str:
+    def bad_json(self, shown: str, raw: str, problem: InvalidCall) -> str:
         return f"{shown}: {problem.detail}"
 
-    def bad_arguments(self, shown: str, raw: str, problem: Malformed) -> str:
+    def bad_arguments(self, shown: str, raw: str, problem: InvalidCall) -> str:
         return f"{shown}: {problem.detail}"

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from paddock.harness.contract import MalformedCall, Model, OnStep, SideRequest, Step
-from paddock.tools import Finish, Malformed, Shell, normalise
+from paddock.tools import Finish, InvalidCall, ShellCommand, normalise
 from paddock.types import JsonObject, TurnSummary
 from paddock.types.responses import ToolCall, calls, content_text, item_type, messages
 
@@ -144,9 +144,9 @@ class StepRecorder:
         """Count a call of a tool that exists, and note the command line that it runs."""
         schema = None if item_type(item) == _CUSTOM else self._tools.get(call.name) or None
         action = normalise(call.name, call.arguments, schema=schema)
-        if isinstance(action, Shell):
+        if isinstance(action, ShellCommand):
             self._note(action.command)
-        elif isinstance(action, Malformed) and item_type(item) != _CUSTOM:
+        elif isinstance(action, InvalidCall) and item_type(item) != _CUSTOM:
             self.malformed["bad_json" if action.reason in ("not_json", "not_object") else "bad_arguments"] += 1
 
 
