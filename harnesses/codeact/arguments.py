@@ -22,7 +22,7 @@ _LENIENT = ("security_risk", "is_input", "timeout", "insert_line")
 """Types that V0 does not look at, or converts."""
 
 
-def accepted_arguments(wording: Wording, name: str, given: JsonObject, schema: JsonObject) -> JsonObject | Malformed:
+def accepted_arguments(wording: Wording, name: str, given: JsonObject, schema: JsonObject) -> JsonObject | InvalidCall:
     """Return the arguments that the tool works with, or what is wrong with them."""
     arguments = {key: value for key, value in given.items() if value is not None}
     if wording == "v1":

@@ -113,7 +113,7 @@ class CodeActToolbox(Toolbox):
         given = decode_object(raw or "{}")
         return (
             given
-            if isinstance(given, Malformed)
+            if isinstance(given, InvalidCall)
             else accepted_arguments(self._wording, name, given, self._schemas[name])
         )
 

@@ -41,7 +41,7 @@ class CodexBase(Toolbox):
                 if self.is_enough(name, read):
                     break
         except ArgumentError as wrong:
-            reason: Refusal = "wrong_type" if wrong.text.startswith(_TYPE_PROBLEMS) else "not_json"
+            reason: RefusalReason = "wrong_type" if wrong.text.startswith(_TYPE_PROBLEMS) else "not_json"
             place = JsonReader(raw).position(wrong.at or 0)
             detail = f"{wrong.text} at line {place.line} column {place.column}"
             if self.option("debug_errors") and name != "update_plan":

@@ -31,12 +31,12 @@ class _SchemaViolation(Exception):  # noqa: N818 - carries a result
         super().__init__(f"{text}\n  at {path}" if path else text)
 
 
-def checked_arguments(value: Json, schema: JsonObject) -> JsonObject | Malformed:
-    """Return the arguments that a tool gets, or Malformed with the library's message."""
+def checked_arguments(value: Json, schema: JsonObject) -> JsonObject | InvalidCall:
+    """Return the arguments that a tool gets, or InvalidCall with the library's message."""
     try:
         return cast("JsonObject", _checked(value, schema, "", optional=False))
     except _SchemaViolation as violation:
-        return Malformed("wrong_type", str(violation))
+        return InvalidCall("wrong_type", str(violation))
 
 
 def _checked(value: Json, schema: JsonObject, path: str, *, optional: bool) -> Any:

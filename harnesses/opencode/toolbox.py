@@ -23,7 +23,7 @@ from paddock.harnesses.opencode.errors import ToolError
 from paddock.harnesses.opencode.json_errors import json_error
 from paddock.harnesses.opencode.schema import checked_arguments
 from paddock.harnesses.opencode.search import FAILED, Searcher, SearchLimits, folder_of
-from paddock.tools import Malformed, decode_object
+from paddock.tools import InvalidCall, decode_object
 from paddock.types import JsonObject
 
 INVALID = "The arguments provided to the tool are invalid: "
@@ -173,8 +173,8 @@ class OpenCodeToolbox(Toolbox):
             if value.reason != "not_object":
                 return value
             problem = checked_arguments(json.loads(raw), self._schemas[name])
-            assert isinstance(problem, Malformed)
-            return Malformed("not_object", problem.detail)
+            assert isinstance(problem, InvalidCall)
+            return InvalidCall("not_object", problem.detail)
         return checked_arguments(value, self._schemas[name])
 
     def resolve_name(self, shown: str) -> str | None:

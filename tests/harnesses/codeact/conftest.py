@@ -68,7 +68,7 @@ async def open_tools(
 
         async def call(name: str, **arguments: Any) -> str:
             accepted_arguments = box.read_arguments(name, orjson.dumps(arguments).decode())
-            assert not isinstance(accepted_arguments, Malformed), accepted_arguments
+            assert not isinstance(accepted_arguments, InvalidCall), accepted_arguments
             method = box.method(name)
             assert method is not None
             said = await method(**accepted_arguments)

@@ -9,7 +9,7 @@ from paddock.harness import RunLimits, SandboxWorkspace
 from paddock.harness.native import NativeSettings
 from paddock.harnesses.codex import CodexHarness
 from paddock.harnesses.codex.toolbox import CodexToolbox
-from paddock.tools import Malformed
+from paddock.tools import InvalidCall
 
 MEASURED = json.loads(Path(__file__).with_name("arguments.json").read_text())
 """By version: tool, arguments, what the program said of them; null: they were read."""

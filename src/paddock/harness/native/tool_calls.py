@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from paddock.harness.contract import MalformedCall
 from paddock.harness.native.toolbox import RawToolCall, Toolbox, ToolResult
-from paddock.tools import Malformed
+from paddock.tools import InvalidCall
 from paddock.types import JsonObject
 from paddock.types.responses import item_type, new_id, output_items
 

@@ -65,7 +65,7 @@ class Toolbox:
         tool: Tool | None = getattr(self, f"t_{name}", None) if name in self._schemas else None
         return tool
 
-    def read_arguments(self, name: str, raw: str) -> JsonObject | Malformed:
+    def read_arguments(self, name: str, raw: str) -> JsonObject | InvalidCall:
         """Read the arguments for a tool's method; by default, a JSON object checked by the tool's schema."""
         arguments = decode_object(raw or "{}")
         if isinstance(arguments, InvalidCall):
