@@ -87,12 +87,15 @@ class SweAgentConfig(AgentConfig):
     artifacts_dir: Path | None = None
     """Folder of what rollouts leave behind, one folder each; None: nothing is kept."""
     sandbox: SandboxSettings = SandboxSettings()
+    """Where the agent's commands run."""
     limits: SandboxLimits = SandboxLimits()
     """Budgets of one sandbox."""
     admission: AdmissionSettings = AdmissionSettings()
     """How many sandboxes this machine takes at once; the others wait."""
     blocklist: BlocklistSettings = BlocklistSettings()
+    """Commands that are refused with advice before they run."""
     tunnel: TunnelSettings = TunnelSettings()
+    """Bounds of the way from the sandbox to the model, which programs of a harness ask through it."""
     step_rewards: StepRewardSettings | None = None
     """A judge's votes on each step, as part of the reward. None: the reward is the environment's alone. What passes is
     told by the environment's reward in either case."""

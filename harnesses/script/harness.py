@@ -38,6 +38,7 @@ class ScriptConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     commands: list[str] = []
+    """Lines of shell text, run in order, a turn each; none: `field` says where they are."""
     field: str | None = None
     """A visible field of the row that holds the commands; None: they are in `commands`."""
     shell: bool = False

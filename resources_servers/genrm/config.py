@@ -110,6 +110,7 @@ class GenrmConfig(RewardSettings, ServerConfig):
     use_principle: bool = False
     """Tell the judge what to go by: the row's `principle`, else `default_principle`."""
     default_principle: str = DEFAULT_PRINCIPLE
+    """What the judge goes by where a row has no `principle`; read with `use_principle`."""
     genrm_parse_retries: int = Field(default=3, ge=0)
     """Further questions after an answer that can't be read; then the comparison has failed."""
     genrm_parse_retry_sleep_s: float = Field(default=0.2, ge=0)
@@ -133,6 +134,7 @@ class GenrmConfig(RewardSettings, ServerConfig):
     keep_settled_s: float = Field(default=86400.0, gt=0)
     """Seconds that a settled group is remembered for repeated requests."""
     step_score: StepScoreSettings = StepScoreSettings()
+    """How single steps are voted on (`/score_step`)."""
 
     @field_validator("genrm_model_server")
     @classmethod

@@ -52,6 +52,7 @@ class SweServerConfig(ServerConfig):
     sandbox: SandboxSettings = SandboxSettings()
     """Where grading runs."""
     grading: GradingOptions = GradingOptions()
+    """How patches are graded: limits of time and resources."""
     gradings_at_once: int = Field(default=2, ge=1)
     """Patches that may be graded at the same time; tests want a core or two each, some are skipped on one. Waiting for
     this is told apart (`verify wait` in a summary's `time each`)."""

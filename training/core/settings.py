@@ -34,9 +34,13 @@ class GrpoSettings(_Settings):
     """`grpo`."""
 
     num_prompts_per_step: int = Field(default=32, ge=1)
+    """Groups of one step: rows of the dataset, each rolled out several times."""
     num_generations_per_prompt: int = Field(default=16, ge=1)
+    """Rollouts of one group."""
     max_num_steps: int = Field(default=1_000_000, ge=1)
+    """Steps after which the run ends, those before it was resumed included."""
     max_num_epochs: int = Field(default=1, ge=1)
+    """How often the run goes through the rows before it ends."""
     normalize_rewards: bool = True
     """Advantages are divided by the group's standard deviation."""
     use_leave_one_out_baseline: bool = True
@@ -44,7 +48,9 @@ class GrpoSettings(_Settings):
     overlong_filtering: bool = False
     """Samples that a budget cut are not trained on."""
     advantage_clip_low: float | None = None
+    """Smallest advantage, a smaller one is raised to it; None: no bound."""
     advantage_clip_high: float | None = None
+    """Largest advantage, a larger one is lowered to it; None: no bound."""
     invalid_tool_call_strategy: Literal["mask", ""] = ""
     """`mask`: turns with an invalid call are not trained on; empty: they are, with `invalid_tool_call_advantage`."""
     invalid_tool_call_advantage: float | None = Field(default=None, le=0)
@@ -61,8 +67,11 @@ class GrpoSettings(_Settings):
     val_period: int = Field(default=0, ge=-1)
     """Steps between validations; 0 or -1: none meanwhile."""
     val_at_start: bool = False
+    """Validate before the first step; a resumed run does not."""
     val_at_end: bool = False
+    """Validate after the last step."""
     val_num_generations_per_prompt: int = Field(default=1, ge=1)
+    """Rollouts of each validation row."""
     val_batch_size: int | None = Field(default=256, ge=1)
     """Validation rollouts in flight; None: all (recipes of `examples/nemo_gym`)."""
     max_val_samples: int | None = Field(default=None, ge=1)
@@ -70,6 +79,7 @@ class GrpoSettings(_Settings):
     seed: int = 42
     """The seed of the order of prompts and of all random choices."""
     async_grpo: AsyncGrpoSettings = AsyncGrpoSettings()
+    """How far rollouts may run ahead of training."""
 
     @model_validator(mode="after")
     def _usable(self) -> Self:
@@ -124,14 +134,19 @@ class LossSettings(_Settings):
     reference_policy_kl_penalty: float = Field(default=0.0, ge=0)
     """Weight of the KL term (theirs: 0.01); 0: no reference policy is kept."""
     reference_policy_kl_type: Literal["k1", "k2", "k3"] = "k3"
+    """How the KL divergence of a token is estimated (`kl.py` has the formulas)."""
     kl_input_clamp_value: float | None = Field(default=20.0, gt=0)
+    """Bound, both ways, of the difference of log-probs that the estimate is made of; None: none."""
     kl_output_clamp_value: float | None = Field(default=10.0, gt=0)
+    """Bound, both ways, of a token's KL term; None: none."""
     ratio_clip_min: float = Field(default=0.2, ge=0, lt=1)
+    """The probability ratio is clipped from below at 1 minus this."""
     ratio_clip_max: float = Field(default=0.28, ge=0)
-    """Theirs: 0.2; the published recipes: 0.28."""
+    """The probability ratio is clipped from above at 1 plus this (theirs: 0.2; the published recipes: 0.28)."""
     ratio_clip_c: float | None = Field(default=None, gt=1)
     """Dual clip for negative advantages (arXiv 1912.09729); None: off."""
     use_on_policy_kl_approximation: bool = False
+    """The KL term is corrected for what the engine sampled otherwise than the trainer would have."""
     use_importance_sampling_correction: bool = True
     """Theirs: false; an asynchronous run can't be without."""
     truncated_importance_sampling_ratio: float | None = Field(default=2.0, gt=0)
@@ -139,6 +154,7 @@ class LossSettings(_Settings):
     may outweigh a batch. Null in this key or the type: no bound. Where no sampling weights are used
     (`use_importance_sampling_correction: false`, `ratio_against: generation`), the default is null."""
     truncated_importance_sampling_ratio_min: float | None = Field(default=None, ge=0)
+    """Smallest sampling weight; None: 0, which the type `tis` alone takes."""
     truncated_importance_sampling_type: Literal["tis", "icepop", "seq-mask-tis"] | None = "tis"
     """The effect of a bound, see `importance` (theirs: null)."""
     sequence_level_importance_ratios: bool = False

@@ -30,7 +30,9 @@ class DataConfig(SettingsBlock):
     """`data`."""
 
     train: DataFile
+    """Rows to train on."""
     validation: DataFile | None = None
+    """Rows to validate on; None: there is no validation."""
     shuffle: bool = True
     """Each epoch has the rows in an order of its own, drawn from `grpo.seed`; False: as in the file."""
 
@@ -41,23 +43,27 @@ class DetectionConfig(SettingsBlock):
     invalid_tool_call_patterns: tuple[str, ...] = ("<tool_call>", "</tool_call>", "<function_call>", "</function_call>")
     """Texts that show, where they are left in a sampled text, that a tool call did not parse."""
     thinking_tags: tuple[str, ...] = ("<think>", "</think>")
+    """Tags of reasoning: stray where one is in a text, or the same twice in one reasoning item."""
 
 
 class EnvConfig(SettingsBlock):
     """`env`."""
 
     nemo_gym: DetectionConfig = DetectionConfig()
+    """The config of the servers, in which the trainer reads these keys."""
 
 
 class CheckpointConfig(SettingsBlock):
     """`checkpointing`."""
 
     enabled: bool = True
+    """Whether checkpoints are written; False: a run that breaks off has nothing to go on from."""
     checkpoint_dir: Path | None = None
     """Folder of the checkpoints of one run alone; None: `checkpoints` in the folder of the run."""
     metric_name: str | None = "train:total_reward/mean"
     """The metric by which checkpoints are kept: `train:` or `val:` and a metric's name; None: the newest are kept."""
     higher_is_better: bool = True
+    """Whether checkpoints with high values of the metric are kept; False: those with low ones."""
     keep_top_k: int | None = Field(default=3, ge=1)
     """How many checkpoints are kept; None: all. The newest is always kept, to go on from."""
     save_period: int = Field(default=10, ge=1)
@@ -93,6 +99,7 @@ class WandbConfig(SettingsBlock):
     """`logger.wandb`."""
 
     project: str = "paddock"
+    """W&B's project in which the run is."""
     name: str | None = None
     """W&B's name of the run; None: the name of its folder."""
 
@@ -103,8 +110,11 @@ class LoggerConfig(SettingsBlock):
     log_dir: Path | None = None
     """Folder of TensorBoard's and W&B's files; None: `logs` in the folder of the run."""
     tensorboard_enabled: bool = False
+    """Write metrics for TensorBoard too; needs the package `tensorboard`."""
     wandb_enabled: bool = False
+    """Send metrics to W&B too; needs the package `wandb`."""
     wandb: WandbConfig = WandbConfig()
+    """Names of the run there."""
     progress_every_s: float = Field(default=30.0, gt=0)
     """Between two lines of progress where there is no terminal."""
 
@@ -125,6 +135,7 @@ class PaddockConfig(SettingsBlock):
     recipe: RecipeConfig | None = None
     """The source of the recipe, and where it differs from it; None: it has no source."""
     groups: GroupSettings = GroupSettings()
+    """What becomes of groups with missing members, and how rollouts become samples."""
     policy_timeout_s: float = Field(default=7200.0, gt=0)
     """Longest that the policy may take to start, for one step, one sending, saving or loading: then it is stuck, and
     the run ends, to go on from its last checkpoint. Sending over NCCL to one engine has its own limit, of minutes
@@ -135,14 +146,23 @@ class TrainConfig(SettingsBlock):
     """The whole of a run's settings."""
 
     grpo: GrpoSettings = GrpoSettings()
+    """The algorithm: sizes of steps, advantages, validations."""
     loss_fn: LossSettings = LossSettings()
+    """The loss."""
     policy: PolicyConfig
+    """The model that is trained, how, and what samples from it."""
     data: DataConfig
+    """The rows."""
     env: EnvConfig = EnvConfig()
+    """The environment that rollouts run in."""
     checkpointing: CheckpointConfig = CheckpointConfig()
+    """When checkpoints are written, and which are kept."""
     logger: LoggerConfig = LoggerConfig()
+    """Where metrics go."""
     cluster: ClusterConfig = ClusterConfig()
+    """The machine, as far as it is counted out."""
     paddock: PaddockConfig = PaddockConfig()
+    """What NeMo-RL has no name for."""
 
     @property
     def rollouts_per_step(self) -> int:

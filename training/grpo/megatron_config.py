@@ -23,14 +23,19 @@ class MegatronOptimizer(SettingsBlock):
     """`policy.megatron_cfg.optimizer`: Adam."""
 
     optimizer: Literal["adam"] = "adam"
+    """Megatron-core's name of the optimizer."""
     lr: float = Field(default=5e-6, gt=0)
+    """Learning rate after the warm-up."""
     min_lr: float = Field(default=0.0, ge=0)
     """Learning rate at the end of a decay."""
     weight_decay: float = Field(default=0.01, ge=0)
     """Norms and biases have none, as in Megatron-core."""
     adam_beta1: float = Field(default=0.9, ge=0, lt=1)
+    """Decay rate of the running mean of the gradient."""
     adam_beta2: float = Field(default=0.999, ge=0, lt=1)
+    """Decay rate of the running mean of its square."""
     adam_eps: float = Field(default=1e-8, gt=0)
+    """Added to the denominator of an update, so that it is never 0."""
     clip_grad: float | None = Field(default=None, gt=0)
     """Largest norm of a gradient; None: `policy.max_grad_norm`."""
     use_distributed_optimizer: bool = True
@@ -38,8 +43,11 @@ class MegatronOptimizer(SettingsBlock):
     use_precision_aware_optimizer: bool = False
     """State in less than float32; needs TransformerEngine and `use_distributed_optimizer`."""
     optimizer_cpu_offload: bool = False
+    """Adam's state, or the share of it that the next key says, is kept and updated on the CPU."""
     optimizer_offload_fraction: float = Field(default=0.0, ge=0, le=1)
+    """Share of the state, from 0 to 1, read with `optimizer_cpu_offload`; the rest stays on the GPU."""
     overlap_cpu_optimizer_d2h_h2d: bool = False
+    """Copies between CPU and GPU go on while the CPU updates; read with `optimizer_cpu_offload`."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -54,15 +62,19 @@ class MegatronScheduler(SettingsBlock):
     """`policy.megatron_cfg.scheduler`. Units: optimiser steps."""
 
     lr_warmup_iters: int = Field(default=0, ge=0)
+    """Steps in which the learning rate rises in a line to `optimizer.lr`; 0: there is no warm-up."""
     lr_warmup_init: float = Field(default=0.0, ge=0)
     """Learning rate of the first step."""
     lr_decay_style: Literal["constant", "linear", "cosine", "inverse-square-root"] = "constant"
+    """How the learning rate falls to `optimizer.min_lr` after the warm-up; `constant`: it does not."""
     lr_decay_iters: int | None = Field(default=None, ge=1)
     """Step at which the decay ends, and the growth of weight decay."""
     start_weight_decay: float | None = Field(default=None, ge=0)
-    """None, here and below: the optimizer's `weight_decay`."""
+    """Weight decay of the first step; None: the optimizer's `weight_decay`."""
     end_weight_decay: float | None = Field(default=None, ge=0)
+    """Weight decay at the end of its growth; None: the optimizer's `weight_decay`."""
     weight_decay_incr_style: Literal["constant", "linear", "cosine"] = "constant"
+    """How weight decay goes from its start to its end; `constant`: the two are the same."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -82,10 +94,13 @@ class MegatronDdp(SettingsBlock):
     """`policy.megatron_cfg.distributed_data_parallel_config`."""
 
     grad_reduce_in_fp32: bool = False
+    """Gradients are gathered and summed in float32; False: in the weights' type."""
     overlap_grad_reduce: bool = False
+    """Processes sum gradients while the backward pass goes on."""
     overlap_param_gather: bool = False
     """Needs `optimizer.use_distributed_optimizer`."""
     average_in_collective: bool = False
+    """The sum over processes averages as it adds; False: gradients are scaled before it."""
 
 
 class MegatronConfig(SettingsBlock):
@@ -101,14 +116,21 @@ class MegatronConfig(SettingsBlock):
     """What reads and writes weights in the form of Hugging Face."""
 
     tensor_model_parallel_size: Size = 1
+    """Processes that share each layer: every one has a part of its matrices."""
     pipeline_model_parallel_size: Size = 1
+    """Stages, each with some of the layers, which a micro-batch passes one after the other."""
     context_parallel_size: Size = 1
+    """Processes that share each sequence: every one has a part of its tokens."""
     expert_model_parallel_size: Size = 1
+    """Processes that share the experts of a layer: every one has some of them whole."""
     expert_tensor_parallel_size: int | None = Field(default=None, ge=1)
     """Tensor parallelism of experts; None: `tensor_model_parallel_size`."""
     sequence_parallel: bool = False
+    """Tensor-parallel processes also share the tokens of norms, which saves memory."""
     num_layers_in_first_pipeline_stage: int | None = Field(default=None, ge=1)
+    """Layers of the first stage; None: as many as of the others."""
     num_layers_in_last_pipeline_stage: int | None = Field(default=None, ge=1)
+    """Layers of the last stage; None: as many as of the others."""
     use_gloo_process_groups: bool = True
     """Groups for tensors in memory of the CPU, beside those of GPUs."""
 
@@ -120,28 +142,41 @@ class MegatronConfig(SettingsBlock):
     """Modules that are recomputed with `selective`; None: the core of attention."""
 
     moe_router_dtype: Literal["fp32", "fp64"] | None = None
+    """The type that routers compute in; None: the bridge's own choice."""
     moe_router_load_balancing_type: Literal["none", "aux_loss", "seq_aux_loss", "global_aux_loss", "sinkhorn"] = "none"
+    """What spreads tokens evenly over experts: a loss (of weight `moe_aux_loss_coeff`), `sinkhorn`, or nothing."""
     moe_aux_loss_coeff: float = Field(default=0.0, ge=0)
     """Weight of the loss that balances experts; 0: there is none, whatever the model's own config says."""
     moe_router_bias_update_rate: float = Field(default=0.0, ge=0)
+    """By how much a step moves the bias of an expert that got too many or too few tokens, in models with one."""
     moe_token_dispatcher_type: Literal["allgather", "alltoall", "flex"] = "alltoall"
+    """How tokens reach their experts on other processes, by Megatron-core's names."""
     moe_permute_fusion: bool = False
+    """Tokens are sorted by expert in a fused kernel."""
     moe_enable_deepep: bool = False
+    """DeepEP's kernels send tokens to their experts; with the dispatcher `flex` alone."""
     moe_shared_expert_overlap: bool = False
+    """Experts that all tokens pass compute while tokens travel; with the dispatcher `alltoall` alone."""
     moe_grouped_gemm: bool = True
     """All experts of a process in one kernel, where TransformerEngine is there."""
 
     apply_rope_fusion: bool = True
     """Fused kernels, here and below, are used where TransformerEngine is there."""
     bias_activation_fusion: bool = True
+    """The bias and the activation of a feed-forward layer in one kernel."""
     gradient_accumulation_fusion: bool = False
+    """The product that gives a weight's gradient adds it to the buffer itself."""
     attention_backend: Literal["auto", "flash", "fused", "unfused", "local"] | None = None
+    """TransformerEngine's kernels of attention: one kind, or its choice (`auto`); None: the bridge's own."""
 
     model_overrides: Mapping[str, Any] = {}
     """Further fields of `TransformerConfig`, under their names."""
     optimizer: MegatronOptimizer = MegatronOptimizer()
+    """Adam."""
     scheduler: MegatronScheduler = MegatronScheduler()
+    """Learning rate and weight decay over steps."""
     distributed_data_parallel_config: MegatronDdp = MegatronDdp()
+    """How data-parallel processes sum gradients."""
 
     @property
     def expert_tensor_parallel(self) -> int:

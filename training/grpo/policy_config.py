@@ -32,6 +32,7 @@ class TorchConfig(SettingsBlock):
     threads: int | None = Field(default=1, ge=1)
     """Threads of each process on a CPU; None: torch's own choice."""
     attention: Literal["sdpa", "eager"] = "sdpa"
+    """What computes attention, by Transformers' name: torch's own kernels, or plain products (`eager`)."""
 
 
 class DtensorConfig(SettingsBlock):
@@ -47,16 +48,22 @@ class OptimizerKwargs(SettingsBlock):
     """`policy.optimizer.kwargs`."""
 
     lr: float = Field(default=5e-6, gt=0)
+    """Learning rate, before `policy.scheduler` changes it."""
     betas: tuple[float, float] = (0.9, 0.999)
+    """Decay rates of the running means of the gradient and of its square."""
     eps: float = Field(default=1e-8, gt=0)
+    """Added to the denominator of an update, so that it is never 0."""
     weight_decay: float = Field(default=0.01, ge=0)
+    """Decay of all weights, decoupled from the gradient."""
 
 
 class OptimizerConfig(SettingsBlock):
     """`policy.optimizer`."""
 
     name: Literal["torch.optim.AdamW"] = "torch.optim.AdamW"
+    """Torch's name of the optimizer."""
     kwargs: OptimizerKwargs = OptimizerKwargs()
+    """Its arguments, under torch's names."""
 
 
 class SchedulerPart(SettingsBlock):
@@ -67,7 +74,9 @@ class SchedulerPart(SettingsBlock):
         "torch.optim.lr_scheduler.ConstantLR",
         "torch.optim.lr_scheduler.CosineAnnealingLR",
     ]
+    """Torch's name of the schedule."""
     kwargs: Mapping[str, int | float] = {}
+    """Its arguments besides the optimizer, under torch's names; steps are optimiser steps."""
 
 
 class SchedulerConfig(SettingsBlock):
@@ -109,6 +118,7 @@ class SequencePackingConfig(SettingsBlock):
     attends to itself alone."""
 
     enabled: bool = False
+    """Whether rows are packed; False: each is padded to the longest of its micro-batch."""
     train_mb_tokens: int | None = Field(default=None, ge=1)
     """Tokens of a micro-batch, where one row is not longer; None: `max_total_sequence_length` times
     `train_micro_batch_size`."""
@@ -120,6 +130,7 @@ class ColocatedConfig(SettingsBlock):
     """`policy.generation.colocated`."""
 
     enabled: bool = False
+    """True is refused: generation has devices of its own here."""
 
     @field_validator("enabled")
     @classmethod
@@ -133,13 +144,19 @@ class GenerationConfig(SettingsBlock):
     """`policy.generation`: how training samples, and validation."""
 
     backend: Literal["vllm"] = "vllm"
+    """The engine; there is no other."""
     temperature: float = Field(default=1.0, gt=0)
+    """Of training; the trainer's log-probs are those at this temperature too."""
     top_p: float = 1.0
+    """Of training: 1 alone is taken, for the loss knows no cut."""
     top_k: int | None = None
+    """Of training: None alone is taken (-1 and 0 mean it too), for the loss knows no cut."""
     val_temperature: float | None = Field(default=None, ge=0)
-    """The temperature of validations; None, here and below: as in training."""
+    """Temperature of validations; None: as in training."""
     val_top_p: float | None = Field(default=None, gt=0, le=1)
+    """Share of probability that a validation samples from; None: as in training."""
     val_top_k: int | None = Field(default=None, ge=1)
+    """How many of the likeliest tokens a validation samples from; None (or vLLM's -1 and 0): all."""
     max_new_tokens: int | None = Field(default=None, ge=1)
     """Most tokens of one answer; None: as many as fit."""
     stop_token_ids: tuple[Annotated[int, Field(ge=0)], ...] | None = None
@@ -147,6 +164,7 @@ class GenerationConfig(SettingsBlock):
     stop_strings: tuple[Annotated[str, Field(min_length=1)], ...] | None = None
     """Texts that end an answer. The client is told what stands before; all that was sampled is trained on."""
     colocated: ColocatedConfig = ColocatedConfig()
+    """NeMo-RL's switch for engines on the trainer's GPUs."""
     vllm: JsonObject = Field(default_factory=dict)
     """Fields of the model server `vllm`, laid over the one that `env.nemo_gym` composes; not resolved here."""
 
@@ -172,6 +190,7 @@ class PolicyConfig(SettingsBlock):
     model_name: str
     """Folder or name of the model that training begins with."""
     tokenizer: TokenizerConfig = TokenizerConfig()
+    """Whose tokenizer engines use."""
     max_total_sequence_length: int = Field(default=4096, ge=2)
     """Longest row that is trained on, and longest sequence of the engine."""
     train_global_batch_size: int | None = Field(default=None, ge=1)
@@ -179,17 +198,25 @@ class PolicyConfig(SettingsBlock):
     train_micro_batch_size: int = Field(default=1, ge=1)
     """Rows of one forward pass; the loss does not depend on it."""
     precision: Literal["bfloat16", "float32"] = "bfloat16"
+    """Type of the computation and of the weights that engines are sent; the optimizer learns in float32 with either."""
     max_grad_norm: float | None = Field(default=1.0, gt=0)
     """Largest norm of a gradient; None: gradients are not clipped."""
     freeze_moe_router: bool = False
     """The routers of a mixture of experts are not trained (recipes: `policy.megatron_cfg.freeze_moe_router`)."""
     optimizer: OptimizerConfig = OptimizerConfig()
+    """The optimizer on torch; None: its defaults."""
     scheduler: SchedulerConfig = SchedulerConfig()
+    """Schedule of its learning rate; None: it is constant."""
     dtensor_cfg: DtensorConfig = DtensorConfig()
+    """How a policy on torch uses memory."""
     torch_cfg: TorchConfig = TorchConfig()
+    """Where it is trained."""
     megatron_cfg: MegatronConfig = MegatronConfig()
+    """A policy on Megatron-core, in place of torch."""
     sequence_packing: SequencePackingConfig = SequencePackingConfig()
+    """Several rows in one sequence, on Megatron-core alone."""
     generation: GenerationConfig = GenerationConfig()
+    """How engines sample."""
 
     @property
     def n_processes(self) -> int:

@@ -32,6 +32,7 @@ class Deviation(SettingsBlock):
     source: Any
     """Its value there; null: it is not given there."""
     reason: str = Field(min_length=1)
+    """Why it differs, for whoever reads the recipe."""
 
 
 class RecipeConfig(SettingsBlock):

@@ -21,13 +21,17 @@ class RunSettings(Record):
     config_paths: list[str] = Field(default_factory=list)
     """Files that come before this one."""
     policy_base_url: str | list[str] | None = None
-    """Where the policy is served; read as `${policy_base_url}`, like the next two."""
+    """Where the policy is served; read as `${policy_base_url}`, like the next two; None: not given."""
     policy_api_key: str | None = None
+    """Key of the policy's endpoint; None: not given."""
     policy_model_name: str | None = None
+    """Name of the policy's model there; None: not given."""
     genrm_base_url: str | list[str] | None = None
-    """Where the judge is served; read as `${genrm_base_url}`, like the next two."""
+    """Where the judge is served; read as `${genrm_base_url}`, like the next two; None: not given."""
     genrm_api_key: str | None = None
+    """Key of the judge's endpoint; None: not given."""
     genrm_model_name: str | None = None
+    """Name of the judge's model there; None: not given."""
     default_host: str | None = None
     """Address that servers bind; None: loopback."""
     agent_map: dict[str, str] = Field(default_factory=dict)

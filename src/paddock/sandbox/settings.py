@@ -58,6 +58,7 @@ class UidRanges(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     first: int = Field(default=FIRST_UID, ge=1000)
+    """The lowest of these user ids."""
     agents: int = Field(default=10_000, ge=1)
     """Sandboxes of agents, and all but gradings, that can live at the same time on this machine."""
     gradings: int = Field(default=10_000, ge=1)
@@ -110,6 +111,7 @@ class SandboxSettings(BaseModel):
     stop_timeout_s: float = Field(default=10.0, gt=0)
     """For a sandbox to be gone."""
     watchdog: WatchdogSettings = WatchdogSettings()
+    """When a sandbox that takes too much memory or disk is stopped."""
 
     @property
     def programs_home(self) -> Path:

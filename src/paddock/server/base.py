@@ -64,7 +64,9 @@ class Reference(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     type: Kind
+    """Kind of the server."""
     name: str
+    """Its instance name, a top-level key of the config."""
 
 
 class ServerConfig(BaseModel):
@@ -91,7 +93,9 @@ class Dataset(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
+    """A label for whoever reads the config."""
     type: Literal["train", "validation", "example", "benchmark"]
+    """What it is for: commands choose datasets by it (`eval.split`)."""
     jsonl_fpath: str
     """Path of the rows, looked for like a config path."""
     num_repeats: int = Field(default=1, ge=1)
@@ -222,8 +226,11 @@ class AgentConfig(ServerConfig):
     """Fields that every agent block has."""
 
     resources_server: Reference
+    """The environment, which prepares each rollout and judges it."""
     model_server: Reference
+    """The model that its rollouts ask."""
     datasets: list[Dataset] = []
+    """Row files that the agent runs where the command names none."""
     rollout_timeout_s: float = Field(default=3600.0, gt=0)
     """Seconds that one rollout may take in all; then its outcome is `infra`."""
 

@@ -102,6 +102,7 @@ class RecordingConfig(ServerConfig):
     """Fields of every model server that records."""
 
     turn_store: TurnStoreSettings = TurnStoreSettings()
+    """Where the turns of rollouts are kept, how long, and in how much space."""
     orphan_grace_s: float = Field(default=60.0, ge=0)
     """Seconds that sampling goes on, and its answer is kept, when no client reads it any more; 0: it ends at once."""
     beat_interval_s: float = Field(default=15.0, gt=0)

@@ -37,7 +37,9 @@ class Form(Record):
     program: Pattern | None = None
     """Its name, without the directory."""
     shape: Shape = "command"
+    """`command`: a command; `recursion`: a function that multiplies itself; `endless`: an endless loop."""
     subcommand: Pattern | None = None
+    """Its subcommand, as `push` of git, where the program's profile says that it has one."""
     first: Pattern | None = None
     """The first operand."""
     option: Pattern | None = None
@@ -51,10 +53,13 @@ class Form(Record):
     writes: Pattern | None = None
     """Some file that a redirection writes."""
     reads: Pattern | None = None
+    """Some file that a redirection reads."""
     no_option: Pattern | None = None
     """No option is this."""
     no_operand: Pattern | None = None
+    """No operand is this."""
     no_path: Pattern | None = None
+    """No operand as a path is this."""
     bare: bool = False
     """There is no operand."""
 
@@ -76,10 +81,13 @@ class Rule(Record):
     """One thing that is refused."""
 
     name: str
+    """By which settings switch it, and which a refusal names."""
     category: str
+    """A word for its kind, which a refusal names too."""
     advice: str
     """What to do instead, for the model."""
     forms: list[Form] = Field(min_length=1)
+    """What it refuses: a command of any of these forms."""
 
 
 class RuleBook(Record):

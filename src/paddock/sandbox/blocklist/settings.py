@@ -18,6 +18,7 @@ class BlocklistSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     enabled: bool = True
+    """Whether commands are looked at; False: none is refused."""
     rules: dict[str, bool] = {}
     """Rules by name, on or off; one that is not named is on."""
     extra: list[Rule] = []

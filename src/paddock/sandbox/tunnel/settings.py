@@ -23,6 +23,7 @@ class TunnelSettings(Record):
     max_connections: int = Field(default=64, ge=1)
     """Open at once; one more is answered 503."""
     max_head_bytes: int = Field(default=1 << 16, ge=1024)
+    """Of a request's first line and headers."""
     max_body_bytes: int = Field(default=1 << 25, ge=1)
     """Of a request."""
     max_held_bytes: int = Field(default=1 << 26, ge=1)
