@@ -1,7 +1,7 @@
 """Writes docs/settings.md: every config key with its type, default and meaning, from the models that check it.
 
-Usage   python scripts/settings.py [--check]: with --check nothing is written, and a page that is not as the models say
-        exits 1.
+Usage   python scripts/settings.py [--check]: with --check nothing is written, and a page that is not as the models say,
+        or a key without a meaning, exits 1.
 Source  the fields of the pydantic models, and the string literals below them in their source.
 """
 
@@ -55,18 +55,42 @@ def models() -> Iterator[tuple[str, Models]]:
 
 def page() -> str:
     listed: list[str] = [HEAD]
+    for title, found in _with_blocks():
+        listed.append(f"\n## {title}\n")
+        listed += [_section(model, name) for model, name in found.items()]
+    return "".join(listed)
+
+
+def unexplained() -> list[str]:
+    """Keys without a meaning, each with the file and the class that define it."""
+    keys: dict[str, None] = {}  # a set in order: several models inherit one key
+    for _, found in _with_blocks():
+        for model in found:
+            meanings = _meanings(model)
+            for key in model.model_fields:
+                if not meanings.get(key):
+                    owner = next(base for base in model.__mro__ if key in inspect.get_annotations(base))
+                    keys[f"{_file(owner)}: {owner.__name__}.{key}"] = None
+    return list(keys)
+
+
+def _with_blocks() -> Iterator[tuple[str, Models]]:
+    """`models`, each followed by those of the blocks in it, under the first title that has them."""
     seen: set[type[BaseModel]] = set()
     for title, found in models():
-        listed.append(f"\n## {title}\n")
+        listed: Models = {}
         waiting = list(found.items())
         while waiting:
             model, name = waiting.pop(0)
-            if model in seen:
-                continue
-            seen.add(model)
-            listed.append(_section(model, name))
-            waiting += [(inner, f"`{inner.__name__}`") for inner in _inner(model) if inner not in seen]
-    return "".join(listed)
+            if model not in seen:
+                seen.add(model)
+                listed[model] = name
+                waiting += [(inner, f"`{inner.__name__}`") for inner in _inner(model)]
+        yield title, listed
+
+
+def _file(model: type[BaseModel]) -> Path:
+    return Path(inspect.getfile(model)).resolve().relative_to(ROOT)
 
 
 def _harness_settings(name: str) -> type[BaseModel] | None:
@@ -75,8 +99,7 @@ def _harness_settings(name: str) -> type[BaseModel] | None:
 
 
 def _section(model: type[BaseModel], name: str) -> str:
-    file = Path(inspect.getfile(model)).resolve().relative_to(ROOT)
-    lines = [f"\n### {name}\n", f"\n`{file}`, `{model.__name__}`\n"]
+    lines = [f"\n### {name}\n", f"\n`{_file(model)}`, `{model.__name__}`\n"]
     fields = model.model_fields
     if not fields:
         return "".join([*lines, "\nNo keys.\n"])
@@ -144,13 +167,15 @@ def _inner(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 def main(*words: str) -> int:
     text = page()
+    problems: list[str] = []
     if "--check" not in words:
         PAGE.write_text(text)
-    elif not PAGE.is_file() or PAGE.read_text() != text:
-        print(f"{PAGE.relative_to(ROOT)} is not as the models say: python scripts/settings.py")
-        return 1
-    print("settings: ok")
-    return 0
+    else:
+        problems = [f"{key} has no meaning: write a docstring below the field" for key in unexplained()]
+        if not PAGE.is_file() or PAGE.read_text() != text:
+            problems.append(f"{PAGE.relative_to(ROOT)} is not as the models say: python scripts/settings.py")
+    print("\n".join(problems) or "settings: ok")
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":
