@@ -1,7 +1,7 @@
 """A comparison as chat messages, so that no text in it can pass for a part of the prompt.
 
 Roles   the history, then `principle` (where it is given and the template knows that role; else a system message before
-        all states it), `response_1`, `response_2`. Every text of others is defused (`paddock.quoting`).
+        all states it), `response_1`, `response_2`. Every text of others is defused (`paddock.quote`).
 Plain   one system message of ours, always the same, and one user message in which every text of others stands quoted
         and defused between marks with one nonce: what is not behind the quote's prefix is ours, whatever they say.
 Errors  RequestError: a history with a role that is none of Chat's (it could pass for a candidate).
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from paddock.errors import RequestError
-from paddock.quoting import defused, enclosed, nonce_of
+from paddock.quote import break_control_tokens, enclose, nonce_of
 from paddock.types import JsonObject
 from paddock.types.responses import content_text, output_items
 
@@ -51,11 +51,11 @@ def in_roles(history: Sequence[JsonObject], asked: Comparison, *, principle_role
     """`history`: chat messages."""
     messages = [_defused(message) for message in _of_known_roles(history)]
     if asked.principle is not None and principle_role:
-        messages.append({"role": "principle", "content": defused(asked.principle)})
+        messages.append({"role": "principle", "content": break_control_tokens(asked.principle)})
     elif asked.principle is not None:
         messages = _with_principle(messages, asked.principle)
-    messages.append({"role": "response_1", "content": defused(asked.response_1)})
-    messages.append({"role": "response_2", "content": defused(asked.response_2)})
+    messages.append({"role": "response_1", "content": break_control_tokens(asked.response_1)})
+    messages.append({"role": "response_2", "content": break_control_tokens(asked.response_2)})
     return messages
 
 
@@ -69,7 +69,7 @@ def in_plain_words(history: Sequence[JsonObject], asked: Comparison) -> list[Jso
         texts.append(("principle", asked.principle))
     texts += [("response 1", asked.response_1), ("response 2", asked.response_2)]
     nonce = nonce_of(text for _, text in texts)
-    parts = [enclosed(label, text, nonce) for label, text in texts]
+    parts = [enclose(label, text, nonce) for label, text in texts]
     return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": "\n\n".join([*parts, QUESTION])}]
 
 
@@ -86,7 +86,7 @@ def _of_known_roles(history: Sequence[JsonObject]) -> Sequence[JsonObject]:
 
 def _with_principle(messages: list[JsonObject], principle: str) -> list[JsonObject]:
     """In the system message that is there already: many templates take one only, and only at the start."""
-    stated = f"{BY}\n\n{enclosed('principle', principle, nonce_of([principle]))}"
+    stated = f"{BY}\n\n{enclose('principle', principle, nonce_of([principle]))}"
     if messages and messages[0]["role"] == "system":
         said = content_text(messages[0].get("content"))
         return [{"role": "system", "content": f"{said}\n\n{stated}" if said else stated}, *messages[1:]]
@@ -96,11 +96,11 @@ def _with_principle(messages: list[JsonObject], principle: str) -> list[JsonObje
 def _defused(message: JsonObject) -> JsonObject:
     found: JsonObject = {"role": message["role"]}
     if "tool_call_id" in message:
-        found["tool_call_id"] = defused(str(message["tool_call_id"]))
+        found["tool_call_id"] = break_control_tokens(str(message["tool_call_id"]))
     content = message.get("content")
     found["content"] = [_defused_part(part) for part in content] if isinstance(content, list) else content
     if isinstance(content, str):
-        found["content"] = defused(content)
+        found["content"] = break_control_tokens(content)
     if message.get("tool_calls"):
         found["tool_calls"] = [_defused_call(call) for call in output_items(message["tool_calls"])]
     return found
@@ -108,13 +108,13 @@ def _defused(message: JsonObject) -> JsonObject:
 
 def _defused_part(part: Any) -> Any:
     is_text = isinstance(part, dict) and isinstance(part.get("text"), str)
-    return {**part, "text": defused(part["text"])} if is_text else part
+    return {**part, "text": break_control_tokens(part["text"])} if is_text else part
 
 
 def _defused_call(call: JsonObject) -> JsonObject:
     name, arguments = _called(call)
-    function = {"name": defused(name), "arguments": defused(arguments)}
-    return {"id": defused(str(call.get("id") or "")), "type": "function", "function": function}
+    function = {"name": break_control_tokens(name), "arguments": break_control_tokens(arguments)}
+    return {"id": break_control_tokens(str(call.get("id") or "")), "type": "function", "function": function}
 
 
 def _text(message: JsonObject) -> str:

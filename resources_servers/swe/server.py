@@ -31,7 +31,7 @@ from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.rows import read
 from paddock.sandbox import SandboxSettings
 from paddock.sandbox.images import ImageStore
-from paddock.sandbox.images.prepare import prepared
+from paddock.sandbox.images.prepare import prepare_image
 from paddock.sandbox.leases import Lease, shared_provider
 from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.readiness import Readiness
@@ -125,7 +125,7 @@ class SweServer(ResourcesServer[SweServerConfig, SweTask]):
         visible = {**instance.visible(), "network": instance.network}
         services = self._started_services()
         image = await services.images.ensure(instance)
-        shown = await prepared(services.lease.value, image, instance.workdir, instance.hidden_paths)
+        shown = await prepare_image(services.lease.value, image, instance.workdir, instance.hidden_paths)
         await services.installed.refuse(instance, shown)
         return Session(image=shown, workdir=instance.workdir, visible=visible)
 

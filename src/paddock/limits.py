@@ -1,4 +1,4 @@
-"""What this process may take of its machine: open files, processes, address space, room on a disk.
+"""Limits of this process on its machine: open files, processes, address space, free disk space.
 
 Law     the soft limit of open files is raised to the hard one, which is there for that. What is then still too little
         for what was asked is refused at the start, in one line: rollouts that can't have a file or a process each fail.
@@ -14,7 +14,7 @@ from pathlib import Path
 OPEN_FILES_MAX = 1 << 20
 """No more is asked for: some programs look at each number that they may use."""
 OPEN_FILES_BASE = 32
-"""Of a process that has nothing in flight."""
+"""Open files of a process that has nothing in flight."""
 PROCESSES_BASE = 8
 MEMORY_MIB = 150
 """Address space below which the imports alone do not fit."""
@@ -31,7 +31,7 @@ def raise_open_files() -> int:
 
 
 def lack_of_memory() -> str | None:
-    """What to say where the address space is too small to begin."""
+    """An error text where the address space is too small to start; None: it suffices."""
     soft = resource.getrlimit(resource.RLIMIT_AS)[0]
     if soft == resource.RLIM_INFINITY or soft >= MEMORY_MIB << 20:
         return None
@@ -39,7 +39,7 @@ def lack_of_memory() -> str | None:
 
 
 def lack_of_open_files(concurrency: int, each: int) -> str | None:
-    """`each`: open files of one rollout in flight."""
+    """An error text, or None. `each`: open files of one rollout in flight."""
     has, needs = raise_open_files(), OPEN_FILES_BASE + each * concurrency
     if has >= needs:
         return None
@@ -49,20 +49,20 @@ def lack_of_open_files(concurrency: int, each: int) -> str | None:
 
 
 def lack_of_processes(concurrency: int, each: int) -> str | None:
-    """`each`: processes of one rollout in flight."""
+    """An error text, or None. `each`: processes of one rollout in flight."""
     needs = PROCESSES_BASE + each * concurrency
     soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
-    found = [(most, f"{path} is {most}") for path, most in _cgroup_maxima()]
+    limits = [(most, f"{path} is {most}") for path, most in _cgroup_maxima()]
     if soft != resource.RLIM_INFINITY:
-        found.append((soft, f"`ulimit -u` is {soft}"))
-    least = min(found, default=None)
+        limits.append((soft, f"`ulimit -u` is {soft}"))
+    least = min(limits, default=None)
     if least is None or least[0] >= needs:
         return None
     return f"needs about {needs} processes for concurrency {concurrency}: {least[1]}; raise it, or lower --concurrency"
 
 
 def lack_of_disk(folder: Path, least_mib: int) -> str | None:
-    """`folder`: need not be there yet. `least_mib` 0: any room will do."""
+    """An error text, or None. `folder` need not be there yet. `least_mib` 0: any free space will do."""
     there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     disk = os.statvfs(there)
     free_mib = disk.f_bavail * disk.f_frsize >> 20

@@ -1,4 +1,4 @@
-"""Ports for who can't be handed a listening socket: another process binds them, seconds later.
+"""Finds free ports for processes that can't be handed a listening socket and bind them seconds later.
 
 A port that the kernel chose lies in the range from which it serves every other socket that asks for any, so it may be
 taken in those seconds. These lie below that range (`ip_local_port_range`, Linux's `ip(7)`).
@@ -23,13 +23,13 @@ def free_port(address: str = LOOPBACK) -> int:
 
 
 def free_ports(n: int, address: str = LOOPBACK) -> list[int]:
-    """`n` different ones."""
+    """`n` different ports, as `free_port`."""
     last, chance = _first_dynamic() - 1, random.SystemRandom()
-    found: list[int] = []
+    ports: list[int] = []
     failure: OSError | None = None
     for _ in range(TRIES * n):
-        if len(found) == n:
-            return found
+        if len(ports) == n:
+            return ports
         port = chance.randint(FIRST, last) if last > FIRST else 0
         try:
             with socket.create_server((address, port)) as listening:
@@ -37,8 +37,8 @@ def free_ports(n: int, address: str = LOOPBACK) -> list[int]:
         except OSError as error:
             failure = error
             continue
-        if port not in found:
-            found.append(port)
+        if port not in ports:
+            ports.append(port)
     raise OSError(f"no free port from {FIRST} to {last} at {address}: {failure}")
 
 

@@ -1,6 +1,6 @@
 """Signals that end a program: SIGINT, SIGTERM, and SIGHUP, which a terminal sends when it closes.
 
-Law     the first one that a program is told asks it to end in order. What further ones do is the caller's choice: they
+Law     the first signal that a program gets asks it to end in order. What further ones do is the caller's choice: they
         end it at once, without a word, or nothing. A SIGHUP that was ignored at the start (`nohup`) stays ignored.
 Closed  a terminal that has closed takes no more output: what is then still written to it goes nowhere.
 Thread  signals are the main thread's; in any other nothing is changed.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Handler = Callable[[int, FrameType | None], object] | signal.Handlers
 INTERRUPTED = 130
 """Exit code of a program that a signal ended."""
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def leave(number: int, frame: FrameType | None) -> NoReturn:
@@ -38,7 +38,7 @@ def leave_at_once() -> None:
 
 
 @contextmanager
-def interrupts_held() -> Iterator[None]:
+def hold_interrupts() -> Iterator[None]:
     """A process that is started within gets no SIGINT before it calls `end_by_interrupt`: an interpreter that is told
     one while it starts prints a trace."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -79,27 +79,27 @@ def ignore() -> None:
 def conclude() -> None:
     """From here on those do nothing that would have ended the process at once: its exit code stands. Where the process
     is a caller's, who has handlers of its own, these stay."""
-    for number in _ENDING:
+    for number in _END_SIGNALS:
         if signal.getsignal(number) is leave:
             signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
-def heeding(end: Callable[[], object], *, again: Handler) -> Iterator[None]:
+def handle_first(end: Callable[[], object], *, again: Handler) -> Iterator[None]:
     """Within, in a running loop: the first signal calls `end`, further ones are handled by `again`."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     loop = asyncio.get_running_loop()
-    before = {number: signal.getsignal(number) or signal.SIG_DFL for number in _ENDING if not _is_nohup(number)}
+    before = {number: signal.getsignal(number) or signal.SIG_DFL for number in _END_SIGNALS if not _is_nohup(number)}
     after = dict(before)
 
     def first(number: int) -> None:
-        for one, handler in before.items():
-            loop.remove_signal_handler(one)
-            signal.signal(one, again)
+        for other, handler in before.items():
+            loop.remove_signal_handler(other)
+            signal.signal(other, again)
             # A program that began with `leave_at_once` is ending: nothing brings its first handlers back.
-            after[one] = again if handler is leave else handler
+            after[other] = again if handler is leave else handler
         end()
 
     for number in before:
@@ -113,10 +113,10 @@ def heeding(end: Callable[[], object], *, again: Handler) -> Iterator[None]:
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
+def cancel_on_signal() -> Iterator[None]:
     """Within, the first signal cancels the current task, a second one ends the process at once."""
     task = asyncio.current_task()
-    with heeding(lambda: task and task.cancel("interrupted"), again=leave):
+    with handle_first(lambda: task and task.cancel("interrupted"), again=leave):
         yield
 
 
@@ -127,7 +127,7 @@ def _is_nohup(number: signal.Signals) -> bool:
 def _set(handler: Handler) -> None:
     """What was ignored stays so: it was started in the background, or not to end with its terminal."""
     if threading.current_thread() is threading.main_thread():
-        for number in _ENDING:
+        for number in _END_SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, handler)
 

@@ -1,4 +1,4 @@
-"""Folders in the system's temporary folder, `paddock-<uid>/<kind>/<name>`, and who holds them.
+"""Folders in the system's temporary folder, `paddock-<uid>/<kind>/<name>`, and the locks on them.
 
 Kinds   `turns`, of a model server each; `scratch`, of a program that a harness runs on this machine.
 Law     whoever uses one holds a shared lock on it, which the kernel lets go of however the holder ends; the parent of
@@ -20,7 +20,7 @@ from pathlib import Path
 
 
 def own_root() -> Path:
-    """Of this user; need not be there."""
+    """The folder of this user's; need not be there."""
     return Path(tempfile.gettempdir()) / f"paddock-{os.geteuid()}"
 
 
@@ -34,8 +34,8 @@ def scratch_root() -> Path:
 
 def is_private(folder: Path) -> bool:
     """Whether it is a folder of this user alone, and no link to one."""
-    found = folder.lstat()
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+    status = folder.lstat()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
 
 
 class Hold:
@@ -57,11 +57,11 @@ class Hold:
 
 
 def hold(folder: Path) -> Hold:
-    """The folder is made where it is not there."""
+    """Hold a folder, which is made where it is not there."""
     while True:
         folder.mkdir(mode=0o700, exist_ok=True)
-        if (held := hold_existing(folder)) is not None:
-            return held
+        if (claim := hold_existing(folder)) is not None:
+            return claim
 
 
 def hold_scratch() -> Hold:
@@ -71,12 +71,12 @@ def hold_scratch() -> Hold:
     if not is_private(own_root()):
         raise PermissionError(errno.EPERM, "no private folder of this user", str(own_root()))
     while True:
-        if (held := hold_existing(Path(tempfile.mkdtemp(dir=scratch_root())))) is not None:
-            return held
+        if (claim := hold_existing(Path(tempfile.mkdtemp(dir=scratch_root())))) is not None:
+            return claim
 
 
 def hold_existing(folder: Path) -> Hold | None:
-    """None: it is not there."""
+    """Hold a folder; None: it is not there."""
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -95,14 +95,14 @@ def sweep(kept: Collection[str] = ()) -> list[str]:
 
 
 def _sweep(root: Path, kept: Collection[str] = ()) -> list[str]:
-    gone = []
+    removed = []
     with suppress(OSError):  # there is nothing, or it is not ours
         if is_private(own_root()):
-            gone = [folder.name for folder in root.iterdir() if folder.name not in kept and _removed(folder)]
-    return gone
+            removed = [folder.name for folder in root.iterdir() if folder.name not in kept and _remove_unheld(folder)]
+    return removed
 
 
-def _removed(folder: Path) -> bool:
+def _remove_unheld(folder: Path) -> bool:
     with suppress(OSError):
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:

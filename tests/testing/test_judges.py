@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from paddock.errors import InfraError
 from paddock.http import PLAIN_RESPONSES, Call
-from paddock.quoting import enclosed
+from paddock.quote import enclose
 from paddock.testing import TRANSPORTS, Transport, over
 from paddock.testing.judges import ScriptedJudge, ScriptedJudgeConfig
 from paddock.types import JsonObject
@@ -109,8 +109,8 @@ async def test_it_fails_and_comes_back() -> None:
 
 
 def votes_on(history: Sequence[str], step: str) -> JsonObject:
-    parts = [enclosed("history", text, "00") for text in history]
-    return {"input": [{"role": "user", "content": "\n".join([*parts, enclosed("step", step, "00")])}]}
+    parts = [enclose("history", text, "00") for text in history]
+    return {"input": [{"role": "user", "content": "\n".join([*parts, enclose("step", step, "00")])}]}
 
 
 async def test_votes_are_on_the_last_enclosed_text() -> None:

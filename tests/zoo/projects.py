@@ -23,7 +23,7 @@ from paddock.sandbox.images import ImageStore, Recipe
 from paddock.sandbox.images.build import build_image, python_image
 from paddock.sandbox.images.build.base import SUITE, WITHOUT, mover, own_tree, without_merged
 from paddock.sandbox.images.build.debian import Apt, unpack, without_copies
-from paddock.sandbox.images.build.staging import cache, locked, staged
+from paddock.sandbox.images.build.stage import cache, name_lock, new_stage
 from paddock.sandbox.images.store import LocalImage
 from paddock.types import JsonObject
 
@@ -140,7 +140,7 @@ async def make_row(images: ImageStore, project: Project, folder: Path) -> JsonOb
         "pip": keys.get("pip", "").split(),
         "install": keys.get("before") if "compiler" not in keys else None,
     }
-    async with locked(images, f"{project.image}.whole"):
+    async with name_lock(images, f"{project.image}.whole"):
         if not images.has(project.image):
             await _build(images, project, Recipe.model_validate(recipe), folder)
     row: JsonObject = {
@@ -175,10 +175,10 @@ async def _compiler(images: ImageStore, minor: str) -> LocalImage:
     """Python's image and one layer with `COMPILER`."""
     below = await python_image(images, minor, lambda _line: None)
     name = f"zoo__compiler-{below.record.layers[-1][:12]}"
-    async with locked(images, name):
+    async with name_lock(images, name):
         if images.has(name):
             return images.get(name)
-        with staged(images) as stage:
+        with new_stage(images) as stage:
             apt = Apt(stage.folder("apt"), cache(images, "debian"), SUITE)
             await apt.start()
             packages = await apt.closure(COMPILER, without=WITHOUT)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from paddock.sandbox.images.prepare import prepared
+from paddock.sandbox.images.prepare import prepare_image
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.asyncio(loop_scope="session")]
 CANARY = "zoo-canary-5f4dcc3b5aa765d61d8327deb882cf99"
@@ -25,7 +25,7 @@ async def test_a_reader_finds_what_is_hidden_in_an_image_as_published(
 async def test_a_reader_finds_nothing_in_the_image_that_an_agent_gets(
     reader: Any, leaky: str, shell: Callable[..., Any], provider: Any
 ) -> None:
-    image = await prepared(provider, leaky, "/testbed", HIDDEN)
+    image = await prepare_image(provider, leaky, "/testbed", HIDDEN)
     assert CANARY not in await shell(image, reader.blocks[0][2])
 
 
@@ -41,6 +41,6 @@ async def test_an_agent_that_cheats_is_not_paid(agent: Any, leaky: str, live: Ca
 
 
 async def test_an_honest_agent_is_paid(worker: Any, leaky: str, live: Callable[..., Any], provider: Any) -> None:
-    image = await prepared(provider, leaky, "/testbed", HIDDEN)
+    image = await prepare_image(provider, leaky, "/testbed", HIDDEN)
     rollout = await live(image, worker.blocks[0][2])
     assert (rollout.outcome, rollout.reward) == ("completed", 1.0), (rollout.verdict, rollout.failure)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from paddock.collect.folder import locked
 from paddock.errors import ConfigError
 from paddock.server.loops import loop_factory, spare_collector
-from paddock.signals import interruptible
+from paddock.signals import cancel_on_signal
 from paddock.training.core.flaws import FlawRules
 from paddock.training.grpo.checkpoints import Checkpoints
 from paddock.training.grpo.config import TrainConfig
@@ -86,7 +86,7 @@ async def _run(
         if resume:
             sys.stderr.write(f"no checkpoint was stored by a run in {out}: it begins at its start\n")
     reporter.forget(newest.step if newest is not None else -1)
-    with interruptible():
+    with cancel_on_signal():
         try:
             policy, rollouts = await asyncio.gather(
                 start_policy(

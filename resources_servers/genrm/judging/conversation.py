@@ -2,7 +2,7 @@
 
 Shown   everything that was said, in order: instructions, messages (texts of all their parts), tool calls with their
         arguments, and what the tools gave. Reasoning is left out; tools are listed by name.
-Marks   what is no message stands between marks (`paddock.quoting`), so that no message can pass for a call or a result.
+Marks   what is no message stands between marks (`paddock.quote`), so that no message can pass for a call or a result.
         A response of messages alone is their text and nothing else.
 Errors  none: whatever is not of the expected shape is shown as the JSON that it is, or is as if it were not there.
 """
@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from paddock import quoting
+from paddock import quote
 from paddock.types import JsonObject
 from paddock.types.responses import item_type, output_items
 
@@ -117,10 +117,10 @@ def _text(value: Any) -> str:
 def _nonce(parts: list[_Part]) -> str:
     """Return the nonce of the marks; empty where nothing stands between marks."""
     marked = any(part.label is not None for part in parts)
-    return quoting.nonce_of(part.text for part in parts) if marked else ""
+    return quote.nonce_of(part.text for part in parts) if marked else ""
 
 
 def _render(part: _Part, nonce: str) -> str:
-    text = part.text if part.label is None else quoting.enclosed(part.label, part.text, nonce)
+    text = part.text if part.label is None else quote.enclose(part.label, part.text, nonce)
     # Half a surrogate pair is JSON, but no text that could be stored or sent.
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -1,7 +1,7 @@
 r"""What a judge is asked about one step: one user message.
 
 Order   the task, the steps before, this step, then the question: what it is answered with stands last.
-Quoted  all texts of others stand between marks of one nonce (`paddock.quoting`), each message, call and result of a
+Quoted  all texts of others stand between marks of one nonce (`paddock.quote`), each message, call and result of a
         step between marks of its own, so that a text can't pass for a result of its own call. `\boxed` in them is
         broken: what a judge repeats of them is no vote.
 Cut     a text that is too long loses its middle, the issue its end; a mark says how many characters that were. What a
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from paddock.http import StepRequest
-from paddock.quoting import BREAK, enclosed, nonce_of
+from paddock.quote import BREAK, enclose, nonce_of
 from paddock.resources_servers.genrm.config import StepScoreSettings
 from paddock.types import JsonObject
 from paddock.types.responses import content_text, item_type
@@ -58,7 +58,7 @@ def step_prompt(request: StepRequest, settings: StepScoreSettings) -> str:
     last = _parts(request.step, settings.max_step_chars)
     nonce = nonce_of([problem, *(part.text for parts in (*before, last) for part in parts)])
     first = len(request.history) - len(shown) + 1
-    sections = [OPENING, FENCE.format(nonce=nonce), "# The task", enclosed("task", problem, nonce)]
+    sections = [OPENING, FENCE.format(nonce=nonce), "# The task", enclose("task", problem, nonce)]
     if first > 1:
         sections.append(f"(Steps 1 to {first - 1} are not shown.)")
     for number, parts in enumerate(before, first):
@@ -68,7 +68,7 @@ def step_prompt(request: StepRequest, settings: StepScoreSettings) -> str:
 
 
 def _enclosed(parts: Sequence[StepText], nonce: str) -> Iterator[str]:
-    return (enclosed(part.label, part.text, nonce) for part in parts)
+    return (enclose(part.label, part.text, nonce) for part in parts)
 
 
 def _parts(items: Sequence[JsonObject], limit: int) -> list[StepText]:

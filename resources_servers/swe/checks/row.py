@@ -24,7 +24,7 @@ from paddock.resources_servers.swe.images import resolve_image
 from paddock.resources_servers.swe.instance import SweInstance
 from paddock.sandbox import BudgetExceeded
 from paddock.sandbox.images.build import build_image
-from paddock.sandbox.images.prepare import StoreProvider, prepared
+from paddock.sandbox.images.prepare import StoreProvider, prepare_image
 
 OUTPUT_SHOWN = 700
 """Characters of a run's output in a finding."""
@@ -144,7 +144,7 @@ class RowChecker:
         instance, image, limits = draft.instance, resolve_image(draft.instance), self._options.limits
         async with open_grading_sandbox(self._provider, instance, image, limits) as sandbox:
             findings = await leaks.check_history(sandbox, instance.hidden_paths)
-        prepared_image = await prepared(self._provider, image, instance.workdir, instance.hidden_paths)
+        prepared_image = await prepare_image(self._provider, image, instance.workdir, instance.hidden_paths)
         files = fixed_files(instance.gold_patch)
         tests = {path: file.data for path, file in reference.tests.items() if file is not None}
         async with open_grading_sandbox(self._provider, instance, prepared_image, limits) as sandbox:

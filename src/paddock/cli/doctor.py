@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from paddock.sandbox.doctor import Check, Fact, Trial
+    from paddock.sandbox.doctor import MachineFact, ProbeCheck, Trial
 
 COLUMNS = ("start", "files", "isolation", "network", "memory", "kill")
 
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     return 0 if report.works else 1
 
 
-def _show(trials: "list[Trial]", facts: "list[Fact]") -> None:
+def _show(trials: "list[Trial]", facts: "list[MachineFact]") -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -60,7 +60,7 @@ def _show(trials: "list[Trial]", facts: "list[Fact]") -> None:
     console.print(machine)
 
 
-def _mark(check: "Check | None") -> str:
+def _mark(check: "ProbeCheck | None") -> str:
     if check is None:
         return "-"
     return f"{check.duration_s * 1000:.0f} ms" if check.wrong is None else "WRONG"

@@ -29,7 +29,7 @@ from paddock.sandbox.failures import ImageMissing
 from paddock.sandbox.images import (
     ImageSource,
     ImageStore,
-    Meter,
+    ProgressMeter,
     Puller,
     Recipe,
     RegistryOptions,
@@ -44,7 +44,7 @@ RECIPE_KEYS = (
     "a recipe is the key `build` of a row of the own format, the key `paddock` of any other: an object with "
     f"{', '.join(Recipe.model_fields)}"
 )
-Job = Callable[[Meter], Awaitable[object]]
+Job = Callable[[ProgressMeter], Awaitable[object]]
 
 
 def pull(store: ImageStore, args: argparse.Namespace) -> int:
@@ -82,7 +82,7 @@ def convert(store: ImageStore, args: argparse.Namespace) -> int:
     async def work() -> int:
         async with Puller(store, _options(args)) as puller:
 
-            async def job(meter: Meter) -> None:
+            async def job(meter: ProgressMeter) -> None:
                 if target.suffix == ".sif":
                     await to_sif(puller, source, target, meter=meter)
                 else:
@@ -158,7 +158,7 @@ def _row_recipes(args: argparse.Namespace) -> tuple[dict[str, Recipe], int]:
 def _pull_first(puller: Puller, places: list[ImageSource], again: bool) -> Job:
     """Take an image from the first of its places that has it."""
 
-    async def job(meter: Meter) -> None:
+    async def job(meter: ProgressMeter) -> None:
         tried = []
         for source in places:
             if source.kind == "store":

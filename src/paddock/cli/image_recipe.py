@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(store: ImageStore, args: argparse.Namespace) -> int:
-    from paddock.sandbox.images.build.closing import Needs, make_recipe
+    from paddock.sandbox.images.build.recipe_maker import RecipeNeeds, make_recipe
 
     if args.environment and (args.package or args.requirement or args.before):
         raise ConfigError("--environment is taken as it is: no --package, --requirement or --before", kind="flags")
@@ -61,7 +61,7 @@ def run(store: ImageStore, args: argparse.Namespace) -> int:
     for file in args.requirement:
         if not file.is_file():
             raise ConfigError(f"--requirement {file}: no such file", kind="flags")
-    needs = Needs(args.package, args.requirement, args.before, args.environment)
+    needs = RecipeNeeds(args.package, args.requirement, args.before, args.environment)
     try:
         making = make_recipe(store, args.source, args.python, needs, install=args.install, env=env, progress=say)
         recipe = asyncio.run(making)

@@ -22,7 +22,7 @@ from paddock.http.transport import make_client
 from paddock.limits import lack_of_disk
 from paddock.server.capacity import require_capacity
 from paddock.server.runtime import Runtime, describe_servers, open_runtime
-from paddock.signals import interruptible
+from paddock.signals import cancel_on_signal
 
 
 class ServerLocations(NamedTuple):
@@ -61,7 +61,7 @@ async def evaluate(
     """Run the plan into the folder. Cancelling it, by a signal too, leaves a folder that can be resumed."""
     locations = servers or ServerLocations()
     _require_room(plan, folder, locations)
-    with open_run(plan, folder, resume=resume) as run, interruptible():
+    with open_run(plan, folder, resume=resume) as run, cancel_on_signal():
         config = oracle_config(run.plan) if plan.identity.oracle else plan.config
         prompter = OraclePrompter(run.plan) if plan.identity.oracle else None
         async with _servers(config, run, locations) as running:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from paddock.sandbox import processes
 from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.keeper import messages, shortage
-from paddock.signals import interrupts_held
+from paddock.signals import hold_interrupts
 from paddock.types import JsonObject
 
 STARTS = 3
@@ -238,7 +238,7 @@ class Zygote:
 
 
 def _start_process(command: Sequence[str], channel: socket.socket, stderr: int) -> "subprocess.Popen[bytes]":
-    with interrupts_held():
+    with hold_interrupts():
         return subprocess.Popen(
             [*command, str(channel.fileno())],
             pass_fds=[channel.fileno()],

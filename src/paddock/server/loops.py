@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from paddock.signals import heeding
+from paddock.signals import handle_first
 
 GRACE_S = 0.3
 """Seconds beyond the stop timeout: the timeouts inside come first."""
@@ -55,7 +55,7 @@ async def _signalled(main: Coroutine[Any, Any, int], stop_timeout_s: float) -> i
         exit_after(stop_timeout_s + GRACE_S)
         task.cancel()
 
-    with heeding(stop, again=signal.SIG_IGN):
+    with handle_first(stop, again=signal.SIG_IGN):
         try:
             return await task
         except asyncio.CancelledError:

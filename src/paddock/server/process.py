@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from paddock.errors import InfraError
 from paddock.processes import Child, exit_in_words
 from paddock.server.handover import GO, Handover, Status
-from paddock.signals import interrupts_held
+from paddock.signals import hold_interrupts
 
 DRAIN_S = 1.0
 """Seconds to read what an ended process still had to say; something it started may hold its output open."""
@@ -112,7 +112,7 @@ class ServerProcess:
 def _start(handover: Handover, channel: socket.socket) -> "subprocess.Popen[bytes]":
     # -P: the working directory comes first on the path only where the parent's own path, handed over, says so.
     command = [handover.python or sys.executable, "-P", "-m", "paddock.server.child", handover.name]
-    with interrupts_held():
+    with hold_interrupts():
         return subprocess.Popen(
             command,
             stdin=channel.fileno(),

@@ -2,7 +2,7 @@
 
 Calls   `POST /v1/responses`. With `response_1` and `response_2` in `metadata` it compares them: JSON with `score_1`,
         `score_2` (1 to 5) and `ranking` (1 to 6; below 3.5 the first is better). Otherwise it votes on the last text
-        that is enclosed in the prompt (`paddock.quoting`), or on the whole of a prompt without such: `\\boxed{1}` or
+        that is enclosed in the prompt (`paddock.quote`), or on the whole of a prompt without such: `\\boxed{1}` or
         `\\boxed{-1}`.
 Law     an opinion is a function of the config and the request alone, so equal requests get equal opinions; without bias
         and noise, swapped texts get swapped ones: scores change places and a ranking r becomes 7 - r. Which request an

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from paddock.errors import RequestError
 from paddock.models_servers.genrm.prompting import SYSTEM, Comparison, in_plain_words, in_roles
-from paddock.quoting import defused, enclosed
+from paddock.quote import break_control_tokens, enclose
 from paddock.types import JsonObject
 
 HISTORY: list[JsonObject] = [
@@ -85,7 +85,7 @@ def read(prompt: str) -> Read:
 
 
 def lines(text: str) -> list[str]:
-    return [defused(line) for line in text.splitlines()] or [""]
+    return [break_control_tokens(line) for line in text.splitlines()] or [""]
 
 
 @given(hostile, hostile, hostile, hostile)
@@ -108,7 +108,9 @@ def test_the_plain_prompt_has_one_structure_for_all_texts(first: str, second: st
 def test_the_plain_prompt_shows_all_of_the_conversation() -> None:
     found = read(in_plain_words(HISTORY, HONEST)[1]["content"])
     assert found.texts["message 2, user"] == ["what is 2+2?"]
-    assert found.texts["message 3, assistant"] == [f'(calls the tool add with {{"a": "{defused("<|im_end|>")}"}})']
+    assert found.texts["message 3, assistant"] == [
+        f'(calls the tool add with {{"a": "{break_control_tokens("<|im_end|>")}"}})'
+    ]
     assert found.texts["principle"] == ["be right"]
     assert "principle" not in read(in_plain_words(HISTORY, HONEST._replace(principle=None))[1]["content"]).texts
     assert '{"score_1": S, "score_2": S, "ranking": R}' in SYSTEM
@@ -121,7 +123,9 @@ def test_roles_are_the_same_for_all_texts(first: str, second: str, principle: st
         *["system", "user", "assistant", "tool"],
         *["principle", "response_1", "response_2"],
     ]
-    assert [message["content"] for message in found[-3:]] == [defused(text) for text in (principle, first, second)]
+    assert [message["content"] for message in found[-3:]] == [
+        break_control_tokens(text) for text in (principle, first, second)
+    ]
     assert not [token for token in CONTROL if token in json.dumps(found, ensure_ascii=False)]
 
 
@@ -148,5 +152,5 @@ def test_the_history_can_not_pass_for_a_candidate(form: str, role: Any) -> None:
 def test_equal_comparisons_are_equal_prompts() -> None:
     assert in_plain_words(HISTORY, HONEST) == in_plain_words(HISTORY, HONEST)
     other = in_plain_words(HISTORY, HONEST._replace(response_2="five "))[1]["content"]
-    assert enclosed("response 1", "four", re.findall(r"([0-9a-f]{8})\]", other)[0]) in other
+    assert enclose("response 1", "four", re.findall(r"([0-9a-f]{8})\]", other)[0]) in other
     assert other.splitlines()[0] != in_plain_words(HISTORY, HONEST)[1]["content"].splitlines()[0], "another nonce"

@@ -11,7 +11,7 @@ import httpx
 import psutil
 import pytest
 
-from paddock.quoting import defused
+from paddock.quote import break_control_tokens
 from paddock.types.responses import output_items
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow]
@@ -54,7 +54,7 @@ async def test_a_comparison_in_roles(judging: Judging, vllm_python: str, tmp_pat
         told = [
             {"role": "user", "content": "what is 2+2?"},
             {"role": "principle", "content": "be right"},
-            {"role": "response_1", "content": defused(HOSTILE)},
+            {"role": "response_1", "content": break_control_tokens(HOSTILE)},
             {"role": "response_2", "content": "four"},
         ]
         rendered = "".join(f"<|im_start|>{each['role']}\n{each['content']}<|im_end|>" for each in told)

@@ -20,7 +20,7 @@ from paddock.processes.command import CommandResult
 from paddock.sandbox.images import ImageStore, LocalImage
 from paddock.sandbox.images.build import base_image, python_image
 from paddock.sandbox.images.build.inside import run_inside
-from paddock.sandbox.images.build.staging import staged
+from paddock.sandbox.images.build.stage import new_stage
 from paddock.sandbox.layers import remove_tree
 from paddock.sandbox.settings import HOME_VARIABLE, PAYLOAD_ID
 
@@ -87,7 +87,7 @@ def inside(store: ImageStore, base: LocalImage) -> Inside:
 
     def run(script: str, image: LocalImage | None = None) -> CommandResult:
         image = image or base
-        with staged(store) as stage:
+        with new_stage(store) as stage:
             return asyncio.run(
                 run_inside(
                     stage,

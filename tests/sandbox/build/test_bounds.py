@@ -13,7 +13,7 @@ from paddock.sandbox.failures import ImageInvalid
 from paddock.sandbox.images import ImageLimits, ImageStore, LocalImage
 from paddock.sandbox.images.build.bounds import first_process
 from paddock.sandbox.images.build.inside import run_inside
-from paddock.sandbox.images.build.staging import staged
+from paddock.sandbox.images.build.stage import new_stage
 
 pytestmark = pytest.mark.sandbox
 
@@ -35,7 +35,7 @@ def means(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 
 
 async def build(store: ImageStore, image: LocalImage, script: str) -> CommandResult:
-    with staged(store) as stage:
+    with new_stage(store) as stage:
         async with asyncio.timeout(120):
             return await run_inside(
                 stage,

@@ -17,7 +17,7 @@ from paddock.sandbox.images import GitSource, ImageLimits, ImageStore, LocalImag
 from paddock.sandbox.images.build import base_image, build_image, python_image
 from paddock.sandbox.images.build.index import Index, PipConfig
 from paddock.sandbox.images.build.local import ANYWHERE
-from paddock.sandbox.images.build.staging import cache
+from paddock.sandbox.images.build.stage import cache
 from paddock.sandbox.images.build.wheels import fetch_wheels, with_pip
 
 pytestmark = pytest.mark.sandbox

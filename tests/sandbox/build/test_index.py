@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from paddock.errors import InfraError, RowError
-from paddock.sandbox.images.build.index import Index, PipConfig, _read, normalized, split_pin
+from paddock.sandbox.images.build.index import Index, PipConfig, _read, normalize, split_pin
 
 Make = Callable[[str, dict[str, str]], bytes]
 
@@ -89,5 +89,5 @@ def test_a_pin_that_is_not_exact_is_refused(pin: str) -> None:
 
 
 def test_names_compare_as_indexes_do() -> None:
-    assert normalized("Zope.Interface__x") == "zope-interface-x"
+    assert normalize("Zope.Interface__x") == "zope-interface-x"
     assert split_pin("Name[extra]==1.0 ; python_version > '3'") == ("Name", "1.0")

@@ -20,7 +20,7 @@ from paddock.sandbox.images import GitSource, ImageStore, Recipe
 from paddock.sandbox.images.build import build_image
 from paddock.sandbox.images.build.index import Index, PipConfig
 from paddock.sandbox.images.build.source import fetch_source
-from paddock.sandbox.images.build.staging import cache, staged
+from paddock.sandbox.images.build.stage import cache, new_stage
 from paddock.sandbox.settings import PAYLOAD_ID
 
 WHO = {f"GIT_{role}_{what}": "a@b" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
@@ -95,7 +95,7 @@ def fetch(store: ImageStore, tmp_path: Path) -> Fetch:
     def one(repository: str | Path, commit: str = "v1", allowed: Sequence[Path] = (tmp_path,)) -> dict[str, str]:
         recipe = Recipe(python="3.11", git=GitSource(repository=str(repository), commit=commit))
         index = Index(PipConfig(["http://127.0.0.1:9"], None), cache(store, "sdists"))
-        with staged(store) as stage:
+        with new_stage(store) as stage:
             given = stage.folder("given")
             archive = asyncio.run(fetch_source(recipe, index, stage, given, local_repositories=allowed))
             with tarfile.open(archive) as packed:

@@ -18,7 +18,7 @@ from tests.support.images import ScriptedRegistry, TarEntry, make_image, make_la
 from paddock.errors import InfraError
 from paddock.sandbox.failures import ImageInvalid
 from paddock.sandbox.images import ImageLimits, ImageStore, Puller, to_sif, to_store
-from paddock.sandbox.images.unpack import Tree, apply_layer, copy_folder
+from paddock.sandbox.images.unpack import UnpackTree, apply_layer, copy_folder
 
 MIB = 1 << 20
 SMALL = ImageLimits(unpacked_mib=2, entries=100)
@@ -37,8 +37,8 @@ def small(tmp_path: Path) -> ImageStore:
     return ImageStore(tmp_path / "home", payload_id=59734, limits=SMALL)
 
 
-def apply(root: Path, *blobs: bytes, limits: ImageLimits = SMALL) -> Tree:
-    tree = Tree(root, limits=limits)
+def apply(root: Path, *blobs: bytes, limits: ImageLimits = SMALL) -> UnpackTree:
+    tree = UnpackTree(root, limits=limits)
     for blob in blobs:
         apply_layer(tree, io.BytesIO(blob), diff_id=None, what="layer 7")
     return tree
@@ -74,7 +74,7 @@ def bombs() -> dict[str, bytes]:
 def test_a_bomb_is_refused_while_it_is_read(form: str, root: Path) -> None:
     blob = io.BytesIO(bombs()[form] + os.urandom(4 * MIB))
     with pytest.raises(ImageInvalid, match=r"2 MiB.*limits: \{unpacked_mib: N\}.*--unpacked-mib N") as caught:
-        apply_layer(Tree(root, limits=SMALL), blob, diff_id=None, what="layer 7")
+        apply_layer(UnpackTree(root, limits=SMALL), blob, diff_id=None, what="layer 7")
     assert caught.value.kind == "image_too_large"
     assert blob.tell() < 3 * MIB, "the rest is not read"
     assert sum(path.stat().st_size for path in root.rglob("*")) <= 2 * MIB
@@ -162,7 +162,7 @@ def test_a_copied_folder_is_within_the_limits_too(root: Path, tmp_path: Path) ->
     with (source / "sparse").open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(ImageInvalid, match=r"1099511627776 bytes come to 0"):
-        copy_folder(source, Tree(root))
+        copy_folder(source, UnpackTree(root))
     assert list(root.iterdir()) == []
 
 

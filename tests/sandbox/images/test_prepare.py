@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from paddock.sandbox import ExecResult, Output
-from paddock.sandbox.images.prepare import prepared
+from paddock.sandbox.images.prepare import prepare_image
 
 
 class Scrubbing:
@@ -39,7 +39,7 @@ class Scrubbing:
 def test_it_is_made_once_for_all_that_wait_for_it_in_each_run_of_a_process() -> None:
     async def run() -> tuple[set[str], list[str]]:
         provider: Any = Scrubbing()
-        names = await asyncio.gather(*(prepared(provider, "image", "/testbed") for _ in range(3)))
+        names = await asyncio.gather(*(prepare_image(provider, "image", "/testbed") for _ in range(3)))
         return set(names), provider.made
 
     for _ in range(3):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.images import TarEntry, digest_of, make_layer
 
 from paddock.sandbox.failures import ImageInvalid
-from paddock.sandbox.images.unpack import Tree, adopt, apply_layer, copy_folder, write_layer
+from paddock.sandbox.images.unpack import UnpackTree, adopt, apply_layer, copy_folder, write_layer
 
 DIR, SYM, HARD = tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
 OWNER = 59734
@@ -27,8 +27,8 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def apply(root: Path, *layers: list[TarEntry]) -> Tree:
-    tree = Tree(root, owner=OWNER)
+def apply(root: Path, *layers: list[TarEntry]) -> UnpackTree:
+    tree = UnpackTree(root, owner=OWNER)
     for entries in layers:
         tar = make_layer(entries)
         apply_layer(tree, io.BytesIO(tar), diff_id=digest_of(tar), what="layer")
@@ -180,7 +180,7 @@ def test_no_layer_writes_outside_its_tree(tmp_path_factory: pytest.TempPathFacto
 
 def test_gzip_and_zstd_are_unpacked(root: Path) -> None:
     tar = make_layer([TarEntry("a", os.urandom(300_000))])
-    tree = Tree(root)
+    tree = UnpackTree(root)
     apply_layer(tree, io.BytesIO(zstandard.compress(tar)), diff_id=digest_of(tar), what="layer")
     assert (root / "a").stat().st_size == 300_000
 
@@ -197,12 +197,14 @@ def test_a_damaged_layer_is_refused(damage: str, root: Path) -> None:
         "noise": os.urandom(2000),
     }[damage]
     with pytest.raises(ImageInvalid, match="layer 7"):
-        apply_layer(Tree(root), io.BytesIO(blob), diff_id=digest_of(tar), what="layer 7")
+        apply_layer(UnpackTree(root), io.BytesIO(blob), diff_id=digest_of(tar), what="layer 7")
 
 
 def test_a_layer_with_other_bytes_than_its_digest_is_refused(root: Path) -> None:
     with pytest.raises(ImageInvalid, match="other bytes"):
-        apply_layer(Tree(root), io.BytesIO(make_layer([TarEntry("a")])), diff_id="sha256:" + "0" * 64, what="layer")
+        apply_layer(
+            UnpackTree(root), io.BytesIO(make_layer([TarEntry("a")])), diff_id="sha256:" + "0" * 64, what="layer"
+        )
 
 
 def test_a_copied_folder_is_the_same_tree(root: Path, tmp_path: Path) -> None:
@@ -212,7 +214,7 @@ def test_a_copied_folder_is_the_same_tree(root: Path, tmp_path: Path) -> None:
     os.link(source / "d/a", source / "b")
     (source / "l").symlink_to("/etc/passwd")
     (source / "empty").mkdir(mode=0o500)
-    tree = Tree(root, owner=OWNER)
+    tree = UnpackTree(root, owner=OWNER)
     copy_folder(source, tree)
     assert names(root) == names(source)
     assert (root / "b").samefile(root / "d/a")
@@ -242,7 +244,7 @@ def test_a_packed_layer_is_the_layer_again(root: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
     again.mkdir()
     with target.open("rb") as blob:
-        apply_layer(Tree(again), blob, diff_id=written.digest, what="layer")
+        apply_layer(UnpackTree(again), blob, diff_id=written.digest, what="layer")
     assert names(again) == names(root)
     assert (again / "d/a").samefile(again / "d/h")
     with tarfile.open(target) as tar:

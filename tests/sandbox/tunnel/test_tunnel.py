@@ -288,7 +288,7 @@ async def test_a_call_that_its_reader_objects_to_is_not_passed_on(open_tunnel: A
         if b"canary" in body:
             raise LeakError("seen", kind="canary")
 
-    tunnel = await open_tunnel(seen=look)
+    tunnel = await open_tunnel(inspect=look)
     assert (await spoken(tunnel, raw("POST", "/v1/responses", said("a canary")))).split()[1] == "403"
     assert (await spoken(tunnel, raw("POST", "/v1/responses", "{}"))).split()[1] == "200"
     assert (tunnel.calls, tunnel.refusals, len(upstream.asked)) == (1, 1, 1)

@@ -1,4 +1,4 @@
-"""What of this machine sandboxes depend on, for people: each fact with what it means when it is not as wanted."""
+"""Facts about this machine that sandboxes depend on, for people, each with advice where it is not as it should be."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ _USERNS_RESTRICTED = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_usern
 _USERNS_CLONE = Path("/proc/sys/kernel/unprivileged_userns_clone")
 
 
-class Fact(Record):
+class MachineFact(Record):
     """One thing about this machine."""
 
     name: str
@@ -27,8 +27,8 @@ class Fact(Record):
     """What to do about it; None: nothing."""
 
 
-def facts(settings: SandboxSettings, cgroups: Cgroups | None) -> list[Fact]:
-    found: list[Callable[[], Fact]] = [
+def facts(settings: SandboxSettings, cgroups: Cgroups | None) -> list[MachineFact]:
+    makers: list[Callable[[], MachineFact]] = [
         _user_namespaces,
         lambda: _payload(settings),
         _system_calls,
@@ -37,13 +37,13 @@ def facts(settings: SandboxSettings, cgroups: Cgroups | None) -> list[Fact]:
         lambda: _disk(settings),
         _apt,
     ]
-    return [fact() for fact in found]
+    return [fact() for fact in makers]
 
 
-def _user_namespaces() -> Fact:
+def _user_namespaces() -> MachineFact:
     most = _text(_USERNS)
     if most in ("", "0"):
-        return Fact(
+        return MachineFact(
             name="user namespaces",
             value=most or "not in this kernel",
             advice="sysctl -w user.max_user_namespaces=65536",
@@ -51,59 +51,61 @@ def _user_namespaces() -> Fact:
     for file, bad in ((_USERNS_RESTRICTED, "1"), (_USERNS_CLONE, "0")):
         if os.geteuid() != 0 and _text(file) == bad:
             key = ".".join(file.parts[3:])
-            return Fact(
+            return MachineFact(
                 name="user namespaces", value=f"{key} = {bad}", advice=f"as root: sysctl -w {key}={1 - int(bad)}"
             )
-    return Fact(name="user namespaces", value=f"allowed ({most} at most)")
+    return MachineFact(name="user namespaces", value=f"allowed ({most} at most)")
 
 
-def _payload(settings: SandboxSettings) -> Fact:
+def _payload(settings: SandboxSettings) -> MachineFact:
     name = "payload's user"
     why_not = why_shared(settings, Bubblewrap)
     if settings.uids and why_not is None:
         uids = settings.uids.whole
         value = f"one for each sandbox, uid {uids[0]} to {uids[-1]}; with docker uid {settings.payload_id} for all"
-        return Fact(name=name, value=value)
+        return MachineFact(name=name, value=value)
     uid = settings.payload_id if os.geteuid() == 0 else os.geteuid()
-    return Fact(name=name, value=f"uid {uid} for all sandboxes, which share its limits: {why_not}")
+    return MachineFact(name=name, value=f"uid {uid} for all sandboxes, which share its limits: {why_not}")
 
 
-def _system_calls() -> Fact:
+def _system_calls() -> MachineFact:
     try:
         seccomp.check()
     except OSError as error:
-        return Fact(name="system calls", value=f"not filtered: {error}", advice="no sandbox can start here")
-    return Fact(name="system calls", value=f"filtered ({os.uname().machine})")
+        return MachineFact(name="system calls", value=f"not filtered: {error}", advice="no sandbox can start here")
+    return MachineFact(name="system calls", value=f"filtered ({os.uname().machine})")
 
 
-def _seen_inside() -> Fact:
+def _seen_inside() -> MachineFact:
     """What no runtime can keep from a payload here."""
     seen = ["load, memory and CPU time of the machine", "its kernel's release", "room on the disk"]
     if not clock.NAMESPACE:
         seen.append("its uptime")
-    return Fact(name="seen inside", value=f"{', '.join(seen)}; with docker, the storage driver's folders")
+    return MachineFact(name="seen inside", value=f"{', '.join(seen)}; with docker, the storage driver's folders")
 
 
-def _cgroups(cgroups: Cgroups | None) -> Fact:
+def _cgroups(cgroups: Cgroups | None) -> MachineFact:
     if cgroups is None:
-        return Fact(
+        return MachineFact(
             name="cgroups",
             value="none that we may write",
             advice="no hard memory limit: the watchdog alone acts; run as root, or delegate a v2 subtree",
         )
-    return Fact(name="cgroups", value=cgroups.describe())
+    return MachineFact(name="cgroups", value=cgroups.describe())
 
 
-def _disk(settings: SandboxSettings) -> Fact:
+def _disk(settings: SandboxSettings) -> MachineFact:
     home = settings.home
     place = next(path for path in (home, *home.parents) if path.exists())
     free_gib = shutil.disk_usage(place).free / 2**30
     kind = _file_system(place)
     value = f"{free_gib:.0f} GiB free at {home} ({kind or 'unknown file system'})"
     if kind in ("tmpfs", "ramfs", "overlay"):
-        return Fact(name="disk", value=value, advice="set PADDOCK_HOME to a folder on a local disk (ext4, xfs, btrfs)")
+        return MachineFact(
+            name="disk", value=value, advice="set PADDOCK_HOME to a folder on a local disk (ext4, xfs, btrfs)"
+        )
     low = free_gib < _LOW_DISK_GIB
-    return Fact(name="disk", value=value, advice="set PADDOCK_HOME to a larger disk" if low else None)
+    return MachineFact(name="disk", value=value, advice="set PADDOCK_HOME to a larger disk" if low else None)
 
 
 def _file_system(path: Path) -> str:
@@ -116,10 +118,12 @@ def _file_system(path: Path) -> str:
     return ""
 
 
-def _apt() -> Fact:
+def _apt() -> MachineFact:
     if not shutil.which("apt-get"):
-        return Fact(name="apt-get", value="not here", advice="install bubblewrap with this system's package manager")
-    return Fact(name="apt-get", value="here" if os.geteuid() == 0 else "here, for root")
+        return MachineFact(
+            name="apt-get", value="not here", advice="install bubblewrap with this system's package manager"
+        )
+    return MachineFact(name="apt-get", value="here" if os.geteuid() == 0 else "here, for root")
 
 
 def _text(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Trying a runtime for real: a sandbox of the probe image, and what a payload in it can and can't do.
+"""Tests a runtime: a sandbox of the probe image, and what a payload in it can and can't do.
 
 Harmless where isolation fails: nothing is written to what ought to be closed, it is only opened.
 """
@@ -62,16 +62,16 @@ _HOG = "x=xxxxxxxxxxxxxxxx; while :; do x=$x$x; done"
 HOG_MIB = 48
 
 
-class Check(Record):
-    """One thing tried."""
+class ProbeCheck(Record):
+    """The result of one check."""
 
     name: str
     wrong: str | None = None
-    """None: as it ought to be."""
+    """What is wrong; None: nothing."""
     duration_s: float = 0.0
 
 
-async def probe(provider: Provider, image: str, *, memory: bool = False) -> list[Check]:
+async def probe(provider: Provider, image: str, *, memory: bool = False) -> list[ProbeCheck]:
     """In this order: start, files, isolation, network, memory where asked for, kill. Stops after one that raises."""
     run = _Probe(provider, image)
     steps: list[tuple[str, Callable[[], Awaitable[str]]]] = [
@@ -82,7 +82,7 @@ async def probe(provider: Provider, image: str, *, memory: bool = False) -> list
         *([("memory", run.memory)] if memory else []),
         ("kill", run.kill),
     ]
-    checks: list[Check] = []
+    checks: list[ProbeCheck] = []
     try:
         for name, step in steps:
             started = time.monotonic()
@@ -90,9 +90,9 @@ async def probe(provider: Provider, image: str, *, memory: bool = False) -> list
                 wrong = await step()
             except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
                 wrong = str(error) or type(error).__name__
-                checks.append(Check(name=name, wrong=wrong, duration_s=time.monotonic() - started))
+                checks.append(ProbeCheck(name=name, wrong=wrong, duration_s=time.monotonic() - started))
                 break
-            checks.append(Check(name=name, wrong=wrong or None, duration_s=time.monotonic() - started))
+            checks.append(ProbeCheck(name=name, wrong=wrong or None, duration_s=time.monotonic() - started))
     finally:
         await run.end()
     return checks
@@ -123,7 +123,7 @@ class _Probe:
         return "" if result.exit_code and result.killed_by != "timeout" else "nothing stopped it at its memory limit"
 
     async def kill(self) -> str:
-        """Of a command, then of the sandbox."""
+        """Kill a command, then the sandbox."""
         result = await self._run(_STUBBORN, timeout_s=0.05)
         if result.killed_by != "timeout":
             return f"a time limit did not end a command: {result.exit_code}"
@@ -160,13 +160,13 @@ def _text(result: ExecResult) -> str:
 
 
 def _processes_of(pid_namespace: str) -> list[Process]:
-    """Those in that pid namespace now; its number may be another's as soon as it has ended."""
-    found = []
+    """Processes in that pid namespace; its number may be another's as soon as it has ended."""
+    members = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             inside = os.readlink(folder / "ns/pid") == pid_namespace  # noqa: PTH115 - its text, not a path
         except OSError:
             continue
         if inside and (started := started_at(int(folder.name))) is not None:
-            found.append(Process(int(folder.name), started))
-    return found
+            members.append(Process(int(folder.name), started))
+    return members

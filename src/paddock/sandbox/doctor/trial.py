@@ -1,7 +1,7 @@
-"""One runtime's trial, and remembering that it passed.
+"""One runtime's trial, and the record that it passed.
 
-Kept    `<home>/probe/passed/<runtime>`: this machine's boot, the runtime's program, the payload's user. Any of them
-        changed, it is tried again; a failure is never kept.
+Record  `<home>/probe/passed/<runtime>`: this machine's boot, the runtime's program, the payload's user. Any of them
+        changed, it is tried again; a failure is never recorded.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from paddock.sandbox.cgroups import Cgroups
 from paddock.sandbox.doctor.image import probe_image, probe_settings
-from paddock.sandbox.doctor.probe import Check, probe
+from paddock.sandbox.doctor.probe import ProbeCheck, probe
 from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.records import RuntimeName
@@ -28,12 +28,12 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Trial(Record):
-    """What came of trying a runtime."""
+    """The result of trying a runtime."""
 
     runtime: RuntimeName
     missing: str | None = None
     """Why it was not tried at all."""
-    checks: list[Check] = []
+    checks: list[ProbeCheck] = []
     duration_s: float = 0.0
 
     @property
@@ -55,7 +55,7 @@ async def try_runtime(
     if missing is not None:
         return Trial(runtime=runtime.name, missing=missing)
     settings = probe_settings(settings)
-    checks: list[Check] = []
+    checks: list[ProbeCheck] = []
     try:
         async with asyncio.timeout(TRIAL_TIMEOUT_S):
             image = await asyncio.to_thread(probe_image, settings)
@@ -65,17 +65,17 @@ async def try_runtime(
             finally:
                 await asyncio.shield(provider.close())
     except TimeoutError:
-        checks.append(Check(name="time", wrong=f"the trial took more than {TRIAL_TIMEOUT_S:g} s"))
+        checks.append(ProbeCheck(name="time", wrong=f"the trial took more than {TRIAL_TIMEOUT_S:g} s"))
     except (OSError, SandboxError) as error:
-        checks.append(Check(name="set-up", wrong=str(error)))
+        checks.append(ProbeCheck(name="set-up", wrong=str(error)))
     return Trial(runtime=runtime.name, checks=checks, duration_s=time.monotonic() - started)
 
 
 def has_passed(runtime: ContainerRuntime, settings: SandboxSettings) -> bool:
     """And its program is still there. Blocks: an engine is asked."""
     try:
-        kept = _record(runtime, settings).read_text()
-        return runtime.missing() is None and kept == _mark(runtime, settings)
+        mark = _record(runtime, settings).read_text()
+        return runtime.missing() is None and mark == _mark(runtime, settings)
     except (OSError, subprocess.SubprocessError):
         return False
 
@@ -93,11 +93,11 @@ def _record(runtime: ContainerRuntime, settings: SandboxSettings) -> Path:
 
 
 def _mark(runtime: ContainerRuntime, settings: SandboxSettings) -> str:
-    """Ours too: another version of this package starts runtimes in another way."""
-    ours = hashlib.sha256()
+    """What a passed trial depends on; this package too, because another version of it starts runtimes differently."""
+    code = hashlib.sha256()
     package = Path(__file__).parent.parent
     for folder in ("keeper", "runtimes", "doctor"):
         for file in sorted((package / folder).glob("*.py")):
-            ours.update(file.read_bytes())
+            code.update(file.read_bytes())
     boot = _BOOT.read_text().strip()
-    return f"{boot}\n{runtime.version()}\n{os.geteuid()} {settings.payload_id} {settings.uids}\n{ours.hexdigest()}\n"
+    return f"{boot}\n{runtime.version()}\n{os.geteuid()} {settings.payload_id} {settings.uids}\n{code.hexdigest()}\n"

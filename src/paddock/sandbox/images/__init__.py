@@ -3,8 +3,8 @@
 from paddock.sandbox.images.convert import export_layout, to_sif, to_store
 from paddock.sandbox.images.disk_use import disk_bytes
 from paddock.sandbox.images.names import DATASETS, Dataset, image_name, replace_registry, rewrites
-from paddock.sandbox.images.prune import Pruned, layers_in_use, prune
-from paddock.sandbox.images.pull import Meter, Puller
+from paddock.sandbox.images.prune import PruneReport, layers_in_use, prune
+from paddock.sandbox.images.pull import ProgressMeter, Puller
 from paddock.sandbox.images.recipe import GitSource, Recipe
 from paddock.sandbox.images.registry import Backoff, RegistryOptions
 from paddock.sandbox.images.sources import ImageSettings, ImageSource, candidates, resolve
@@ -22,8 +22,8 @@ __all__ = [
     "ImageSource",
     "ImageStore",
     "LocalImage",
-    "Meter",
-    "Pruned",
+    "ProgressMeter",
+    "PruneReport",
     "Puller",
     "Recipe",
     "RegistryOptions",

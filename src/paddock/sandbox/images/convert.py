@@ -15,17 +15,17 @@ from typing import NamedTuple
 from paddock.errors import ConfigError, InfraError, boundary
 from paddock.sandbox.failures import ImageInvalid, ImageMissing
 from paddock.sandbox.images.build.base import mover
-from paddock.sandbox.images.build.staging import Stage, locked, staged
-from paddock.sandbox.images.making import Made, in_thread, make_image
+from paddock.sandbox.images.build.stage import BuildStage, name_lock, new_stage
 from paddock.sandbox.images.oci import is_layout, is_tagged, machine, open_layout, write_layout
-from paddock.sandbox.images.pull import SILENT, Meter, Puller
+from paddock.sandbox.images.pull import SILENT, ProgressMeter, Puller
 from paddock.sandbox.images.sif import build_sif, read_sif, unpack_sif
+from paddock.sandbox.images.single_layer import ImageMetadata, in_thread, make_image
 from paddock.sandbox.images.sources import REMOTE
 from paddock.sandbox.images.store import ImageStore, LocalImage
 from paddock.sandbox.images.unpack import (
     Budget,
     ImageLimits,
-    Tree,
+    UnpackTree,
     adopt,
     apply_layer,
     copy_folder,
@@ -36,58 +36,58 @@ from paddock.sandbox.images.unpack import (
 _LAYER = "application/vnd.oci.image.layer.v1.tar"
 
 
-class Place(NamedTuple):
-    """A source, read."""
+class LocalSource(NamedTuple):
+    """A source that is a path of this machine."""
 
     path: Path
     tag: str | None
 
 
-def read_place(source: str) -> Place | None:
+def read_local_source(source: str) -> LocalSource | None:
     """A source as a path that is there; None: it is none."""
     if source.startswith(REMOTE):
         return None
     if Path(source).exists():
-        return Place(Path(source).absolute(), None)
+        return LocalSource(Path(source).absolute(), None)
     head, mark, tag = source.rpartition("#")
-    return Place(Path(head).absolute(), tag) if mark and Path(head).exists() else None
+    return LocalSource(Path(head).absolute(), tag) if mark and Path(head).exists() else None
 
 
-async def to_store(puller: Puller, source: str, name: str, *, meter: Meter = SILENT) -> LocalImage:
+async def to_store(puller: Puller, source: str, name: str, *, meter: ProgressMeter = SILENT) -> LocalImage:
     """Make the store's image `name` from a source; what had the name is replaced."""
     store = puller.store
     if source.startswith("docker://"):
         return await puller.pull(name, source, meter=meter, again=True)
-    place = read_place(source)
+    local = read_local_source(source)
     if source.startswith(REMOTE):
-        with staged(store) as stage:
+        with new_stage(store) as stage:
             meter.stage("fetching")
-            fetched = stage.root / "fetched.sif"
-            await build_sif(source, fetched, stage.root)
-            return await _from_sif(store, fetched, name, source, meter)
-    if place is None:
-        raise _nowhere(puller.store, source)
+            downloaded = stage.root / "fetched.sif"
+            await build_sif(source, downloaded, stage.root)
+            return await _from_sif(store, downloaded, name, source, meter)
+    if local is None:
+        raise _missing(puller.store, source)
     meter.stage("unpacking")
-    async with locked(store, name):
-        if place.path.is_file() and place.path.suffix == ".sif":
-            return await _from_sif(store, place.path, name, str(place.path), meter)
-        return await make_image(store, name, lambda stage, tree: _fill(stage, tree, place))
+    async with name_lock(store, name):
+        if local.path.is_file() and local.path.suffix == ".sif":
+            return await _from_sif(store, local.path, name, str(local.path), meter)
+        return await make_image(store, name, lambda stage, tree: _fill(stage, tree, local))
 
 
-async def to_sif(puller: Puller, source: str, target: Path, *, meter: Meter = SILENT) -> None:
+async def to_sif(puller: Puller, source: str, target: Path, *, meter: ProgressMeter = SILENT) -> None:
     """Make a `.sif` from a source."""
     store = puller.store
-    place = read_place(source)
-    with staged(store) as stage:
-        if place is not None:
+    local = read_local_source(source)
+    with new_stage(store) as stage:
+        if local is not None:
             meter.stage("building")
             with boundary(InfraError, source, stage="image"):
-                spec = await in_thread(lambda _stop: _spec(place, stage, store.limits))
+                spec = await in_thread(lambda _stop: _spec(local, stage, store.limits))
         elif source.startswith("docker://"):
-            fetched = await puller.fetch(source, meter=meter)
+            downloaded = await puller.fetch(source, meter=meter)
             with boundary(InfraError, source, stage="image"):
-                await in_thread(lambda _stop: puller.measure(fetched))
-            puller.write_layout(fetched, stage.root / "layout")
+                await in_thread(lambda _stop: puller.measure(downloaded))
+            puller.write_layout(downloaded, stage.root / "layout")
             spec = f"oci:{stage.root / 'layout'}"
         elif source.startswith(REMOTE):
             spec = source
@@ -98,7 +98,7 @@ async def to_sif(puller: Puller, source: str, target: Path, *, meter: Meter = SI
                 await in_thread(lambda _stop: export_layout(image, stage.root / "layout"))
             spec = f"oci:{stage.root / 'layout'}"
         else:
-            raise _nowhere(store, source)
+            raise _missing(store, source)
         meter.stage("building")
         await build_sif(spec, target, stage.root)
 
@@ -110,61 +110,61 @@ def export_layout(image: LocalImage, root: Path) -> None:
     layers = []
     for number, tree in enumerate(image.layers):
         path = tars / f"{number}.tar"
-        written = write_layer(tree, path)
-        layers.append((path, {"mediaType": _LAYER, "digest": written.digest, "size": written.size}))
+        layer_tar = write_layer(tree, path)
+        layers.append((path, {"mediaType": _LAYER, "digest": layer_tar.digest, "size": layer_tar.size}))
     record = image.record
     config = {
         "architecture": machine(),
         "os": "linux",
         "config": {"Env": [f"{key}={value}" for key, value in record.env.items()], "WorkingDir": record.workdir},
-        "rootfs": {"type": "layers", "diff_ids": [described["digest"] for _path, described in layers]},
+        "rootfs": {"type": "layers", "diff_ids": [descriptor["digest"] for _path, descriptor in layers]},
     }
     write_layout(root, config=config, layers=layers)
 
 
-def _spec(place: Place, stage: Stage, limits: ImageLimits) -> str:
-    """What Apptainer calls a source of this machine."""
-    path = place.path
+def _spec(local: LocalSource, stage: BuildStage, limits: ImageLimits) -> str:
+    """The spec by which Apptainer builds from a source of this machine."""
+    path = local.path
     if path.suffix == ".sif" and path.is_file():
         raise ConfigError(f"{path} is a .sif already", kind="same_form")
     if path.is_dir() and not is_layout(path):
         return str(path)
-    with open_layout(path, stage.root, tag=place.tag, limits=limits) as opened:
+    with open_layout(path, stage.root, tag=local.tag, limits=limits) as archive:
         budget = Budget(limits, str(stage.root))
-        for number, layer in enumerate(opened.layers):
-            with _there(path, number), layer() as blob:
+        for number, layer in enumerate(archive.layers):
+            with _layer_present(path, number), layer() as blob:
                 measure_layer(budget, blob, f"{path}: layer {number}")
         unpacked = stage.root / "archive.tar"
-        tag = next((name for name in opened.origin.get("tags") or [] if is_tagged(name, place.tag)), place.tag)
-        return f"{opened.kind}:{unpacked if unpacked.exists() else path}{f':{tag}' if place.tag else ''}"
+        tag = next((name for name in archive.origin.get("tags") or [] if is_tagged(name, local.tag)), local.tag)
+        return f"{archive.kind}:{unpacked if unpacked.exists() else path}{f':{tag}' if local.tag else ''}"
 
 
-def _fill(stage: Stage, tree: Tree, place: Place) -> Made:
-    path = place.path
+def _fill(stage: BuildStage, tree: UnpackTree, local: LocalSource) -> ImageMetadata:
+    path = local.path
     if path.is_dir() and not is_layout(path):
         if not any(path.iterdir()):
             raise ImageInvalid(f"{path} is empty: a root file system or an OCI layout was expected", kind="manifest")
         copy_folder(path, tree)
-        return Made({}, "/", {"folder": str(path)})
-    with open_layout(path, stage.root, tag=place.tag, limits=tree.budget.limits) as opened:
-        for number, (layer, diff_id) in enumerate(zip(opened.layers, opened.config.diff_ids, strict=True)):
-            with _there(path, number), layer() as blob:
+        return ImageMetadata({}, "/", {"folder": str(path)})
+    with open_layout(path, stage.root, tag=local.tag, limits=tree.budget.limits) as archive:
+        for number, (layer, diff_id) in enumerate(zip(archive.layers, archive.config.diff_ids, strict=True)):
+            with _layer_present(path, number), layer() as blob:
                 apply_layer(tree, blob, diff_id=diff_id, what=f"{path}: layer {number}")
-        return Made(opened.config.env, opened.config.workdir, opened.origin)
+        return ImageMetadata(archive.config.env, archive.config.workdir, archive.origin)
 
 
 @contextmanager
-def _there(path: Path, number: int) -> Iterator[None]:
+def _layer_present(path: Path, number: int) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
         raise ImageInvalid(f"{path}: layer {number} is missing: {error}", kind="image_damaged") from None
 
 
-async def _from_sif(store: ImageStore, path: Path, name: str, source: str, meter: Meter) -> LocalImage:
+async def _from_sif(store: ImageStore, path: Path, name: str, source: str, meter: ProgressMeter) -> LocalImage:
     parts = await read_sif(path)
     meter.stage("unpacking")
-    with staged(store) as stage:
+    with new_stage(store) as stage:
         await unpack_sif(path, parts, stage.root, owner=store.payload_id, limits=store.limits)
         with boundary(InfraError, f"image {name}", stage="image"):
             removed = await in_thread(lambda _stop: adopt(stage.tree, owner=store.payload_id))
@@ -172,7 +172,7 @@ async def _from_sif(store: ImageStore, path: Path, name: str, source: str, meter
         return store.add(name, mover(stage.tree), env=parts.env, workdir=parts.workdir, origin=origin)
 
 
-def _nowhere(store: ImageStore, source: str) -> ImageMissing:
+def _missing(store: ImageStore, source: str) -> ImageMissing:
     return ImageMissing(
         f"{source!r} is no file or folder here and no image of the store {store.home}; "
         "a registry's image is written docker://NAME",

@@ -22,7 +22,7 @@ from paddock.types import Json
 Dataset = Literal["swe_bench", "swe_bench_local", "swe_gym", "swe_rebench", "swe_rebench_v2", "r2e_gym"]
 DATASETS: tuple[Dataset, ...] = get_args(Dataset)
 FIELDS = ("image", "image_name", "docker_image")
-"""Of a row, in the order in which they are believed."""
+"""Fields of a row that name its image, the first that is there counts."""
 
 _COMMIT_ID = re.compile(r"(?P<owner>.+?)__(?P<repo>.+)-(?P<commit>[0-9a-f]{7,64})")
 _PART = r"[a-z0-9]+([._-]+[a-z0-9]+)*"
@@ -37,7 +37,7 @@ _PUBLISHED: tuple[tuple[str, Dataset], ...] = (
 )
 
 
-class Name(NamedTuple):
+class ImageName(NamedTuple):
     """A name in its parts."""
 
     registry: str
@@ -51,12 +51,12 @@ class Name(NamedTuple):
 
 
 def architecture(machine: str | None = None) -> str:
-    """This machine's, as image names say it."""
+    """This machine's, as image names spell it."""
     machine = (machine or platform.machine()).lower()
     return {"amd64": "x86_64", "aarch64": "arm64"}.get(machine, machine)
 
 
-def parse_name(text: str) -> Name:
+def parse_name(text: str) -> ImageName:
     """`docker://host:5000/a/b:tag@sha256:...` in parts; a name without tag and digest gets `:latest`."""
     rest = text.removeprefix("docker://")
     rest, at, digest = rest.partition("@")
@@ -73,7 +73,7 @@ def parse_name(text: str) -> Name:
         raise RowError(f"{text!r}: {digest!r} is no digest; it reads sha256:<64 hex digits>", kind="image")
     if host in ("docker.io", "index.docker.io", "registry-1.docker.io"):
         host = ""
-    return Name(host, path, f"{colon}{tag}{at}{digest}" or ":latest")
+    return ImageName(host, path, f"{colon}{tag}{at}{digest}" or ":latest")
 
 
 def replace_registry(text: str, prefix: str) -> str:
@@ -91,7 +91,7 @@ def dataset_of(published: str) -> Dataset | None:
 
 
 def field_name(row: Mapping[str, Json]) -> str | None:
-    """The name that the row itself says."""
+    """The name in a row's own field."""
     for key in FIELDS:
         value = row.get(key)
         if isinstance(value, str) and value:
@@ -113,9 +113,9 @@ def rule_name(row: Mapping[str, Json], dataset: Dataset, *, arch: str | None = N
 
 
 def image_name(row: Mapping[str, Json], dataset: Dataset | None = None, *, arch: str | None = None) -> str:
-    """What the store calls a row's image: the row's own field, else the rule of `dataset`."""
-    if said := field_name(row):
-        return said
+    """The store's name of a row's image: the row's own field, else the rule of `dataset`."""
+    if own_name := field_name(row):
+        return own_name
     dataset = dataset or dataset_of(str(row.get("dataset") or row.get("dataset_name") or ""))
     by_rule = rule_name(row, dataset, arch=arch) if dataset else None
     if by_rule is None:
@@ -136,18 +136,18 @@ def rewrites(instance_id: str) -> list[str]:
     for separator in ("_1776_", "_s_"):
         swapped = instance_id.replace("__", separator)
         forms += [swapped, swapped.lower()]
-    if (found := _COMMIT_ID.fullmatch(instance_id)) is not None:
-        forms.append(f"{found['repo'].lower()}_final_{found['commit']}")
+    if (match := _COMMIT_ID.fullmatch(instance_id)) is not None:
+        forms.append(f"{match['repo'].lower()}_final_{match['commit']}")
     return list(dict.fromkeys(forms))
 
 
 def _r2e_parts(row: Mapping[str, Json]) -> tuple[str, str]:
     if row.get("repo_name") and row.get("commit_hash"):
         return str(row["repo_name"]).lower(), str(row["commit_hash"])
-    found = _COMMIT_ID.fullmatch(_text(row, "instance_id"))
-    if found is None:
+    match = _COMMIT_ID.fullmatch(_text(row, "instance_id"))
+    if match is None:
         raise RowError("needs repo_name and commit_hash, or an instance_id org__repo-commit", kind="image_unnamed")
-    return found["repo"].lower(), found["commit"]
+    return match["repo"].lower(), match["commit"]
 
 
 def _text(row: Mapping[str, Json], key: str) -> str:

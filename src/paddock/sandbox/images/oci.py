@@ -1,7 +1,7 @@
 """Images as files: OCI layouts, OCI archives and what `docker save` writes, read alike; and OCI layouts written.
 
-Opened  `open_layout(path)` gives an `Opened`: the config, and each layer's blob in turn. A compressed archive is
-        unpacked first, within the image's limits. Links between a docker archive's layers stay inside it.
+Reading `open_layout(path)` gives an `ImageArchive`: the config, and each layer's blob in turn. A compressed archive
+        is unpacked first, within the image's limits. Links between a docker archive's layers stay inside it.
 Several an archive with more than one image needs a tag to choose by.
 Config  for Linux and this machine's architecture, or ImageInvalid.
 """
@@ -33,7 +33,7 @@ _CHUNK = 1 << 20
 
 
 class ImageConfig(NamedTuple):
-    """What an image says of itself."""
+    """The config of an image, as far as it is used."""
 
     env: dict[str, str]
     workdir: str
@@ -41,8 +41,8 @@ class ImageConfig(NamedTuple):
     """Digests of the unpacked layers, lowest first."""
 
 
-class Opened(NamedTuple):
-    """An image that can be read, whatever it came in."""
+class ImageArchive(NamedTuple):
+    """An image that can be read, whatever form its files have."""
 
     config: ImageConfig
     layers: tuple[Callable[[], BinaryIO], ...]
@@ -83,13 +83,13 @@ def is_layout(path: Path) -> bool:
 @contextmanager
 def open_layout(
     path: Path, scratch: Path, *, tag: str | None = None, limits: ImageLimits | None = None
-) -> Iterator[Opened]:
+) -> Iterator[ImageArchive]:
     """Read an OCI directory or an archive; `scratch` takes the unpacked form of a compressed one, within `limits`
     (None: the default ones)."""
     if path.is_dir():
         yield _oci(lambda name: (path / name).open("rb"), str(path), "oci", tag)
         return
-    plain = _plain(path, scratch, limits or ImageLimits())
+    plain = _decompress(path, scratch, limits or ImageLimits())
     try:
         with plain.open("rb") as file, _indexed(file, str(path)) as (tar, index):
             opener = _members(tar, index, str(path))
@@ -148,7 +148,7 @@ def _put(blobs: Path, value: JsonObject, media_type: Any) -> JsonObject:
     return {"mediaType": media_type, "digest": f"sha256:{digest}", "size": len(body)}
 
 
-def _oci(opener: Open, what: str, kind: str, tag: str | None) -> Opened:
+def _oci(opener: Open, what: str, kind: str, tag: str | None) -> ImageArchive:
     index = parse_json(_small(opener, "index.json", what), f"{what}: index.json")
     entries = [entry for entry in index.get("manifests") or [] if isinstance(entry, dict)]
     if tag is not None:
@@ -164,15 +164,15 @@ def _oci(opener: Open, what: str, kind: str, tag: str | None) -> Opened:
         body = _blob(opener, choose(parsed, machine(), what).digest, what)
     manifest = read_manifest(body, what)
     config = read_config(_blob(opener, manifest.config.digest, what), what, layers=len(manifest.layers))
-    layers = tuple(_later(opener, _place(layer.digest)) for layer in manifest.layers)
-    return Opened(config, layers, {kind: what, "digest": manifest.digest}, kind)
+    layers = tuple(_opener_of(opener, _place(layer.digest)) for layer in manifest.layers)
+    return ImageArchive(config, layers, {kind: what, "digest": manifest.digest}, kind)
 
 
-def _docker(opener: Open, what: str, tag: str | None) -> Opened:
+def _docker(opener: Open, what: str, tag: str | None) -> ImageArchive:
     try:
         images = json.loads(_small(opener, "manifest.json", what))
         if tag is not None:
-            images = [one for one in images if any(is_tagged(name, tag) for name in one.get("RepoTags") or [])]
+            images = [entry for entry in images if any(is_tagged(name, tag) for name in entry.get("RepoTags") or [])]
         if len(images) != 1:
             raise ImageInvalid(f"{what} holds {len(images)} images of that tag; name one", kind="image_ambiguous")
         (image,) = images
@@ -181,8 +181,8 @@ def _docker(opener: Open, what: str, tag: str | None) -> Opened:
         raise ImageInvalid(f"{what}: manifest.json can't be read: {error!r}", kind="manifest") from None
     body = _small(opener, config_name, what)
     config = read_config(body, what, layers=len(layer_names))
-    layers = tuple(_later(opener, name) for name in layer_names)
-    return Opened(config, layers, {"docker-archive": what, "tags": image.get("RepoTags") or []}, "docker-archive")
+    layers = tuple(_opener_of(opener, name) for name in layer_names)
+    return ImageArchive(config, layers, {"docker-archive": what, "tags": image.get("RepoTags") or []}, "docker-archive")
 
 
 def is_tagged(name: str, tag: str | None) -> bool:
@@ -195,7 +195,7 @@ def _distinct(entries: list[JsonObject]) -> list[JsonObject]:
     return list({entry.get("digest"): entry for entry in entries}.values())
 
 
-def _later(opener: Open, name: str) -> Callable[[], BinaryIO]:
+def _opener_of(opener: Open, name: str) -> Callable[[], BinaryIO]:
     return lambda: opener(name)
 
 
@@ -237,7 +237,7 @@ def _members(tar: tarfile.TarFile, index: dict[str, tarfile.TarInfo], what: str)
     return opener
 
 
-def _plain(path: Path, scratch: Path, limits: ImageLimits) -> Path:
+def _decompress(path: Path, scratch: Path, limits: ImageLimits) -> Path:
     """The archive itself, or its unpacked form: a compressed one can't be read out of order."""
     with path.open("rb") as file:
         if file.read(2) != b"\x1f\x8b":

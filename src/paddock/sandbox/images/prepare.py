@@ -34,14 +34,14 @@ class StoreProvider(Provider, Protocol):
     def store(self) -> ImageStore: ...
 
 
-async def prepared(provider: StoreProvider, image: str, workdir: str, hidden_paths: Sequence[str] = ()) -> str:
+async def prepare_image(provider: StoreProvider, image: str, workdir: str, hidden_paths: Sequence[str] = ()) -> str:
     """The name of the image that an agent may have; made where it is not there."""
     record = (await asyncio.to_thread(provider.store.get, image)).record
     single = any(path == workdir or path.startswith(f"{workdir}/") for path in hidden_paths)
     scrub = scrub_commands(workdir, hidden_paths, single_commit=single)
     check = check_scrubbed(workdir, hidden_paths)
-    known = "\0".join((*record.layers, workdir, scrub, check))
-    name = f"{image}#agent-{hashlib.sha256(known.encode()).hexdigest()[:16]}"
+    inputs = "\0".join((*record.layers, workdir, scrub, check))
+    name = f"{image}#agent-{hashlib.sha256(inputs.encode()).hexdigest()[:16]}"
     async with _making.setdefault((asyncio.get_running_loop(), name), asyncio.Lock()):
         if not await asyncio.to_thread(provider.store.has, name):
             await _make(provider, image, workdir, name, scrub, check)
@@ -55,10 +55,10 @@ async def _make(provider: StoreProvider, image: str, workdir: str, name: str, sc
         done = await _run(provider, handle.sandbox_id, scrub)
         if not done.ok:
             raise RowError(f"image {image!r}: scrubbing failed: {_tail(done)}", kind="image_leaks", stage="seed")
-        found = await _run(provider, handle.sandbox_id, check)
-        if not found.ok or bytes(found.stdout).strip():
+        checked = await _run(provider, handle.sandbox_id, check)
+        if not checked.ok or bytes(checked.stdout).strip():
             raise RowError(
-                f"image {image!r}: still shows an agent what it must not: {_tail(found)}",
+                f"image {image!r}: still shows an agent what it must not: {_tail(checked)}",
                 kind="image_leaks",
                 stage="seed",
             )
@@ -74,5 +74,5 @@ async def _run(provider: Provider, sandbox_id: str, script: str) -> ExecResult:
 
 
 def _tail(result: ExecResult) -> str:
-    said = (bytes(result.stdout) + b"\n" + bytes(result.stderr)).decode(errors="replace").strip()
-    return f"{said[-600:]} (exit status {result.exit_code})"
+    text = (bytes(result.stdout) + b"\n" + bytes(result.stderr)).decode(errors="replace").strip()
+    return f"{text[-600:]} (exit status {result.exit_code})"

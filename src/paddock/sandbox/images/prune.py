@@ -1,4 +1,4 @@
-"""What the store no longer needs: partials, blobs, layers and stages; and what a living sandbox still does.
+"""Removes what the store does not need: partials, blobs, layers and stages; not what a living sandbox uses.
 
 Blobs    those of listed images stay (other images share them) unless `everything`; none goes while a pull runs.
 Layers   without an image go, unless a sandbox stands on them: they are looked for in the mounts of every process.
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from paddock.sandbox.images.build.staging import sweep
+from paddock.sandbox.images.build.stage import sweep
 from paddock.sandbox.images.disk_use import disk_bytes
 from paddock.sandbox.images.registry import BlobCache
 from paddock.sandbox.images.store import ImageStore
@@ -22,8 +22,8 @@ YOUNG_S = 3600.0
 """A layer without a name may still be being written for so long."""
 
 
-class Pruned(NamedTuple):
-    """What went."""
+class PruneReport(NamedTuple):
+    """What was removed."""
 
     blobs: int
     layers: int
@@ -34,7 +34,7 @@ class Pruned(NamedTuple):
     """A pull was running: no blob was touched."""
 
 
-def prune(store: ImageStore, *, everything: bool = False) -> Pruned:
+def prune(store: ImageStore, *, everything: bool = False) -> PruneReport:
     """Remove what nothing needs."""
     stages = sweep(store)
     records = store.records()
@@ -48,27 +48,27 @@ def prune(store: ImageStore, *, everything: bool = False) -> Pruned:
     cache = BlobCache(store.home, connections=1)
     with cache.using(alone=True) as alone:
         if not alone:
-            return Pruned(0, layers, stages.n, freed, True)
-        kept = set() if everything else {digest for record in records for digest in _digests(record.origin)}
+            return PruneReport(0, layers, stages.n, freed, True)
+        needed_blobs = set() if everything else {digest for record in records for digest in _digests(record.origin)}
         blobs = 0
         for path in _entries(cache.folder):
-            if f"sha256:{path.name}" not in kept:
+            if f"sha256:{path.name}" not in needed_blobs:
                 freed += path.stat().st_blocks * 512
                 path.unlink()
                 blobs += 1
-    return Pruned(blobs, layers, stages.n, freed, False)
+    return PruneReport(blobs, layers, stages.n, freed, False)
 
 
 def layers_in_use() -> set[str]:
     """Layers in the mounts of processes that we may see."""
-    found: set[bytes] = set()
+    layers: set[bytes] = set()
     for process in Path("/proc").iterdir():
         if process.name.isdecimal():
             try:
-                found.update(_MOUNTED.findall((process / "mountinfo").read_bytes()))
+                layers.update(_MOUNTED.findall((process / "mountinfo").read_bytes()))
             except OSError:
                 continue
-    return {layer.decode() for layer in found}
+    return {layer.decode() for layer in layers}
 
 
 def _entries(folder: Path) -> Iterable[Path]:

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, Self
 
 from paddock.sandbox.failures import ImageInvalid
-from paddock.sandbox.images.build.staging import locked
-from paddock.sandbox.images.making import Made, make_image
-from paddock.sandbox.images.names import Name, parse_name
+from paddock.sandbox.images.build.stage import name_lock
+from paddock.sandbox.images.names import ImageName, parse_name
 from paddock.sandbox.images.oci import ImageConfig, machine, read_config, write_layout
 from paddock.sandbox.images.registry import (
     BlobCache,
@@ -25,20 +24,21 @@ from paddock.sandbox.images.registry import (
 )
 from paddock.sandbox.images.registry.client import MAX_JSON
 from paddock.sandbox.images.registry.manifest import hub_path, parse_json
+from paddock.sandbox.images.single_layer import ImageMetadata, make_image
 from paddock.sandbox.images.store import ImageStore, LocalImage
-from paddock.sandbox.images.unpack import Budget, Tree, apply_layer, measure_layer
+from paddock.sandbox.images.unpack import Budget, UnpackTree, apply_layer, measure_layer
 
 _DOCKER = "application/vnd.docker.image.rootfs.diff."
 _OCI = "application/vnd.oci.image.layer.v1."
 _OCI_KINDS = {f"{_DOCKER}tar.gzip": f"{_OCI}tar+gzip", f"{_DOCKER}tar": f"{_OCI}tar"}
-"""Docker's kinds of layers, as an OCI manifest says them."""
+"""Docker's media types of layers, as OCI manifests name them."""
 
 
-class Meter(Protocol):
-    """Is told how a pull goes on."""
+class ProgressMeter(Protocol):
+    """Receives the progress of a pull."""
 
     def total(self, all_bytes: int) -> None:
-        """What there is to fetch, with what is here already."""
+        """All bytes of the image, with those that are here already."""
         ...
 
     def advance(self, fetched_bytes: int) -> None: ...
@@ -46,8 +46,8 @@ class Meter(Protocol):
     def stage(self, what: str) -> None: ...
 
 
-class Silent:
-    """A meter that nobody reads."""
+class SilentMeter:
+    """A meter that ignores what it receives."""
 
     def total(self, all_bytes: int) -> None:
         pass
@@ -59,13 +59,13 @@ class Silent:
         pass
 
 
-SILENT = Silent()
+SILENT = SilentMeter()
 
 
-class Fetched(NamedTuple):
-    """An image whose blobs are all here."""
+class FetchedImage(NamedTuple):
+    """An image all of whose blobs are in the cache."""
 
-    name: Name
+    name: ImageName
     manifest: ImageManifest
     config: ImageConfig
 
@@ -88,22 +88,22 @@ class Puller:
         await self._open.aclose()
 
     async def pull(
-        self, name: str, place: str | None = None, *, meter: Meter = SILENT, again: bool = False
+        self, name: str, source: str | None = None, *, meter: ProgressMeter = SILENT, again: bool = False
     ) -> LocalImage:
-        """The image at `place` (`docker://...`; None: the one that `name` names) as the store's `name`.
+        """The image at `source` (`docker://...`; None: the one that `name` names) as the store's `name`.
 
         One that the store has is left as it is, unless `again`.
         """
-        async with locked(self.store, name):
+        async with name_lock(self.store, name):
             if self.store.has(name) and not again:
                 return self.store.get(name)
-            fetched = await self.fetch(place or name, meter=meter)
+            fetched = await self.fetch(source or name, meter=meter)
             meter.stage("unpacking")
             return await make_image(self.store, name, lambda _stage, tree: self._fill(tree, fetched))
 
-    async def fetch(self, place: str, *, meter: Meter = SILENT) -> Fetched:
+    async def fetch(self, source: str, *, meter: ProgressMeter = SILENT) -> FetchedImage:
         """All blobs of an image."""
-        name = parse_name(place)
+        name = parse_name(source)
         meter.stage("asking")
         registry = await self._registry(name.registry)
         manifest = await fetch_manifest(registry, name, arch=machine())
@@ -123,16 +123,16 @@ class Puller:
             # The first is the cause; the others were cancelled or met the same registry.
             raise errors.exceptions[0] from None
         body = await asyncio.to_thread(self.blobs.path(manifest.config.digest).read_bytes)
-        return Fetched(name, manifest, read_config(body, str(name), layers=len(manifest.layers)))
+        return FetchedImage(name, manifest, read_config(body, str(name), layers=len(manifest.layers)))
 
-    def measure(self, fetched: Fetched) -> None:
+    def measure(self, fetched: FetchedImage) -> None:
         """Add up the layers of a fetched image that another program unpacks."""
         budget = Budget(self.store.limits, str(self.store.home))
         for layer in fetched.manifest.layers:
             with self.blobs.path(layer.digest).open("rb") as blob:
                 measure_layer(budget, blob, f"{fetched.name}: layer {layer.digest}")
 
-    def write_layout(self, fetched: Fetched, root: Path) -> None:
+    def write_layout(self, fetched: FetchedImage, root: Path) -> None:
         """A fetched image as an OCI layout of links to its blobs."""
         config = self.blobs.path(fetched.manifest.config.digest).read_bytes()
         layers = [
@@ -142,7 +142,7 @@ class Puller:
         ]
         write_layout(root, config=parse_json(config, str(fetched.name)), layers=layers)
 
-    def _fill(self, tree: Tree, fetched: Fetched) -> Made:
+    def _fill(self, tree: UnpackTree, fetched: FetchedImage) -> ImageMetadata:
         manifest, config = fetched.manifest, fetched.config
         for layer, diff_id in zip(manifest.layers, config.diff_ids, strict=True):
             path = self.blobs.path(layer.digest)
@@ -154,7 +154,7 @@ class Puller:
                     # It was whole when it came: this disk has lost it, and the next pull must not believe it.
                     path.unlink(missing_ok=True)
                 raise
-        return Made(
+        return ImageMetadata(
             config.env,
             config.workdir,
             {

@@ -1,4 +1,4 @@
-"""Where a row's image can be had: candidates in a stated order, compared whole, never by substring or pattern.
+"""Candidates for a row's image, in a stated order, compared whole, never by substring or pattern.
 
 Order   what is here comes before what must be fetched; in each of both: the row's own field, the dataset's rule, then
         `container_formatter`, entry by entry, each with every known rewrite of the id.
@@ -94,40 +94,40 @@ class ImageSource(NamedTuple):
 def candidates(row: Mapping[str, Json], settings: ImageSettings) -> list[ImageSource]:
     """Every place that may hold the row's image, the best first."""
     dataset = settings.dataset or dataset_of(str(row.get("dataset") or row.get("dataset_name") or ""))
-    said = field_name(row)
-    ruled = rule_name(row, dataset) if dataset and (row.get("instance_id") or row.get("commit_hash")) else None
-    named = list(dict.fromkeys(name for name in (said, ruled) if name is not None))
+    own_name = field_name(row)
+    name_by_rule = rule_name(row, dataset) if dataset and (row.get("instance_id") or row.get("commit_hash")) else None
+    named = list(dict.fromkeys(name for name in (own_name, name_by_rule) if name is not None))
     own = named[0] if named else None
-    found = [ImageSource(name, STORE + name) for name in named]
+    sources = [ImageSource(name, STORE + name) for name in named]
     instance_id = row.get("instance_id")
     formatted = _formatted(settings.entries, instance_id) if isinstance(instance_id, str) and instance_id else []
     for place in formatted:
-        found.append(ImageSource(own or _called(place), place))
+        sources.append(ImageSource(own or _called(place), place))
         if own is None:
-            found.append(ImageSource(_called(place), STORE + _called(place)))
+            sources.append(ImageSource(_called(place), STORE + _called(place)))
     # A local build has no registry: its name would be looked up where anyone may own it.
-    found += [
+    sources += [
         ImageSource(name, "docker://" + (replace_registry(name, settings.registry) if settings.registry else name))
         for name in named
-        if dataset != "swe_bench_local" or name == said
+        if dataset != "swe_bench_local" or name == own_name
     ]
     order = {"store": 0, "file": 1, "remote": 2}
-    return sorted(dict.fromkeys(found), key=lambda source: (order[source.kind], source.place in formatted))
+    return sorted(dict.fromkeys(sources), key=lambda source: (order[source.kind], source.place in formatted))
 
 
 def resolve(row: Mapping[str, Json], settings: ImageSettings, exists: Callable[[ImageSource], bool]) -> ImageSource:
     """The first candidate that is there; `exists` decides, also whether a registry may be asked."""
-    tried = candidates(row, settings)
-    for source in tried:
+    sources = candidates(row, settings)
+    for source in sources:
         if exists(source):
             return source
-    if not tried:
+    if not sources:
         raise RowError(
             f"row {row.get('instance_id')!r} names no image, no dataset is known to compute it by, "
             "and no container_formatter is set",
             kind="image_unnamed",
         )
-    places = "\n  ".join(source.place for source in tried)
+    places = "\n  ".join(source.place for source in sources)
     raise ImageMissing(f"no image for {row.get('instance_id')!r}; tried:\n  {places}", kind="image_missing")
 
 

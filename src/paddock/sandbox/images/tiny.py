@@ -3,7 +3,7 @@
 Tree    `/bin/sh`, what of the usual programs the machine has, their libraries, an `/etc/passwd` and empty folders; a
         `rich` one has also bash, git and the like, the parts of the C library that programs of others may ask for, and
         the running interpreter at `/opt/python`, on the image's PATH, without its tests and packages.
-Kept    in the store; a second call finds it there.
+Store   the image stays in the store, where a second call finds it.
 Errors  SandboxError when the machine lacks even a shell.
 """
 
@@ -63,20 +63,20 @@ def tiny_image(store: ImageStore, *, rich: bool = False) -> str:
 def _fill(tree: Path, store: ImageStore, *, rich: bool) -> None:
     _make_folders(tree)
     names = f"{_PROGRAMS} {_MORE}" if rich else _PROGRAMS
-    found = [path for name in names.split() if (path := shutil.which(name, path=_SEARCH))]
-    if "sh" not in (Path(path).name for path in found):
+    programs = [path for name in names.split() if (path := shutil.which(name, path=_SEARCH))]
+    if "sh" not in (Path(path).name for path in programs):
         raise SandboxError("this machine has no /bin/sh to make an image of", kind="tiny_image", retryable=False)
-    for path in found:
+    for path in programs:
         shutil.copy(path, tree / "usr/bin" / Path(path).name)
     if rich:
-        found += _copy_python(tree / "opt/python")
-    libraries = _libraries(found)
+        programs += _copy_python(tree / "opt/python")
+    libraries = _libraries(programs)
     if rich:
         libraries |= set(_beside_libc(libraries))
     for library in libraries:
-        there = tree / _library_place(library)
-        there.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(library, there)
+        target = tree / _library_place(library)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(library, target)
     store.own([tree, *(Path(folder) / name for folder, dirs, files in os.walk(tree) for name in (*dirs, *files))])
 
 
@@ -115,8 +115,8 @@ def _library_place(library: str) -> str:
 
 def _libraries(programs: Iterable[str]) -> set[str]:
     """What the loader would take for them; a static program and a script need nothing."""
-    said = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=False).stdout
-    words = (word for line in said.splitlines() if line.startswith("\t") for word in line.split())
+    listing = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=False).stdout
+    words = (word for line in listing.splitlines() if line.startswith("\t") for word in line.split())
     return {word for word in words if word.startswith("/") and Path(word).is_file()}
 
 

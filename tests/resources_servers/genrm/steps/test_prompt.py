@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.http import StepRequest
-from paddock.quoting import PREFIX
+from paddock.quote import PREFIX
 from paddock.resources_servers.genrm.config import StepScoreSettings
 from paddock.resources_servers.genrm.steps.prompt import step_prompt
 from paddock.types import JsonObject

@@ -13,7 +13,7 @@ from pathlib import Path
 from paddock.errors import InfraError
 from paddock.sandbox.images.build.debian import MERGED, Apt, unpack
 from paddock.sandbox.images.build.inside import run_inside
-from paddock.sandbox.images.build.staging import cache, locked, staged
+from paddock.sandbox.images.build.stage import cache, name_lock, new_stage
 from paddock.sandbox.images.store import ImageStore, LocalImage
 
 Progress = Callable[[str], None]
@@ -148,13 +148,13 @@ def current(store: ImageStore, name: str, key: str) -> LocalImage | None:
 
 async def base_image(store: ImageStore, progress: Progress) -> LocalImage:
     """Debian's userland, built once per store."""
-    async with locked(store, NAME):
+    async with name_lock(store, NAME):
         return current(store, NAME, KEY) or await _build(store, progress)
 
 
 async def _build(store: ImageStore, progress: Progress) -> LocalImage:
     progress(f"{NAME}: packages")
-    with staged(store) as stage:
+    with new_stage(store) as stage:
         apt = Apt(stage.folder("apt"), cache(store, "debian"), SUITE)
         await apt.start()
         packages = await apt.closure(PACKAGES, without=WITHOUT)

@@ -29,7 +29,7 @@ _TMPFS = ("/tmp", "/mnt", "/dev")  # noqa: S108 - the sandbox's own
 _ENTER = 'while [ "$1" != -- ]; do echo 0 >"$1" || exit 1; shift; done; shift; exec "$@"'
 
 
-class Bounds:
+class StepBounds:
     """Of one step."""
 
     def __init__(self, limits: ImageLimits, dog: Watchdog, cgroup: Cgroup | None) -> None:
@@ -89,7 +89,7 @@ class Bounds:
 
 
 @asynccontextmanager
-async def bounds_of(limits: ImageLimits) -> AsyncIterator[Bounds]:
+async def bounds_of(limits: ImageLimits) -> AsyncIterator[StepBounds]:
     """Nothing within them lives on."""
     cgroups = await asyncio.to_thread(find_cgroups)
     owner = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
@@ -98,7 +98,7 @@ async def bounds_of(limits: ImageLimits) -> AsyncIterator[Bounds]:
         if cgroups:
             cgroup = await asyncio.to_thread(cgroups.make, owner, _STEP, _sandbox_limits(limits))
         async with Watchdog() as dog:
-            yield Bounds(limits, dog, cgroup)
+            yield StepBounds(limits, dog, cgroup)
     finally:
         if cgroups:
             await asyncio.shield(asyncio.to_thread(cgroups.remove_owner, owner))

@@ -15,7 +15,7 @@ from paddock.sandbox.images.build.base import ENV, Progress, current, digest, mo
 from paddock.sandbox.images.build.index import Index
 from paddock.sandbox.images.build.inside import GIVEN, open_to_all, run_inside
 from paddock.sandbox.images.build.python import interpreter_of
-from paddock.sandbox.images.build.staging import cache, locked, staged
+from paddock.sandbox.images.build.stage import cache, name_lock, new_stage
 from paddock.sandbox.images.build.wheels import Wheels, fetch_wheels, with_pip
 from paddock.sandbox.images.recipe import Recipe
 from paddock.sandbox.images.store import ImageStore, LocalImage
@@ -42,7 +42,7 @@ async def environment_image(
     pins = with_pip(recipe)
     key = digest(1, _SCRIPT, pins, python.record.layers)
     name = f"paddock/environment:{key}"
-    async with locked(store, name):
+    async with name_lock(store, name):
         return current(store, name, key) or await _build(store, name, key, recipe, python, index, progress)
 
 
@@ -50,7 +50,7 @@ async def _build(
     store: ImageStore, name: str, key: str, recipe: Recipe, python: LocalImage, index: Index, progress: Progress
 ) -> LocalImage:
     pins = with_pip(recipe)
-    with staged(store) as stage:
+    with new_stage(store) as stage:
         given = stage.folder("given")
         progress(f"{name}: {len(pins)} pinned packages")
         found = await fetch_wheels(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from paddock.errors import RowError
-from paddock.sandbox.images.build.index import Index, IndexFile, is_source, normalized, split_pin
+from paddock.sandbox.images.build.index import Index, IndexFile, is_source, normalize, split_pin
 
 _PLATFORM = re.compile(r"any|(many)?linux\S*_(x86_64|aarch64)")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
@@ -23,10 +23,10 @@ def hashes_of(pin: str) -> list[str]:
 
 async def with_hashes(pins: Sequence[str], minor: str, index: Index) -> list[str]:
     """The pins with their hashes; RowError `no_hash` where no index states one of any fitting file."""
-    return list(await asyncio.gather(*(_hashed(pin, minor, index) for pin in pins)))
+    return list(await asyncio.gather(*(_add_hashes(pin, minor, index) for pin in pins)))
 
 
-async def _hashed(pin: str, minor: str, index: Index) -> str:
+async def _add_hashes(pin: str, minor: str, index: Index) -> str:
     name, version = split_pin(pin)
     files = await index.files(name)
     found = {file.sha256 for file in files if file.sha256 and _fits(file, name, version, minor)}
@@ -39,7 +39,7 @@ def _fits(file: IndexFile, name: str, version: str, minor: str) -> bool:
     if not file.name.endswith(".whl"):
         return is_source(file.name, name, version)
     parts = file.name.removesuffix(".whl").split("-")
-    if len(parts) < 5 or (normalized(parts[0]), parts[1]) != (normalized(name), version):
+    if len(parts) < 5 or (normalize(parts[0]), parts[1]) != (normalize(name), version):
         return False
     *_, python, abi, system = parts
     tags = python.split(".")

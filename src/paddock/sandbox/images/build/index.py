@@ -65,7 +65,7 @@ class PipConfig(NamedTuple):
         return cls([first, *settings.get("extra-index-url", "").split()], settings.get("cert"))
 
 
-def normalized(name: str) -> str:
+def normalize(name: str) -> str:
     """A project's name as indexes compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -89,7 +89,7 @@ class Index:
     async def files(self, project: str) -> list[IndexFile]:
         """All files of a project, of all indexes."""
         pages = [
-            await self._get(f"{index.rstrip('/')}/{normalized(project)}/", missing_ok=True)
+            await self._get(f"{index.rstrip('/')}/{normalize(project)}/", missing_ok=True)
             for index in self.config.indexes
         ]
         if not any(pages):
@@ -188,4 +188,4 @@ class _Links(HTMLParser):
 def is_source(file: str, project: str, version: str) -> bool:
     stem = next((file.removesuffix(suffix) for suffix in SUFFIXES if file.endswith(suffix)), "")
     name, found, its_version = stem.rpartition("-")
-    return bool(found) and normalized(name) == normalized(project) and its_version == version
+    return bool(found) and normalize(name) == normalize(project) and its_version == version

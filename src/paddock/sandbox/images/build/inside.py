@@ -3,7 +3,7 @@
 Root    the overlay of the layers below and the layer in the making, or that layer alone; `/tmp` and `/mnt` are in
         memory, folders of the host are readable below `/mnt`.
 Law     the environment is what is given, nothing of ours. A step that outlives its builder is killed.
-Bounds  of memory and processes: `bounds`.
+StepBounds  of memory and processes: `bounds`.
 Disk    what the step has written is counted while it runs and when it has ended, by the limits of an image: blocks, and
         files, folders and links, of the one layer. What is deleted and still open counts to the free disk alone.
 Errors  RuntimeMissing: no bubblewrap or no user namespaces. ImageInvalid `image_too_large`: it was killed for what it
@@ -21,8 +21,8 @@ from typing import Any
 from paddock.errors import InfraError
 from paddock.processes.command import CommandResult, run
 from paddock.sandbox.failures import RuntimeMissing
-from paddock.sandbox.images.build.bounds import Bounds, bounds_of
-from paddock.sandbox.images.build.staging import Stage
+from paddock.sandbox.images.build.bounds import StepBounds, bounds_of
+from paddock.sandbox.images.build.stage import BuildStage
 from paddock.sandbox.images.unpack.limits import Budget, ImageLimits
 from paddock.sandbox.watchdog.disk import disk_use
 
@@ -40,7 +40,7 @@ exec "$@"
 
 
 async def run_inside(
-    stage: Stage,
+    stage: BuildStage,
     below: Sequence[Path],
     script: str,
     *,
@@ -79,7 +79,7 @@ async def run_inside(
 
 
 async def _within(
-    limits: ImageLimits, bounds: Bounds, tree: Path, status: Path, running: Coroutine[Any, Any, CommandResult]
+    limits: ImageLimits, bounds: StepBounds, tree: Path, status: Path, running: Coroutine[Any, Any, CommandResult]
 ) -> CommandResult:
     task, pause_s = asyncio.ensure_future(running), _FIRST_LOOKS_S
     try:

@@ -21,7 +21,7 @@ from paddock.sandbox.images.build.inside import GIVEN, open_to_all, run_inside
 from paddock.sandbox.images.build.local import check_allowed
 from paddock.sandbox.images.build.python import interpreter_of, python_image
 from paddock.sandbox.images.build.source import fetch_source
-from paddock.sandbox.images.build.staging import Stage, cache, locked, staged
+from paddock.sandbox.images.build.stage import BuildStage, cache, name_lock, new_stage
 from paddock.sandbox.images.recipe import Recipe
 from paddock.sandbox.images.store import ImageStore, LocalImage
 
@@ -82,7 +82,7 @@ async def build_image(
         check_allowed(recipe.git.repository, local_repositories)
     say = progress or (lambda _line: None)
     index = Index(await PipConfig.read(), cache(store, "sdists"))
-    async with locked(store, name):
+    async with name_lock(store, name):
         python = await python_image(store, recipe.python, say)
         try:
             environment = await environment_image(store, recipe, python, index, say)
@@ -92,7 +92,7 @@ async def build_image(
         known = current(store, name, key)
         if known is not None:
             return known
-        with staged(store) as stage:
+        with new_stage(store) as stage:
             say(f"{name}: source")
             given = stage.folder("given")
             archive = await fetch_source(recipe, index, stage, given, local_repositories=local_repositories)
@@ -105,7 +105,7 @@ async def _build(
     recipe: Recipe,
     python: str,
     environment: LocalImage,
-    stage: Stage,
+    stage: BuildStage,
     archive: Path,
     key: str,
     progress: Progress,

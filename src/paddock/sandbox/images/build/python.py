@@ -26,7 +26,7 @@ from paddock.sandbox.images.build.base import (
 from paddock.sandbox.images.build.debian import Apt, Package, unpack, without_copies
 from paddock.sandbox.images.build.inside import run_inside
 from paddock.sandbox.images.build.interpreter import HOME, Interpreter, copy_interpreter, find_interpreter
-from paddock.sandbox.images.build.staging import Stage, cache, locked, staged
+from paddock.sandbox.images.build.stage import BuildStage, cache, name_lock, new_stage
 from paddock.sandbox.images.store import ImageStore, LocalImage
 from paddock.types import JsonObject
 
@@ -41,7 +41,7 @@ ldconfig
 """
 
 
-class _Made(NamedTuple):
+class _PythonLayer(NamedTuple):
     origin: JsonObject
     program: str
     library: str
@@ -50,7 +50,7 @@ class _Made(NamedTuple):
 async def python_image(store: ImageStore, minor: str, progress: Progress) -> LocalImage:
     """Base and one Python, built once per store."""
     name = f"paddock/python:{minor}"
-    async with locked(store, name):
+    async with name_lock(store, name):
         base = await base_image(store, progress)
         key = digest(2, minor, base.record.layers, _packages(minor))
         return current(store, name, key) or await _build(store, name, minor, base, key, progress)
@@ -70,7 +70,7 @@ async def _build(
     store: ImageStore, name: str, minor: str, base: LocalImage, key: str, progress: Progress
 ) -> LocalImage:
     progress(f"{name}: interpreter")
-    with staged(store) as stage:
+    with new_stage(store) as stage:
         made = await _lay_out(store, stage, minor, base)
         own_tree(store, stage.tree)
         progress(f"{name}: standard library is compiled")
@@ -94,7 +94,7 @@ async def _build(
         )
 
 
-async def _lay_out(store: ImageStore, stage: Stage, minor: str, base: LocalImage) -> _Made:
+async def _lay_out(store: ImageStore, stage: BuildStage, minor: str, base: LocalImage) -> _PythonLayer:
     if minor in SUITES:
         try:
             return await _debian(store, stage, minor, base)
@@ -110,7 +110,7 @@ async def _lay_out(store: ImageStore, stage: Stage, minor: str, base: LocalImage
     return await _copy(stage, found, minor, base)
 
 
-async def _debian(store: ImageStore, stage: Stage, minor: str, base: LocalImage) -> _Made:
+async def _debian(store: ImageStore, stage: BuildStage, minor: str, base: LocalImage) -> _PythonLayer:
     apt = Apt(stage.folder("apt"), cache(store, "debian"), SUITES[minor])
     await apt.start()
     below = {file.split("_")[0] for file in cast(list[str], base.record.origin["packages"])}
@@ -119,9 +119,9 @@ async def _debian(store: ImageStore, stage: Stage, minor: str, base: LocalImage)
     without_merged(stage.tree)
     without_copies(stage.tree, base.layers)
     origin: JsonObject = {"suite": SUITES[minor], "packages": [package.file for package in packages]}
-    return _Made(origin, f"/usr/bin/python{minor}", f"/usr/lib/python{minor} /usr/lib/python3")
+    return _PythonLayer(origin, f"/usr/bin/python{minor}", f"/usr/lib/python{minor} /usr/lib/python3")
 
 
-async def _copy(stage: Stage, found: Interpreter, minor: str, base: LocalImage) -> _Made:
+async def _copy(stage: BuildStage, found: Interpreter, minor: str, base: LocalImage) -> _PythonLayer:
     await copy_interpreter(found, minor, stage.tree, base.layers)
-    return _Made({"version": found.version}, f"/{HOME}/bin/python{minor}", f"/{HOME}/lib/python{minor}")
+    return _PythonLayer({"version": found.version}, f"/{HOME}/bin/python{minor}", f"/{HOME}/lib/python{minor}")

@@ -19,7 +19,7 @@ from paddock.errors import InfraError, RowError
 from paddock.processes.command import CommandResult, run
 from paddock.sandbox.images.build.index import Index
 from paddock.sandbox.images.build.local import borrow, local_path
-from paddock.sandbox.images.build.staging import Stage
+from paddock.sandbox.images.build.stage import BuildStage
 from paddock.sandbox.images.recipe import GitSource, Recipe
 
 _UNREACHABLE = ("could not resolve", "unable to access", "connection", "timed out", "early eof")
@@ -43,7 +43,7 @@ _OF_A_REPOSITORY = re.compile(
 
 
 async def fetch_source(
-    recipe: Recipe, index: Index, stage: Stage, to: Path, *, local_repositories: Sequence[Path] = ()
+    recipe: Recipe, index: Index, stage: BuildStage, to: Path, *, local_repositories: Sequence[Path] = ()
 ) -> Path:
     """The archive, in `to`; all that it holds lies below one folder. `local_repositories`: folders of this machine
     that a recipe's repository may lie in."""
@@ -54,7 +54,7 @@ async def fetch_source(
     return Path(shutil.copyfile(kept, to / kept.name))
 
 
-async def _snapshot(source: GitSource, stage: Stage, to: Path, allowed: Sequence[Path]) -> Path:
+async def _snapshot(source: GitSource, stage: BuildStage, to: Path, allowed: Sequence[Path]) -> Path:
     bare = await _fetched(source, stage, allowed)
     tree = stage.folder("snapshot") / "tree"
     tree.mkdir()
@@ -71,7 +71,7 @@ async def _snapshot(source: GitSource, stage: Stage, to: Path, allowed: Sequence
     return archive
 
 
-async def _fetched(source: GitSource, stage: Stage, allowed: Sequence[Path]) -> Path:
+async def _fetched(source: GitSource, stage: BuildStage, allowed: Sequence[Path]) -> Path:
     """A bare repository that has the commit as FETCH_HEAD."""
     path = local_path(source.repository)
     bare = await _bare(stage, "repository.git")
@@ -92,7 +92,7 @@ async def _fetched(source: GitSource, stage: Stage, allowed: Sequence[Path]) -> 
     return bare
 
 
-async def _bare(stage: Stage, name: str) -> Path:
+async def _bare(stage: BuildStage, name: str) -> Path:
     """A repository of ours: empty, without a template's hooks."""
     bare = stage.root / name
     done = await _git(["init", "-q", "--bare", "--template=", bare], stage)
@@ -102,7 +102,7 @@ async def _bare(stage: Stage, name: str) -> Path:
     return bare
 
 
-async def _git(words: Sequence[str | Path], stage: Stage, *, network: bool = False) -> CommandResult:
+async def _git(words: Sequence[str | Path], stage: BuildStage, *, network: bool = False) -> CommandResult:
     """Git on repositories of ours: without anybody's configuration, or with the operator's for a network's URL."""
     env = {
         "GIT_ALLOW_PROTOCOL": "https:http:ssh" if network else "file",

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from paddock.errors import InfraError, RowError
 from paddock.processes.command import CommandResult, run
 from paddock.sandbox.images.build.hashes import hashes_of
-from paddock.sandbox.images.build.index import Index, normalized, split_pin
+from paddock.sandbox.images.build.index import Index, normalize, split_pin
 from paddock.sandbox.images.recipe import HASH, Recipe
 from paddock.whole_file import write_whole
 
@@ -44,7 +44,7 @@ class Wheels(NamedTuple):
 
 def with_pip(recipe: Recipe) -> list[str]:
     """Its pins, and a pip where they have none: a fixed one, because its behaviour is part of the environment."""
-    if any(normalized(split_pin(pin)[0]) == "pip" for pin in recipe.pip):
+    if any(normalize(split_pin(pin)[0]) == "pip" for pin in recipe.pip):
         return recipe.pip
     number = int(recipe.python.removeprefix("3."))
     version = "21.3.1" if number <= 6 else "24.0" if number <= 12 else "25.0.1"
@@ -62,10 +62,10 @@ async def fetch_wheels(pins: Sequence[str], minor: str, *, index: Index, kept: P
         if done.code:
             pin = await _without_wheel(done, wanted, index)
             sources.append(await index.sdist(pin, wanted.pop(pin)))
-    return _laid_out(to, kept, sources)
+    return _collect(to, kept, sources)
 
 
-def _laid_out(to: Path, kept: Path, sources: Sequence[Path]) -> Wheels:
+def _collect(to: Path, kept: Path, sources: Sequence[Path]) -> Wheels:
     wheels = sorted(to.glob("*.whl"))
     for wheel in wheels:
         if not (kept / wheel.name).exists():

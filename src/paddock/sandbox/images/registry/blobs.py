@@ -21,11 +21,11 @@ import httpx
 
 from paddock.sandbox.failures import ImageInvalid
 from paddock.sandbox.images.registry.client import Registry
-from paddock.sandbox.images.registry.retry import Again, persist
+from paddock.sandbox.images.registry.retry import RetryableError, persist
 
 PARTIAL = ".partial"
 PROGRESS_BYTES = 1 << 20
-"""What an attempt must bring so that it does not count as one in vain."""
+"""Bytes that an attempt must bring to count as progress."""
 _CHUNK = 1 << 18
 _POLL_S = 0.1
 
@@ -50,7 +50,7 @@ class BlobCache:
         return self.folder / _hex(digest)
 
     def present_bytes(self, digest: str) -> int:
-        """What is here of a blob."""
+        """Bytes of a blob that are here."""
         for path in (self.path(digest), self.path(digest).with_suffix(PARTIAL)):
             if path.exists():
                 return path.stat().st_size
@@ -58,7 +58,7 @@ class BlobCache:
 
     @contextmanager
     def using(self, *, alone: bool = False) -> Iterator[bool]:
-        """Keep `prune` out; `alone` keeps everyone out, and is told False when someone is in."""
+        """Keep `prune` out; `alone` keeps everyone out, and gets False when someone is in."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(self.folder.parent / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         try:
@@ -74,7 +74,7 @@ class BlobCache:
     async def fetch(
         self, registry: Registry, repository: str, blob: Descriptor, *, advance: Callable[[int], None]
     ) -> Path:
-        """A whole blob; `advance` is told the bytes that this call fetched."""
+        """Fetch a whole blob; `advance` gets the numbers of bytes that this call fetched."""
         target = self.path(blob.digest)
         if target.exists():
             return target
@@ -117,7 +117,7 @@ async def _go_on(
 ) -> None:
     """One attempt to make a partial whole; what it brought stays, unless its digest is wrong."""
     hasher, start = await asyncio.to_thread(_hash, partial, blob.size)
-    got = start
+    n_bytes = start
     try:
         if start < blob.size:
             headers = {"range": f"bytes={start}-"} if start else {}
@@ -125,30 +125,32 @@ async def _go_on(
             headers["accept-encoding"] = "identity"
             async with registry.stream(repository, f"blobs/{blob.digest}", headers) as response:
                 if start and not _continues(response, start):
-                    hasher, got = hashlib.sha256(), 0
+                    hasher, n_bytes = hashlib.sha256(), 0
                     partial.truncate(0)
                     partial.seek(0)
                 if response.status_code == 416:
-                    raise Again(f"{registry.host}/{repository}: {blob.digest} can't be resumed")
+                    raise RetryableError(f"{registry.host}/{repository}: {blob.digest} can't be resumed")
                 # As they come: chunks of a set size would lose what a cut leaves of the last.
                 async for chunk in response.aiter_raw():
-                    got += len(chunk)
-                    if got > blob.size:
+                    n_bytes += len(chunk)
+                    if n_bytes > blob.size:
                         break
                     partial.write(chunk)
                     hasher.update(chunk)
                     advance(len(chunk))
     finally:
         partial.flush()
-    if got < blob.size:
-        progress = got - start >= PROGRESS_BYTES
-        raise Again(f"{registry.host}/{repository}: {blob.digest} ended after {got} bytes", progress=progress)
-    if got == blob.size and f"sha256:{hasher.hexdigest()}" == blob.digest:
+    if n_bytes < blob.size:
+        progress = n_bytes - start >= PROGRESS_BYTES
+        raise RetryableError(
+            f"{registry.host}/{repository}: {blob.digest} ended after {n_bytes} bytes", progress=progress
+        )
+    if n_bytes == blob.size and f"sha256:{hasher.hexdigest()}" == blob.digest:
         return
     partial.truncate(0)
     if start:
         # What an earlier run left may be what is wrong.
-        raise Again(f"{registry.host}/{repository}: {blob.digest} was resumed and is not what its digest says")
+        raise RetryableError(f"{registry.host}/{repository}: {blob.digest} was resumed and is not what its digest says")
     raise ImageInvalid(
         f"{registry.host}/{repository} sent other bytes than {blob.digest}; what it sent was thrown away",
         kind="digest_mismatch",
@@ -157,16 +159,16 @@ async def _go_on(
 
 def _continues(response: httpx.Response, start: int) -> bool:
     """Whether an answer begins where we stopped."""
-    said = response.headers.get("content-range", "").replace(" ", "").lower()
-    return response.status_code == 206 and bool(said.startswith(f"bytes{start}-"))
+    content_range = response.headers.get("content-range", "").replace(" ", "").lower()
+    return response.status_code == 206 and bool(content_range.startswith(f"bytes{start}-"))
 
 
-def _hash(partial: BinaryIO, most: int) -> tuple["hashlib._Hash", int]:
+def _hash(partial: BinaryIO, max_bytes: int) -> tuple["hashlib._Hash", int]:
     """The hash of what is there, and how much; one that is too long is begun anew."""
     hasher = hashlib.sha256()
     partial.seek(0, os.SEEK_END)
     size = partial.tell()
-    if size > most:
+    if size > max_bytes:
         partial.truncate(0)
         size = 0
     partial.seek(0)

@@ -1,4 +1,4 @@
-"""HTTP to one registry: where it is, how it wants to know us, what may be asked over plain http.
+"""HTTP client of one registry: its address, its login, and what may be asked over plain http.
 
 Plain   http is spoken to loopback hosts, and elsewhere only when `insecure` says so; a redirect is held to the same.
 Login   a 401 says how: `Basic`, or `Bearer` with a token of its realm, fetched once per repository and again when it
@@ -31,7 +31,7 @@ MAX_JSON = 8 << 20
 
 
 class RegistryOptions(NamedTuple):
-    """How registries are spoken to."""
+    """Options of requests to registries."""
 
     connections: int = 4
     """Blobs that are fetched at once, over all images and registries."""
@@ -80,7 +80,7 @@ class Registry:
         return await persist(attempt, self.options.backoff, self.name_of(repository, path))
 
     def name_of(self, repository: str, path: str) -> str:
-        """What is asked for, for messages."""
+        """The name of a resource in messages."""
         return f"{self.host}/{repository}: {path}"
 
     @asynccontextmanager
@@ -89,9 +89,9 @@ class Registry:
         url = f"/v2/{repository}/{path}"
         what = self.name_of(repository, path)
         for _login in range(2):
-            sent = self._authorization.get(repository)
+            authorization = self._authorization.get(repository)
             request = self._client.build_request(
-                "GET", url, headers={**headers, **({"authorization": sent} if sent else {})}
+                "GET", url, headers={**headers, **({"authorization": authorization} if authorization else {})}
             )
             try:
                 response = await self._client.send(request, stream=True)
@@ -99,7 +99,7 @@ class Registry:
                 raise InfraError(f"{what}: redirected without end", kind="registry") from None
             try:
                 if response.status_code == 401 and _login == 0:
-                    await self._authorize(repository, response.headers.get("www-authenticate", ""), sent)
+                    await self._authorize(repository, response.headers.get("www-authenticate", ""), authorization)
                     continue
                 self._check(response, what)
                 yield response
@@ -111,8 +111,8 @@ class Registry:
         check_status(response, what)
         status = response.status_code
         if status in (401, 403, 404):
-            known = "with" if self._credentials else "without"
-            hint = "" if status == 404 else f" ({status}, asked {known} credentials)"
+            with_or_without = "with" if self._credentials else "without"
+            hint = "" if status == 404 else f" ({status}, asked {with_or_without} credentials)"
             raise ImageMissing(f"{what}: not there, or not for us{hint}", kind="image_missing")
         if not response.is_success and status != 416:
             raise InfraError(f"{what}: the registry answered {status}", kind="registry", retryable=False)
@@ -130,10 +130,10 @@ class Registry:
                 self._authorization[repository] = f"Basic {base64.b64encode(pair).decode()}"
 
     async def _token(self, repository: str, challenge: str) -> str:
-        said = dict(_PARAMETER.findall(challenge))
-        realm = said.get("realm", "")
-        query = {"scope": said.get("scope") or f"repository:{repository}:pull"}
-        if service := said.get("service"):
+        parameters = dict(_PARAMETER.findall(challenge))
+        realm = parameters.get("realm", "")
+        query = {"scope": parameters.get("scope") or f"repository:{repository}:pull"}
+        if service := parameters.get("service"):
             query["service"] = service
         auth = httpx.BasicAuth(*self._credentials) if self._credentials else None
         async with self._client.stream("GET", realm, params=query, auth=auth) as response:
@@ -153,12 +153,12 @@ class Registry:
     async def _check_scheme(self, request: httpx.Request) -> None:
         """Every hop, also of a redirect and to a realm."""
         url = request.url
-        named = url.netloc.decode()
-        here = is_loopback(named) and is_loopback(self.host)
-        if url.scheme == "https" or (url.scheme == "http" and (here or named in self.options.insecure)):
+        host = url.netloc.decode()
+        here = is_loopback(host) and is_loopback(self.host)
+        if url.scheme == "https" or (url.scheme == "http" and (here or host in self.options.insecure)):
             return
         raise InfraError(
-            f"{self.host} leads to {url.scheme}://{named}, and only https is spoken beyond this machine "
+            f"{self.host} leads to {url.scheme}://{host}, and only https is spoken beyond this machine "
             "(--insecure HOST allows it)",
             kind="registry",
             retryable=False,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from paddock.sandbox.failures import ImageInvalid
-from paddock.sandbox.images.names import Name
+from paddock.sandbox.images.names import ImageName
 from paddock.sandbox.images.registry.blobs import Descriptor
 from paddock.sandbox.images.registry.client import Registry
 
@@ -33,7 +33,7 @@ class ImageManifest(NamedTuple):
         return (self.config, *self.layers)
 
 
-async def fetch_manifest(registry: Registry, name: Name, *, arch: str) -> ImageManifest:
+async def fetch_manifest(registry: Registry, name: ImageName, *, arch: str) -> ImageManifest:
     """The manifest of a name for `arch`, as registries say it (`amd64`, `arm64`)."""
     repository = hub_path(name)
     _tag, at, digest = name.suffix.partition("@")
@@ -47,7 +47,7 @@ async def fetch_manifest(registry: Registry, name: Name, *, arch: str) -> ImageM
     return read_manifest(body, str(name))
 
 
-def hub_path(name: Name) -> str:
+def hub_path(name: ImageName) -> str:
     """The repository as the registry calls it: the default registry's own images have a namespace there."""
     return f"library/{name.path}" if not name.registry and "/" not in name.path else name.path
 

@@ -1,4 +1,4 @@
-"""When a registry is asked again, and how long after.
+"""When a registry is asked again, and after how long a wait.
 
 Retried  a lost or refused connection, a stall, 408, 425, 429 and any 5xx; other answers are final.
 Waits    doubling from `first_s`, at most `most_s`, a little by chance; `Retry-After` in seconds counts, up to
@@ -16,11 +16,11 @@ import httpx
 from paddock.errors import InfraError
 
 T = TypeVar("T")
-RETRIED = frozenset({408, 425, 429})
+RETRY_STATUSES = frozenset({408, 425, 429})
 
 
 class Backoff(NamedTuple):
-    """How patient a client is."""
+    """How often and how long a client tries again."""
 
     attempts: int = 6
     """In a row without progress."""
@@ -34,7 +34,7 @@ class Backoff(NamedTuple):
         return max(jittered, min(retry_after_s or 0.0, self.most_retry_after_s))
 
 
-class Again(Exception):  # noqa: N818 - says what to do, not what went wrong
+class RetryableError(Exception):
     """This attempt failed; another may not."""
 
     def __init__(self, what: str, *, retry_after_s: float | None = None, progress: bool = False) -> None:
@@ -44,29 +44,29 @@ class Again(Exception):  # noqa: N818 - says what to do, not what went wrong
 
 
 def check_status(response: httpx.Response, what: str) -> None:
-    """Again for an answer that may be another next time; other answers pass."""
-    if response.status_code in RETRIED or response.status_code >= 500:
+    """Raise RetryableError for an answer that may be another next time; other answers pass."""
+    if response.status_code in RETRY_STATUSES or response.status_code >= 500:
         after = response.headers.get("retry-after", "")
-        raise Again(
+        raise RetryableError(
             f"{what}: the registry answered {response.status_code}",
             retry_after_s=float(after) if after.isdecimal() else None,
         )
 
 
 async def persist(attempt: Callable[[], Awaitable[T]], backoff: Backoff, what: str) -> T:
-    """What `attempt` returns, asked as often as `backoff` says; transport errors count as Again.
+    """What `attempt` returns, asked as often as `backoff` says; transport errors count as RetryableError.
 
-    `what` is asked for: an error that names nothing itself is told with it.
+    `what` is asked for: it is named in an error that names nothing itself.
     """
     failures = 0
     while True:
         try:
             return await attempt()
-        except (Again, httpx.TransportError) as error:
-            failures = 1 if isinstance(error, Again) and error.progress else failures + 1
+        except (RetryableError, httpx.TransportError) as error:
+            failures = 1 if isinstance(error, RetryableError) and error.progress else failures + 1
             if failures >= backoff.attempts:
-                said = str(error) or type(error).__name__
+                text = str(error) or type(error).__name__
                 if isinstance(error, httpx.TransportError):
-                    said = f"{what}: {said}"
-                raise InfraError(f"{said}; given up after {failures} attempts", kind="registry") from error
+                    text = f"{what}: {text}"
+                raise InfraError(f"{text}; given up after {failures} attempts", kind="registry") from error
             await asyncio.sleep(backoff.wait_s(failures, getattr(error, "retry_after_s", None)))

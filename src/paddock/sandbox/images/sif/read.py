@@ -1,4 +1,4 @@
-"""A `.sif` read: its file system as a tree, its environment and working folder as its builder wrote them down.
+"""Reads a `.sif`: its file system as a tree, its environment and working folder as its builder recorded them.
 
 Unpacked as the payload's user, never as root: what is in a `.sif` comes from anyone. Its list of files is added up
          before: `ImageInvalid` where it has more than the image's limits.
@@ -57,10 +57,10 @@ async def read_sif(path: Path) -> SifParts:
         raise ImageInvalid(f"{path} is no .sif with a squashfs file system:\n{listed.tail}", kind="sif")
     start, end, _kind = systems[0]
     config = next((found for part in parts if "JSON" in part[2] and (found := _config(path, *part[:2]))), None)
-    said = await asyncio.to_thread(_inspect, path)
-    env = _pairs(config.get("Env") or []) if config else _exported(said)
+    attributes = await asyncio.to_thread(_inspect, path)
+    env = _pairs(config.get("Env") or []) if config else _exported_env(attributes)
     workdir = (config or {}).get("WorkingDir") or "/"
-    return SifParts(start, end - start, env, workdir, said.get("labels") or {})
+    return SifParts(start, end - start, env, workdir, attributes.get("labels") or {})
 
 
 async def unpack_sif(path: Path, parts: SifParts, folder: Path, *, owner: int, limits: ImageLimits) -> None:
@@ -118,14 +118,14 @@ def _config(path: Path, start: int, end: int) -> JsonObject | None:
 def _inspect(path: Path) -> JsonObject:
     from spython.main import get_client
 
-    said: Json = get_client(quiet=True).inspect(str(path), quiet=True)
-    return said.get("attributes") or {} if isinstance(said, dict) else {}
+    attributes: Json = get_client(quiet=True).inspect(str(path), quiet=True)
+    return attributes.get("attributes") or {} if isinstance(attributes, dict) else {}
 
 
-def _exported(said: JsonObject) -> dict[str, str]:
+def _exported_env(attributes: JsonObject) -> dict[str, str]:
     """What the environment scripts set plainly; a value that needs a shell is left out."""
     pairs = []
-    for _name, script in sorted((said.get("environment") or {}).items()):
+    for _name, script in sorted((attributes.get("environment") or {}).items()):
         for line in _EXPORT.finditer(script):
             try:
                 words = shlex.split(line["pair"])

@@ -4,6 +4,6 @@ from paddock.sandbox.images.unpack.folder import adopt, copy_folder
 from paddock.sandbox.images.unpack.layer import apply_layer, measure_layer
 from paddock.sandbox.images.unpack.limits import Budget, ImageLimits
 from paddock.sandbox.images.unpack.pack import write_layer
-from paddock.sandbox.images.unpack.tree import Tree
+from paddock.sandbox.images.unpack.tree import UnpackTree
 
-__all__ = ["Budget", "ImageLimits", "Tree", "adopt", "apply_layer", "copy_folder", "measure_layer", "write_layer"]
+__all__ = ["Budget", "ImageLimits", "UnpackTree", "adopt", "apply_layer", "copy_folder", "measure_layer", "write_layer"]

@@ -8,10 +8,10 @@ import os
 import stat
 from pathlib import Path
 
-from paddock.sandbox.images.unpack.tree import Tree
+from paddock.sandbox.images.unpack.tree import UnpackTree
 
 
-def copy_folder(source: Path, tree: Tree) -> None:
+def copy_folder(source: Path, tree: UnpackTree) -> None:
     """Copy everything below `source` into a tree."""
     names: dict[tuple[int, int], str] = {}
     """The first name of a file that has several, by device and inode."""
@@ -29,7 +29,7 @@ def copy_folder(source: Path, tree: Tree) -> None:
                     _copy_entry(entry, name, tree, names)
 
 
-def _copy_entry(entry: os.DirEntry[str], name: str, tree: Tree, names: dict[tuple[int, int], str]) -> None:
+def _copy_entry(entry: os.DirEntry[str], name: str, tree: UnpackTree, names: dict[tuple[int, int], str]) -> None:
     info = entry.stat(follow_symlinks=False)
     if stat.S_ISLNK(info.st_mode):
         tree.symlink(name, os.readlink(entry.path))

@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, cast
 
 from paddock.sandbox.failures import ImageInvalid
 from paddock.sandbox.images.unpack.headers import BoundedTar, members
-from paddock.sandbox.images.unpack.limits import Budget, shown
-from paddock.sandbox.images.unpack.tree import Tree, parts_of
+from paddock.sandbox.images.unpack.limits import Budget, shorten
+from paddock.sandbox.images.unpack.tree import UnpackTree, parts_of
 
 try:
     import zstandard
@@ -36,11 +36,11 @@ _DAMAGE: tuple[type[Exception], ...] = (
 )
 
 
-def apply_layer(tree: Tree, layer: BinaryIO, *, diff_id: str | None, what: str) -> None:
+def apply_layer(tree: UnpackTree, layer: BinaryIO, *, diff_id: str | None, what: str) -> None:
     """Apply a layer's blob; `diff_id` is the digest of the unpacked tar, None where nobody said it."""
     try:
-        stream = _Unpacked(decompressed(layer, what), tree.budget, what)
-        one = _Layer(tree)
+        stream = _LayerTarReader(decompressed(layer, what), tree.budget, what)
+        one = _LayerWriter(tree)
         for tar, member in _read(stream):
             one.apply(tar, member)
     except _DAMAGE as error:
@@ -52,15 +52,15 @@ def apply_layer(tree: Tree, layer: BinaryIO, *, diff_id: str | None, what: str) 
 def measure_layer(budget: Budget, layer: BinaryIO, what: str) -> None:
     """Add up a layer that another program unpacks."""
     try:
-        for _tar, member in _read(_Unpacked(decompressed(layer, what), budget, what)):
+        for _tar, member in _read(_LayerTarReader(decompressed(layer, what), budget, what)):
             budget.entry(member.name)
             if member.isfile():
-                budget.wrote(member.size, shown(member.name))
+                budget.wrote(member.size, shorten(member.name))
     except _DAMAGE as error:
         raise ImageInvalid(f"{what} is damaged: {error}", kind="image_damaged") from None
 
 
-def _read(stream: "_Unpacked") -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
+def _read(stream: "_LayerTarReader") -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
     """A layer's members in order, and its bytes to the last."""
     with tarfile.open(fileobj=stream, mode="r|", errorlevel=2, encoding="utf-8", errors="surrogateescape") as tar:
         for member in members(tar, stream):
@@ -74,7 +74,7 @@ def _read(stream: "_Unpacked") -> Iterator[tuple[tarfile.TarFile, tarfile.TarInf
 def decompressed(blob: BinaryIO, what: str) -> BinaryIO:
     """A blob's tar, by how the blob begins."""
     start = blob.read(4)
-    rest = cast(BinaryIO, io.BufferedReader(_Rejoined(start, blob), _CHUNK))
+    rest = cast(BinaryIO, io.BufferedReader(_PrefixedStream(start, blob), _CHUNK))
     if start.startswith(_GZIP):
         return cast(BinaryIO, gzip.GzipFile(fileobj=rest, mode="rb"))
     if start == _ZSTD:
@@ -87,10 +87,10 @@ def decompressed(blob: BinaryIO, what: str) -> BinaryIO:
     return rest
 
 
-class _Layer:
+class _LayerWriter:
     """The state of one application."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: UnpackTree) -> None:
         self._tree = tree
         self._own: set[str] = set()
         """Real paths that this layer has written, with the folders above them."""
@@ -111,7 +111,7 @@ class _Layer:
         if member.isdir():
             return tree.folder(name, mode)
         if parts_of(name) == [""]:
-            raise ImageInvalid(f"{shown(name)} is the root and no folder", kind="image_unsafe")
+            raise ImageInvalid(f"{shorten(name)} is the root and no folder", kind="image_unsafe")
         if member.issym():
             return tree.symlink(name, member.linkname)
         if member.islnk():
@@ -151,7 +151,7 @@ class _Layer:
                     self._clear(path)
 
 
-class _Unpacked(BoundedTar):
+class _LayerTarReader(BoundedTar):
     """A layer's tar, hashed, and counted as what the image decompresses to."""
 
     def __init__(self, source: BinaryIO, budget: Budget, what: str) -> None:
@@ -170,7 +170,7 @@ class _Unpacked(BoundedTar):
         return f"sha256:{self._hasher.hexdigest()}"
 
 
-class _Rejoined(io.RawIOBase):
+class _PrefixedStream(io.RawIOBase):
     """A stream whose first bytes were already read."""
 
     def __init__(self, start: bytes, rest: BinaryIO) -> None:

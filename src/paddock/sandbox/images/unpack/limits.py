@@ -1,4 +1,4 @@
-"""What an image may take when it is unpacked here, asked before it is written: nobody vouches for what images say.
+"""What an image may take when it is unpacked here, checked before it is written: images are not trusted.
 
 Bytes   of the files written, and of what their layers decompress to: two counts over all layers, one limit.
 Entries over all layers, those that are replaced, removed or left out included.
@@ -48,12 +48,12 @@ class Budget:
         self._entries = 0
         self._decompressed = 0
         self._written = 0
-        self._unlooked = _LOOK_BYTES
+        self._unchecked_bytes = _LOOK_BYTES
         """Bytes written since the last look at the disk; at first so many that the first ones are worth a look."""
 
     def entry(self, name: str) -> None:
-        """One more entry comes."""
-        self.add_entries(1, shown(name))
+        """Count one more entry."""
+        self.add_entries(1, shorten(name))
         if self._entries % _LOOK_ENTRIES == 0:
             self._look(0)
 
@@ -63,30 +63,30 @@ class Budget:
             raise limit_passed(f"{what}: the image has more than {self.limits.entries} entries", "entries")
 
     def decompressed(self, n_bytes: int, what: str) -> None:
-        """So much was decompressed."""
+        """Count bytes that were decompressed."""
         self._decompressed += n_bytes
         if self._decompressed > self._most:
             raise limit_passed(f"{what}: the image unpacks to more than {self.limits.unpacked_mib} MiB", "unpacked_mib")
 
     def reserve(self, n_bytes: int, what: str) -> None:
-        """So much is about to be written."""
+        """Check that so many bytes may be written next."""
         if self._written + n_bytes > self._most:
             raise limit_passed(
                 f"{what}: {n_bytes} bytes come to {self._written} already written, "
                 f"and the image may have {self.limits.unpacked_mib} MiB",
                 "unpacked_mib",
             )
-        if self._unlooked + n_bytes > _LOOK_BYTES:
+        if self._unchecked_bytes + n_bytes > _LOOK_BYTES:
             self._look(n_bytes)
 
     def wrote(self, n_bytes: int, what: str) -> None:
-        """So much was written."""
+        """Count bytes that were written."""
         self._written += n_bytes
-        self._unlooked += n_bytes
+        self._unchecked_bytes += n_bytes
         self.reserve(0, what)
 
     def hold(self, n_bytes: int, n_entries: int, *, whole: bool) -> None:
-        """Of what a build wrote, as it was counted; not `whole`: it could not be."""
+        """Check the count of what a build wrote; not `whole`: not all of it could be counted."""
         if n_entries > self.limits.entries:
             raise limit_passed(f"the build has written more than {self.limits.entries} entries", "entries")
         if n_bytes > self._most:
@@ -97,7 +97,7 @@ class Budget:
         self._look(0)
 
     def _look(self, n_bytes: int) -> None:
-        self._unlooked = 0
+        self._unchecked_bytes = 0
         disk, least_mib = os.statvfs(self._folder), self.limits.min_free_disk_mib
         free = disk.f_bavail * disk.f_frsize
         if free - (least_mib << 20) < n_bytes:
@@ -111,7 +111,7 @@ def full_disk(message: str) -> InfraError:
     return InfraError(message, kind="disk_full")
 
 
-def shown(name: str) -> str:
+def shorten(name: str) -> str:
     """An entry's name for a message: it may be a megabyte."""
     text = repr(name)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(name)} characters)"

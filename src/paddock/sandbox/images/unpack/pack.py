@@ -17,20 +17,20 @@ from paddock.sandbox.images.unpack.layer import OPAQUE, WHITEOUT
 OPAQUE_ATTRIBUTE = "user.overlay.opaque"
 
 
-class Written(NamedTuple):
+class LayerTar(NamedTuple):
     """A tar that was written."""
 
     digest: str
     size: int
 
 
-def write_layer(root: Path, target: Path) -> Written:
+def write_layer(root: Path, target: Path) -> LayerTar:
     """Write a layer's tree as a plain tar."""
     with target.open("wb") as file:
-        counted = _Counted(file)
+        counted = _CountingFile(file)
         with tarfile.open(fileobj=cast(BinaryIO, counted), mode="w|", format=tarfile.PAX_FORMAT) as tar:
             _write_folder(tar, root)
-    return Written(f"sha256:{counted.hasher.hexdigest()}", counted.size)
+    return LayerTar(f"sha256:{counted.hasher.hexdigest()}", counted.size)
 
 
 def _write_folder(tar: tarfile.TarFile, root: Path) -> None:
@@ -69,7 +69,7 @@ def _is_opaque(path: str) -> bool:
         return False
 
 
-class _Counted(io.RawIOBase):
+class _CountingFile(io.RawIOBase):
     """A file that hashes and counts what is written to it."""
 
     def __init__(self, file: BinaryIO) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from paddock.sandbox.failures import ImageInvalid
-from paddock.sandbox.images.unpack.limits import Budget, ImageLimits, full_disk, shown
+from paddock.sandbox.images.unpack.limits import Budget, ImageLimits, full_disk, shorten
 
 MAX_PART_BYTES = 255
 """Linux's, of one part of a path."""
@@ -32,7 +32,7 @@ _MAX_LINKS = 40
 _CHUNK = 1 << 20
 
 
-class Tree:
+class UnpackTree:
     """One tree below `root`, which only we write."""
 
     def __init__(
@@ -67,14 +67,14 @@ class Tree:
     def file(self, name: str, mode: int, mtime_s: float, content: BinaryIO, size: int) -> str:
         """`size`: bytes that the content says it has; more are counted as they come."""
         path = self.place(name)
-        self.budget.reserve(size, shown(name))
+        self.budget.reserve(size, shorten(name))
         self.remove(path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with _writing(name), os.fdopen(os.open(path, flags, 0o600), "wb") as file:
             while chunk := content.read(_CHUNK):
                 file.write(chunk)
                 self.bytes += len(chunk)
-                self.budget.wrote(len(chunk), shown(name))
+                self.budget.wrote(len(chunk), shorten(name))
         self._finish(path, (mode & 0o777) | 0o400)
         os.utime(path, (mtime_s, mtime_s))
         return path
@@ -82,7 +82,7 @@ class Tree:
     def symlink(self, name: str, target: str) -> str:
         path = self.place(name)
         if not target:
-            raise ImageInvalid(f"{shown(name)} is a link to nothing", kind="image_unsafe")
+            raise ImageInvalid(f"{shorten(name)} is a link to nothing", kind="image_unsafe")
         self.remove(path)
         with _writing(name):
             os.symlink(target, path)
@@ -94,7 +94,7 @@ class Tree:
         source, path = self.place(target), self.place(name)
         if not os.path.lexists(source) or _is_folder(source):
             raise ImageInvalid(
-                f"{shown(name)} is a hard link to {shown(target)}, which is no file here", kind="image_unsafe"
+                f"{shorten(name)} is a hard link to {shorten(target)}, which is no file here", kind="image_unsafe"
             )
         if source != path:
             self.remove(path)
@@ -130,8 +130,8 @@ class Tree:
 
     def _enter(self, above: tuple[str, ...], name: str) -> str:
         """The real folder that a name's folders lead to."""
-        if (known := self._folders.get(above)) is not None:
-            return known
+        if (folder := self._folders.get(above)) is not None:
+            return folder
         path, depth, links = self.root, 0, 0
         todo = list(reversed(above))
         while todo:
@@ -140,7 +140,7 @@ class Tree:
                 continue
             if part == "..":
                 if depth == 0:
-                    raise ImageInvalid(f"{shown(name)} leads out of the image through a link", kind="image_unsafe")
+                    raise ImageInvalid(f"{shorten(name)} leads out of the image through a link", kind="image_unsafe")
                 path, depth = os.path.dirname(path), depth - 1
                 continue
             here = f"{path}/{part}"
@@ -156,7 +156,7 @@ class Tree:
             if stat.S_ISLNK(mode):
                 links += 1
                 if links > _MAX_LINKS:
-                    raise ImageInvalid(f"{shown(name)} goes through links without end", kind="image_unsafe")
+                    raise ImageInvalid(f"{shorten(name)} goes through links without end", kind="image_unsafe")
                 target = os.readlink(here)
                 if target.startswith("/"):
                     path, depth = self.root, 0
@@ -164,7 +164,7 @@ class Tree:
             elif stat.S_ISDIR(mode):
                 path, depth = here, depth + 1
             else:
-                raise ImageInvalid(f"{shown(name)} has a file where a folder must be", kind="image_unsafe")
+                raise ImageInvalid(f"{shorten(name)} has a file where a folder must be", kind="image_unsafe")
         self._folders[above] = path
         return path
 
@@ -185,7 +185,7 @@ def parts_of(name: str) -> list[str]:
     """The parts of an entry's name; the root itself is one empty part."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts or "\0" in name:
-        raise ImageInvalid(f"{shown(name)} is no path inside an image", kind="image_unsafe")
+        raise ImageInvalid(f"{shorten(name)} is no path inside an image", kind="image_unsafe")
     encoded = os.fsencode(name)
     if len(encoded) > MAX_PATH_BYTES:
         raise _too_long(name, f"{len(encoded)} bytes, and a path may have {MAX_PATH_BYTES}")
@@ -197,7 +197,7 @@ def parts_of(name: str) -> list[str]:
 
 
 def _too_long(name: str, why: str) -> ImageInvalid:
-    return ImageInvalid(f"{shown(name)} has {why}", kind="image_unsafe")
+    return ImageInvalid(f"{shorten(name)} has {why}", kind="image_unsafe")
 
 
 @contextmanager
@@ -211,11 +211,11 @@ def _writing(name: str) -> Iterator[None]:
                 raise _too_long(name, "a path or a target that is too long for this machine's file systems") from None
             case errno.EMLINK:
                 raise ImageInvalid(
-                    f"{shown(name)}: its file has as many names as this disk's file system gives one",
+                    f"{shorten(name)}: its file has as many names as this disk's file system gives one",
                     kind="image_unsafe",
                 ) from None
             case errno.ENOSPC | errno.EDQUOT:
-                raise full_disk(f"{shown(name)}: {error}") from None
+                raise full_disk(f"{shorten(name)}: {error}") from None
         raise
 
 

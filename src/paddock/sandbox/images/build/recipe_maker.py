@@ -29,10 +29,10 @@ from paddock.errors import InfraError, RowError, describe
 from paddock.processes.command import run
 from paddock.sandbox.images.build.base import Progress
 from paddock.sandbox.images.build.hashes import with_hashes
-from paddock.sandbox.images.build.index import Index, PipConfig, normalized, split_pin
+from paddock.sandbox.images.build.index import Index, PipConfig, normalize, split_pin
 from paddock.sandbox.images.build.local import ANYWHERE
 from paddock.sandbox.images.build.source import fetch_source
-from paddock.sandbox.images.build.staging import cache, staged
+from paddock.sandbox.images.build.stage import cache, new_stage
 from paddock.sandbox.images.recipe import GitSource, Recipe
 from paddock.sandbox.images.store import ImageStore
 
@@ -49,7 +49,7 @@ _LIST = (
 )
 
 
-class Needs(NamedTuple):
+class RecipeNeeds(NamedTuple):
     """What the environment of a recipe has to have."""
 
     requirements: Sequence[str] = ()
@@ -66,7 +66,7 @@ async def make_recipe(
     store: ImageStore,
     source: str,
     python: str | None,
-    needs: Needs,
+    needs: RecipeNeeds,
     *,
     install: str | None,
     env: dict[str, str],
@@ -82,7 +82,7 @@ async def make_recipe(
     if python is None:
         raise RowError("which Python? Name its minor version, such as 3.11, or an environment", kind="recipe")
     bare = await _source(source, python, index)
-    with staged(store) as stage:
+    with new_stage(store) as stage:
         # Who has typed a path allows it.
         given = await fetch_source(bare, index, stage, stage.folder("given"), local_repositories=ANYWHERE)
         requires = _build_requires(given)
@@ -92,7 +92,7 @@ async def make_recipe(
         if bare.sdist and await _has_wheel(bare.sdist, index):
             wanted.append(bare.sdist)
         installed = await _resolved(wanted, needs, python, index.config)
-    pins = [pin for pin in installed if own is None or normalized(split_pin(pin)[0]) != normalized(own)]
+    pins = [pin for pin in installed if own is None or normalize(split_pin(pin)[0]) != normalize(own)]
     try:
         pins = await with_hashes(pins, python, index)
     except (RowError, InfraError) as error:
@@ -115,10 +115,10 @@ async def _source(source: str, python: str, index: Index) -> Recipe:
 async def _has_wheel(pin: str, index: Index) -> bool:
     name, version = split_pin(pin)
     wheels = (file.name.split("-") for file in await index.files(name) if file.name.endswith(".whl"))
-    return any(normalized(parts[0]) == normalized(name) and parts[1] == version for parts in wheels)
+    return any(normalize(parts[0]) == normalize(name) and parts[1] == version for parts in wheels)
 
 
-async def _resolved(requirements: Sequence[str], needs: Needs, python: str, config: PipConfig) -> list[str]:
+async def _resolved(requirements: Sequence[str], needs: RecipeNeeds, python: str, config: PipConfig) -> list[str]:
     if importlib.util.find_spec("uv") is None:
         raise InfraError("closing pins needs uv: pip install 'paddock[recipes]'", kind="uv_missing", retryable=False)
     with tempfile.NamedTemporaryFile("w", suffix=".in") as file:

@@ -11,7 +11,7 @@ import pytest
 
 from paddock.errors import RowError
 from paddock.sandbox.images import ImageStore, Recipe
-from paddock.sandbox.images.build.closing import Needs, make_recipe
+from paddock.sandbox.images.build.recipe_maker import RecipeNeeds, make_recipe
 from paddock.sandbox.settings import PAYLOAD_ID
 
 PYPROJECT = """[build-system]
@@ -51,7 +51,7 @@ async def test_pins_are_closed_for_the_images_python(
     python: str, pins: list[str], filled: str, empty_store: ImageStore
 ) -> None:
     recipe = await make_recipe(
-        empty_store, "tiny==1.0", python, Needs(["helper<2"]), install="install it", env={"A": "b"}
+        empty_store, "tiny==1.0", python, RecipeNeeds(["helper<2"]), install="install it", env={"A": "b"}
     )
     assert (recipe.sdist, recipe.sdist_sha256, bare(recipe)) == ("tiny==1.0", filled, pins)
     assert (recipe.install, recipe.env) == ("install it", {"A": "b"})
@@ -66,7 +66,7 @@ async def test_what_setuptools_asks_for_while_it_builds_is_among_the_pins(
     text = '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
     files = {"pyproject.toml": text, "setup.cfg": f"[metadata]\nname = old\n[options]\nsetup_requires = {written}\n"}
     index.put("legacy", "legacy-1.0.tar.gz", make_sdist("legacy-1.0", files))
-    recipe = await make_recipe(empty_store, "legacy==1.0", "3.11", Needs(), install=None, env={})
+    recipe = await make_recipe(empty_store, "legacy==1.0", "3.11", RecipeNeeds(), install=None, env={})
     assert bare(recipe) == ["helper==1.0", "setuptools==1.0", "wheel==1.0"]
 
 
@@ -75,13 +75,13 @@ async def test_requirement_files_are_read_and_contradictions_told(
 ) -> None:
     file = tmp_path / "requirements.txt"
     file.write_text("helper==1.0  # a comment\n")
-    recipe = await make_recipe(empty_store, "tiny==1.0", "3.11", Needs(files=[file]), install=None, env={})
+    recipe = await make_recipe(empty_store, "tiny==1.0", "3.11", RecipeNeeds(files=[file]), install=None, env={})
     assert bare(recipe) == ["backend==1.0", "helper==1.0"]
     with pytest.raises(RowError, match=r"helper") as caught:
-        await make_recipe(empty_store, "tiny==1.0", "3.11", Needs(["helper>=2"], [file]), install=None, env={})
+        await make_recipe(empty_store, "tiny==1.0", "3.11", RecipeNeeds(["helper>=2"], [file]), install=None, env={})
     assert caught.value.kind == "requirements"
     with pytest.raises(RowError, match=r"which Python\?"):
-        await make_recipe(empty_store, "tiny==1.0", None, Needs(), install=None, env={})
+        await make_recipe(empty_store, "tiny==1.0", None, RecipeNeeds(), install=None, env={})
 
 
 async def test_pins_have_the_hashes_of_what_the_image_may_take(
@@ -98,7 +98,7 @@ async def test_pins_have_the_hashes_of_what_the_image_may_take(
     put("py3-none-any", "helper-1.0.1")
     abi = "cp38-abi3-manylinux2014_x86_64.manylinux_2_17_x86_64"
     wanted = [put("cp311-cp311-manylinux_2_17_aarch64"), put(abi), put("")]
-    recipe = await make_recipe(empty_store, "tiny==1.0", "3.11", Needs(["helper==1.0"]), install=None, env={})
+    recipe = await make_recipe(empty_store, "tiny==1.0", "3.11", RecipeNeeds(["helper==1.0"]), install=None, env={})
     before = {"helper-1.0-py3-none-any.whl"}
     assert recipe.is_hashed
     digest = {hashlib.sha256((index.folder / "helper" / name).read_bytes()).hexdigest() for name in before}
@@ -114,7 +114,7 @@ async def test_pins_of_which_no_index_states_a_hash_have_none_and_that_is_said(
         python = tmp_path / "python"
         python.write_text(f"#!/bin/sh\necho '{json.dumps({'python': '3.11', 'pins': pins})}'\n")
         python.chmod(0o755)
-        needs = Needs(environment=str(python))
+        needs = RecipeNeeds(environment=str(python))
         recipe = await make_recipe(empty_store, "tiny==1.0", None, needs, install=None, env={}, progress=said.append)
         return recipe.pip
 
@@ -136,7 +136,7 @@ def commit(tmp_path: Path) -> str:
 
 
 async def test_an_environment_is_taken_as_it_is_for_a_commit(index: Any, commit: str, empty_store: ImageStore) -> None:
-    recipe = await make_recipe(empty_store, commit, None, Needs(environment=sys.executable), install=None, env={})
+    recipe = await make_recipe(empty_store, commit, None, RecipeNeeds(environment=sys.executable), install=None, env={})
     assert recipe.git is not None and commit.endswith(f"@{recipe.git.commit}")
     assert recipe.python == f"3.{sys.version_info.minor}"
     assert f"pytest=={pytest.__version__}" in recipe.pip

@@ -1,9 +1,9 @@
-"""Texts of others inside a prompt of ours, so that nothing in them can pass for a part of it.
+"""Quotes texts of others inside a prompt, so that nothing in them can pass for a part of it.
 
 Quoted  each line of a text behind `PREFIX`, between two marks that carry a nonce. A line is what any reader may take
         for one (`str.splitlines`), so no text can begin a line of its own; the nonce is a hash over all that is quoted
         in the prompt, so that equal prompts are equal and no text can know the marks that it will stand between.
-Defused the control tokens of chat templates (`<|im_end|>`, `</s>`, `[INST]`, `<think>`, ...) are broken by a zero-width
+Tokens  the control tokens of chat templates (`<|im_end|>`, `</s>`, `[INST]`, `<think>`, ...) are broken by a zero-width
         space after their first character: an engine that looks for them in rendered text finds none.
 Bounds  what a text says can still persuade who reads it; that is no matter of structure.
 """
@@ -27,9 +27,9 @@ _CONTROL = regex.compile(
 """`<|...|>` of most templates (DeepSeek's bars too), words in angle brackets, and Mistral's and Llama 2's brackets."""
 
 
-def defused(text: str) -> str:
+def break_control_tokens(text: str) -> str:
     """The text with the control tokens in it broken; otherwise unchanged."""
-    return _CONTROL.sub(lambda found: found.group() + BREAK, text)
+    return _CONTROL.sub(lambda match: match.group() + BREAK, text)
 
 
 def nonce_of(texts: Iterable[str]) -> str:
@@ -41,11 +41,11 @@ def nonce_of(texts: Iterable[str]) -> str:
     return digest.hexdigest()[:8]
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Every line of the text behind `PREFIX`."""
     return "\n".join(PREFIX + line for line in text.splitlines() or [""])
 
 
-def enclosed(label: str, text: str, nonce: str) -> str:
-    """A quoted, defused text between its marks. `label`: ours, a few words."""
-    return f"[begin {label} {nonce}]\n{quoted(defused(text))}\n[end {label} {nonce}]"
+def enclose(label: str, text: str, nonce: str) -> str:
+    """A text quoted between its marks, its control tokens broken. `label`: a few words of ours."""
+    return f"[begin {label} {nonce}]\n{quote(break_control_tokens(text))}\n[end {label} {nonce}]"

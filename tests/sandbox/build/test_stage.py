@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from paddock.sandbox.images import ImageStore
-from paddock.sandbox.images.build.staging import locked, staged
+from paddock.sandbox.images.build.stage import name_lock, new_stage
 
 HOLDER = """
 import asyncio, os, sys, time
 from pathlib import Path
 from paddock.sandbox.images import ImageStore
-from paddock.sandbox.images.build.staging import locked, staged
+from paddock.sandbox.images.build.stage import locked, staged
 store = ImageStore(Path(sys.argv[1]), payload_id=59734)
 async def main():
     async with locked(store, "a"):
@@ -40,7 +40,7 @@ def building(store: ImageStore) -> list[Path]:
 
 
 def test_a_stage_is_gone_at_its_end_whatever_the_end(here: ImageStore) -> None:
-    with pytest.raises(KeyError), staged(here) as stage:
+    with pytest.raises(KeyError), new_stage(here) as stage:
         closed = stage.work / "work"
         closed.mkdir()
         closed.chmod(0)
@@ -61,14 +61,14 @@ def holder(here: ImageStore) -> Iterator[Path]:
 
 def hold(store: ImageStore, timeout_s: float) -> None:
     async def main() -> None:
-        async with asyncio.timeout(timeout_s), locked(store, "a"):
+        async with asyncio.timeout(timeout_s), name_lock(store, "a"):
             pass
 
     asyncio.run(main())
 
 
 def test_a_living_builder_keeps_its_stage_and_its_lock(here: ImageStore, holder: Path) -> None:
-    with staged(here):
+    with new_stage(here):
         assert (holder / "fs" / "half").exists()
     with pytest.raises(TimeoutError):
         hold(here, 0.3)
@@ -78,7 +78,7 @@ def test_what_a_killed_builder_left_is_swept(here: ImageStore, holder: Path) -> 
     pid = int((holder / "pid").read_text())
     os.kill(pid, signal.SIGKILL)
     hold(here, 5)
-    with staged(here):
+    with new_stage(here):
         assert not holder.exists()
     assert building(here) == []
 
@@ -87,7 +87,7 @@ async def test_tasks_of_one_process_wait_for_each_other(here: ImageStore) -> Non
     inside: list[int] = []
 
     async def work() -> None:
-        async with locked(here, "a"):
+        async with name_lock(here, "a"):
             inside.append(1)
             assert sum(inside) == 1
             await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Where layers are made before the store has them: a folder of the store's home per build, and locks by name.
+"""Folders in which layers are made before the store has them, one per build, and locks by name.
 
 Stage   `building/<id>/`: `fs` becomes the layer, `work` is overlayfs's; removed at the end, whatever the end. What a
         killed builder left is removed by the next one: a stage's lock file is held by the process that uses it.
@@ -23,7 +23,7 @@ from paddock.sandbox.layers import remove_tree
 _POLL_S = 0.1
 
 
-class Stage(NamedTuple):
+class BuildStage(NamedTuple):
     """Folders of one build."""
 
     root: Path
@@ -38,23 +38,23 @@ class Stage(NamedTuple):
         return path
 
 
-class Swept(NamedTuple):
+class StageSweep(NamedTuple):
     """Stages that were removed."""
 
     n: int
     bytes: int
-    """That they took on the disk."""
+    """What they took on the disk."""
 
 
 @contextmanager
-def staged(store: ImageStore) -> Iterator[Stage]:
-    """A stage of our own."""
+def new_stage(store: ImageStore) -> Iterator[BuildStage]:
+    """A new stage, removed at the end of the block."""
     sweep(store)
     building = _folder(store, "building")
     lock, descriptor = _own_lock(building)
     root = lock.with_suffix("")
     try:
-        stage = Stage(root, root / "fs", root / "work")
+        stage = BuildStage(root, root / "fs", root / "work")
         for path in stage:
             path.mkdir()
             path.chmod(0o755)
@@ -67,7 +67,7 @@ def staged(store: ImageStore) -> Iterator[Stage]:
 
 
 @asynccontextmanager
-async def locked(store: ImageStore, name: str) -> AsyncIterator[None]:
+async def name_lock(store: ImageStore, name: str) -> AsyncIterator[None]:
     """Hold the lock of a name."""
     path = _folder(store, "locks") / quote(name, safe="")
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -94,7 +94,7 @@ def _own_lock(building: Path) -> tuple[Path, int]:
         os.close(descriptor)
 
 
-def sweep(store: ImageStore) -> Swept:
+def sweep(store: ImageStore) -> StageSweep:
     """Remove the stages of dead builders."""
     building, n, freed = _folder(store, "building"), 0, 0
     for lock in building.glob("*.lock"):
@@ -111,7 +111,7 @@ def sweep(store: ImageStore) -> Swept:
                 n += 1
         finally:
             os.close(descriptor)
-    return Swept(n, freed)
+    return StageSweep(n, freed)
 
 
 def _try_lock(descriptor: int) -> bool:
