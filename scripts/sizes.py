@@ -28,6 +28,8 @@ PLAIN += (
     "tests/conformance/",
 )
 PLAIN += ("src/paddock/processes/", "src/paddock/testing/", "src/paddock/tokens/")
+PLAIN += ("src/paddock/sandbox/", "src/paddock/errors.py", "src/paddock/limits.py", "src/paddock/ports.py")
+PLAIN += ("src/paddock/quote.py", "src/paddock/signals.py", "src/paddock/temporary.py", "tests/sandbox/")
 PLAIN += ("tests/benchmarks/", "tests/e2e/", "tests/lab/", "tests/support/", "tests/zoo/")
 TERMS = frozenset(
     {"grading", "learning", "logging", "packing", "parsing", "routing", "sampling", "scoring", "serving", "sharding"}
@@ -38,6 +40,7 @@ Added Asked Begun Built Called Checked Chosen Composed Covered Ended Expected Fa
 Given Got Heard Held Installed Joined Judged Kept Known Left Loaded Lost Made Matched Meant Opened Placed
 Planned Played Read Received Refused Resolved Ruled Said Scanned Seen Sent Served Settled Shown Started Stored
 Swept Taken Taught Told Translated Tried Trained Validated Wanted Written
+Counted Denied Detached Exhausted Killed Overlaid Pruned Rejoined Turned Unpacked Watched
 """
 PARTICIPLE = re.compile(rf"_?(?:{'|'.join(PARTICIPLES.split())})")
 BY_PATH = re.compile(r"__file__\)(?:\.resolve\(\))?\.(?:parents\[\d+\]|parent\.parent)[^\n]*\.py\"")

@@ -21,7 +21,7 @@ MISSING = {"op": "open", "id": 3, "path": "/no/such/file", "write": False, "mode
 KEEPER = """
 import os, signal, socket, sys
 from paddock.sandbox.keeper import keeper, syscalls
-from paddock.sandbox.keeper.launch import Joined
+from paddock.sandbox.keeper.launch import JoinedSandbox
 
 link, life, state = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), sys.argv[3]
 syscalls.unshare(syscalls.CLONE_NEWUSER | syscalls.CLONE_NEWPID)
@@ -33,7 +33,7 @@ if state == "falling":
     os.kill(first, signal.SIGKILL)
     os.waitpid(first, 0)
 try:
-    keeper._Keeper(link, None)._serve(Joined(0, 0, 0, life, lambda: None))
+    keeper._Keeper(link, None)._serve(JoinedSandbox(0, 0, 0, life, lambda: None))
 except (EOFError, ConnectionError):
     pass
 if state != "falling":
@@ -41,7 +41,7 @@ if state != "falling":
 """
 
 
-class Kept:
+class RunningKeeper:
     """A keeper at work over namespaces alone. `falling`: their first process was killed, of which nothing has told."""
 
     def __init__(self, stack: ExitStack, *, falling: bool) -> None:
@@ -60,7 +60,7 @@ class Kept:
     def ask(self, message: dict[str, Any]) -> None:
         messages.send(self.link, message)
 
-    def heard(self) -> dict[str, Any]:
+    def receive(self) -> dict[str, Any]:
         return messages.receive(self.link)[0]
 
     def end(self) -> None:
@@ -70,35 +70,35 @@ class Kept:
 
 
 @pytest.fixture
-def kept() -> Iterator[Callable[..., Kept]]:
+def run_keeper() -> Iterator[Callable[..., RunningKeeper]]:
     with ExitStack() as stack:
-        yield lambda **state: Kept(stack, **state)
+        yield lambda **state: RunningKeeper(stack, **state)
 
 
-def test_a_sandbox_that_lives_is_alive(kept: Callable[..., Kept]) -> None:
-    one = kept(falling=False)
+def test_a_sandbox_that_lives_is_alive(run_keeper: Callable[..., RunningKeeper]) -> None:
+    one = run_keeper(falling=False)
     one.ask(ALIVE)
-    assert one.heard() == ALIVE
+    assert one.receive() == ALIVE
 
 
-def test_one_that_seems_to_end_is_not_alive_and_has_died_when_it_has(kept: Callable[..., Kept]) -> None:
-    one = kept(falling=True)
+def test_one_that_seems_to_end_is_not_alive_and_has_died_when_it_has(run_keeper: Callable[..., RunningKeeper]) -> None:
+    one = run_keeper(falling=True)
     one.ask(ALIVE)
     one.ask(MISSING)
-    assert one.heard()["op"] == "broken"
+    assert one.receive()["op"] == "broken"
     one.link.settimeout(0.5)
     with pytest.raises(TimeoutError):
-        one.heard()
+        one.receive()
     one.link.settimeout(30)
     one.end()
-    assert one.heard()["op"] == "died"
+    assert one.receive()["op"] == "died"
 
 
 @pytest.mark.slow
 def test_one_that_does_not_end_although_it_seemed_to_is_alive_however_much_else_is_asked(
-    kept: Callable[..., Kept],
+    run_keeper: Callable[..., RunningKeeper],
 ) -> None:
-    one = kept(falling=True)
+    one = run_keeper(falling=True)
     one.ask(ALIVE)
     one.ask({**ALIVE, "id": 2})
     told: list[int] = []
@@ -106,7 +106,7 @@ def test_one_that_does_not_end_although_it_seemed_to_is_alive_however_much_else_
     while len(told) < 2:
         assert time.monotonic() - started < 6 * END_S
         one.ask(MISSING)
-        heard = one.heard()
+        heard = one.receive()
         if heard["op"] == "alive":
             told.append(heard["id"])
         time.sleep(0.05)
@@ -124,7 +124,7 @@ def test_a_command_that_ended_just_as_its_start_was_looked_at_has_started() -> N
     closing = threading.Timer(3 * spawn._LOOK_S, os.close, [write])
     closing.start()
     try:
-        assert spawn._complaint(pid, read, 20) == b""
+        assert spawn._start_error(pid, read, 20) == b""
     finally:
         closing.join()
         os.close(read)

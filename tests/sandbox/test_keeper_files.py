@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from paddock.sandbox.keeper.files import opened
+from paddock.sandbox.keeper.files import open_regular
 
 
 def opening(path: Path, *, write: bool = False, mode: int | None = None) -> bytes:
     """What can be read; or write `new`."""
-    with opened({"path": str(path), "write": write, "mode": mode}) as fd:
+    with open_regular({"path": str(path), "write": write, "mode": mode}) as fd:
         if write:
             os.write(fd, b"new")
         assert not os.get_inheritable(fd)

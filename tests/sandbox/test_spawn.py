@@ -109,7 +109,7 @@ try:
     os.kill(started.pid, signal.SIGKILL)
     os.waitpid(started.pid, 0)
     print("started")
-except spawn.Refused as refused:
+except spawn.ExecError as refused:
     print(refused.errno, refused, time.monotonic() - began < 15)
 print(children())
 """

@@ -226,15 +226,15 @@ class KeeperClient:
     def _receive(self) -> None:
         for _ in range(MESSAGES_AT_ONCE):
             try:
-                packet = messages.take(self._socket, MESSAGE_BYTES)
+                packet = messages.receive_packet(self._socket, MESSAGE_BYTES)
             except BlockingIOError:
                 return
-            except messages.Malformed as error:
+            except messages.MalformedMessage as error:
                 self._break(f"it sent a malformed packet: {error}")
                 return
             except (EOFError, OSError) as error:
                 if isinstance(error, OSError) and not isinstance(error, ConnectionError):
-                    self._last = self._last or End("unreachable", shortage.explained(error))
+                    self._last = self._last or End("unreachable", shortage.explain(error))
                 self._stop_listening()
                 self._fail(self._last or End("lost", "its keeper ended"))
                 os.close(self._keeper.pidfd)

@@ -128,14 +128,14 @@ class Zygote:
             self._loop = asyncio.get_running_loop()
             self._loop.add_reader(self._channel, self._read)
         except OSError as error:
-            text = f"the keepers' parent can't be started: {shortage.explained(error)}"
+            text = f"the keepers' parent can't be started: {shortage.explain(error)}"
             raise SandboxError(text, kind="keeper_lost") from error
 
     async def fork(self, timeout_s: float) -> KeeperProcess:
         try:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         except OSError as error:
-            raise SandboxError(f"no keeper: {shortage.explained(error)}", kind="keeper_refused") from error
+            raise SandboxError(f"no keeper: {shortage.explain(error)}", kind="keeper_refused") from error
         try:
             with theirs:
                 ours.setblocking(False)
@@ -166,7 +166,7 @@ class Zygote:
         except ProcessLookupError:
             raise SandboxError("a keeper ended before its first request", kind="keeper_lost") from None
         except OSError as error:
-            raise SandboxError(f"no keeper: {shortage.explained(error)}", kind="keeper_refused") from error
+            raise SandboxError(f"no keeper: {shortage.explain(error)}", kind="keeper_refused") from error
         state = processes.state(pid)
         if state is None or state.parent != self._process.pid:
             os.close(pidfd)

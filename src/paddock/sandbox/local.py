@@ -259,7 +259,7 @@ class LocalProvider:
             with contextlib.suppress(OSError):  # as where there are too few open files: it goes with its owner
                 await asyncio.to_thread(remove_tree, self._owner.folder / handle.sandbox_id)
             if isinstance(error, OSError):
-                message = f"sandbox of {handle.spec.image!r} did not start: {shortage.explained(error)}"
+                message = f"sandbox of {handle.spec.image!r} did not start: {shortage.explain(error)}"
                 raise SandboxError(message, kind="start_failed") from error
             raise
 

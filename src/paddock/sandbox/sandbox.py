@@ -336,9 +336,7 @@ def _open_streams(stdin: bytes, n_pipes: int) -> tuple[int, list[tuple[int, int]
                 for end in pipes[-1]:
                     undo.callback(os.close, end)
         except OSError as error:
-            raise SandboxError(
-                f"a command can't be started: {shortage.explained(error)}", kind="exec_failed"
-            ) from error
+            raise SandboxError(f"a command can't be started: {shortage.explain(error)}", kind="exec_failed") from error
         undo.pop_all()
         return file, pipes
 

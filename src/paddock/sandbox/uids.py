@@ -56,7 +56,7 @@ def draw_uid(ranges: UidRanges, purpose: Purpose) -> Iterator[Uid]:
     try:
         lock = _open_locks()
     except OSError as error:
-        raise SandboxError(f"no uid for a sandbox: {shortage.explained(error)}", kind="start_failed") from error
+        raise SandboxError(f"no uid for a sandbox: {shortage.explain(error)}", kind="start_failed") from error
     try:
         yield Uid(_lock_free_uid(lock, ranges, purpose), [lock])
     finally:

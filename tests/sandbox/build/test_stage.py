@@ -17,11 +17,11 @@ HOLDER = """
 import asyncio, os, sys, time
 from pathlib import Path
 from paddock.sandbox.images import ImageStore
-from paddock.sandbox.images.build.stage import locked, staged
+from paddock.sandbox.images.build.stage import name_lock, new_stage
 store = ImageStore(Path(sys.argv[1]), payload_id=59734)
 async def main():
-    async with locked(store, "a"):
-        with staged(store) as stage:
+    async with name_lock(store, "a"):
+        with new_stage(store) as stage:
             (stage.tree / "half").touch()
             (stage.root / "pid").write_text(str(os.getpid()))
             print(stage.root, flush=True)

@@ -103,8 +103,8 @@ def test_a_file_with_two_names_counts_once(tmp_path: Path) -> None:
 def test_what_a_killed_build_left_goes_and_is_counted(store: ImageStore) -> None:
     script = (
         "import sys, os; from pathlib import Path; from paddock.sandbox.images import ImageStore\n"
-        "from paddock.sandbox.images.build.stage import staged\n"
-        "with staged(ImageStore(Path(sys.argv[1]), payload_id=59734)) as stage:\n"
+        "from paddock.sandbox.images.build.stage import new_stage\n"
+        "with new_stage(ImageStore(Path(sys.argv[1]), payload_id=59734)) as stage:\n"
         "    (stage.tree / 'a').write_bytes(b'x' * 1_000_000)\n"
         "    os.kill(os.getpid(), 9)\n"
     )

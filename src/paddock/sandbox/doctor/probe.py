@@ -48,8 +48,8 @@ says() {
   [ "$line" = "$2" ] || echo "/proc/$1 tells of this machine: $line"
 }
 """ + "\n".join(
-    f"says {path} '{masks.seen(path).partition(chr(10))[0]}'"
-    for path in ("cmdline", "diskstats", "interrupts", "kallsyms", "keys", *masks.TEXTS)
+    f"says {path} '{masks.mask_text(path).partition(chr(10))[0]}'"
+    for path in ("cmdline", "diskstats", "interrupts", "kallsyms", "keys", *masks.MASKS)
 )
 _NETWORK = """
 while read name rest; do

@@ -22,26 +22,26 @@ FIRST_S = 5.0
 """For a container's first process to have become our program."""
 
 
-def adopt(plan: "launch.Plan") -> "launch.Joined":
+def adopt(plan: "launch.StartPlan") -> "launch.JoinedSandbox":
     assert plan.container is not None
     pid: int = plan.container["pid"]
     engine_layer: str = plan.container["engine_layer"]
-    life = os.pidfd_open(pid)
+    pidfd = os.pidfd_open(pid)
     _wait_for_ours(pid, plan.container["program"])
     namespaces = [*launch.foreign_namespaces(pid), (_cgroup_namespace(plan.cgroup_fds), syscalls.CLONE_NEWCGROUP)]
     pid_ns = os.stat(f"/proc/{pid}/ns/pid").st_ino
     # The engine has made a file to mount the first process's program on.
-    traces = [*settle.traces(engine_layer, plan.layers), settle.Trace(pid1.PATH, is_dir=False)]
-    returned = _shared_folders(engine_layer, plan.layers)
-    mounts = programs.detached(plan.programs)
+    leftovers = [*settle.leftover_paths(engine_layer, plan.layers), settle.LeftoverPath(pid1.PATH, is_dir=False)]
+    shared = _shared_folders(engine_layer, plan.layers)
+    mounts = programs.detached_mounts(plan.programs)
     # Ours, which shows this process: the container's `/proc` does not.
     proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     for fd, kind in namespaces:
         syscalls.setns(fd, kind)
         os.close(fd)
     os.chdir("/")
-    settle.settle(plan.shm_bytes, traces)
-    for path, mode in returned:
+    settle.settle(plan.shm_bytes, leftovers)
+    for path, mode in shared:
         if path == "/" or not os.path.ismount(path):
             os.chown(path, plan.uid, plan.uid)
             os.chmod(path, mode)
@@ -51,7 +51,7 @@ def adopt(plan: "launch.Plan") -> "launch.Joined":
         network.blackhole()
     _become_payload(plan.uid, proc)
     os.close(proc)
-    return launch.Joined(pid, pid, pid_ns, life, lambda: _end(life))
+    return launch.JoinedSandbox(pid, pid, pid_ns, pidfd, lambda: _end(pidfd))
 
 
 def _wait_for_ours(pid: int, program: str) -> None:
@@ -74,21 +74,21 @@ def _cgroup_namespace(cgroup_fds: "list[int]") -> int:
             os.write(fd, b"0")
         syscalls.unshare(syscalls.CLONE_NEWCGROUP)
 
-    with child.that_has(enter) as pid:
+    with child.child_after(enter) as pid:
         return os.open(f"/proc/{pid}/ns/cgroup", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _shared_folders(engine_layer: str, layers: "list[str]") -> "list[tuple[str, int]]":
     """Folders that both the engine and the image have, with the image's mode."""
-    found = []
+    folders = []
     for folder, _, _ in os.walk(engine_layer):
         inside = os.path.relpath(folder, engine_layer)
         for layer in reversed(layers):
             path = os.path.join(layer, inside)
             if os.path.isdir(path) and not os.path.islink(path):
-                found.append((os.path.normpath("/" + inside), stat.S_IMODE(os.stat(path).st_mode)))
+                folders.append((os.path.normpath("/" + inside), stat.S_IMODE(os.stat(path).st_mode)))
                 break
-    return found
+    return folders
 
 
 def _become_payload(uid: int, proc: int) -> None:
@@ -112,14 +112,14 @@ def _write(path: str, text: str, folder: int) -> None:
         os.close(fd)
 
 
-def _end(life: int) -> None:
+def _end(pidfd: int) -> None:
     """Its first process runs as the same user as we do."""
     with contextlib.suppress(ProcessLookupError):
-        signal.pidfd_send_signal(life, signal.SIGKILL)
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
     while True:
         # Commands are ours to reap; the container's first process ends when all in its pid namespace are.
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        if select.select([life], [], [], 0.01)[0]:
+        if select.select([pidfd], [], [], 0.01)[0]:
             return

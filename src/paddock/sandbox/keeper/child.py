@@ -1,4 +1,4 @@
-"""A child whose namespaces others are to have: the kernel makes one only for who enters it."""
+"""A child process whose namespaces others join: the kernel makes a namespace only for a process that enters it."""
 
 import contextlib
 import os
@@ -9,14 +9,14 @@ from . import syscalls
 
 
 @contextlib.contextmanager
-def that_has(entered: "Callable[[], None]") -> "Iterator[int]":
-    """Process id of a child that has called `entered`; it ends with the block. OSError where the call fails."""
+def child_after(enter: "Callable[[], None]") -> "Iterator[int]":
+    """Process id of a child that has called `enter`; it ends with the block. OSError where the call fails."""
     read, write = os.pipe2(os.O_CLOEXEC)
     child = os.fork()
     if child == 0:
         try:
             syscalls.die_with_parent(signal.SIGKILL)
-            entered()
+            enter()
             os.write(write, b"x")
             signal.pause()
         except OSError as error:
@@ -25,9 +25,9 @@ def that_has(entered: "Callable[[], None]") -> "Iterator[int]":
             os._exit(1)
     os.close(write)
     try:
-        said = os.read(read, 4096)
-        if said != b"x":
-            raise OSError(f"no namespace could be made: {said.decode(errors='replace')}")
+        answer = os.read(read, 4096)
+        if answer != b"x":
+            raise OSError(f"no namespace could be made: {answer.decode(errors='replace')}")
         yield child
     finally:
         os.close(read)

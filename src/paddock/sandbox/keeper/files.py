@@ -12,7 +12,7 @@ from typing import Any
 
 
 @contextlib.contextmanager
-def opened(message: dict[str, Any]) -> Iterator[int]:
+def open_regular(message: dict[str, Any]) -> Iterator[int]:
     """The descriptor of `message["path"]`; for writing, folders and file are made where missing, and it is emptied."""
     path: str = message["path"]
     flags = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY

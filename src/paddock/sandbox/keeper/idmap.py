@@ -14,24 +14,24 @@ from typing import NamedTuple
 from . import child, syscalls
 
 
-class Mount(NamedTuple):
-    """It is nowhere yet."""
+class IdMappedMount(NamedTuple):
+    """A mount that is not attached anywhere yet."""
 
     fd: int
     folder: str
 
 
-def made(stored: int, uid: int, layers: "Sequence[str]", own: str) -> "list[Mount]":
-    """`own`: the sandbox's folder; layers can only be read."""
+def idmapped_mounts(stored: int, uid: int, layers: "Sequence[str]", own: str) -> "list[IdMappedMount]":
+    """Mounts of the layers, read-only, and of `own`, the sandbox's folder."""
     user_ns = _user_namespace(stored, uid)
     try:
-        mounts = [Mount(syscalls.idmapped(layer, user_ns, read_only=True), layer) for layer in layers]
-        return [*mounts, Mount(syscalls.idmapped(own, user_ns), own)]
+        mounts = [IdMappedMount(syscalls.idmapped(layer, user_ns, read_only=True), layer) for layer in layers]
+        return [*mounts, IdMappedMount(syscalls.idmapped(own, user_ns), own)]
     finally:
         os.close(user_ns)
 
 
-def attach(mounts: "Sequence[Mount]") -> None:
+def attach(mounts: "Sequence[IdMappedMount]") -> None:
     for mount in mounts:
         syscalls.move_mount(mount.fd, mount.folder)
         os.close(mount.fd)
@@ -39,7 +39,7 @@ def attach(mounts: "Sequence[Mount]") -> None:
 
 def _user_namespace(stored: int, uid: int) -> int:
     """Descriptor of one in which `stored` stands for `uid`."""
-    with child.that_has(lambda: syscalls.unshare(syscalls.CLONE_NEWUSER)) as pid:
+    with child.child_after(lambda: syscalls.unshare(syscalls.CLONE_NEWUSER)) as pid:
         for name in ("uid_map", "gid_map"):
             fd = os.open(f"/proc/{pid}/{name}", os.O_WRONLY | os.O_CLOEXEC)
             try:

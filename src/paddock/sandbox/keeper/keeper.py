@@ -1,7 +1,7 @@
-"""One sandbox: start it, join it, start its commands, tell how they end, and end it.
+"""The keeper of one sandbox: it starts the sandbox, joins it, starts its commands, reports their ends, and ends it.
 
-First message   `{"op": "start", ...}`: see `launch.Plan`; descriptors that come with it stay open until the sandbox has
-                ended. Answer `ready` with the payload's process id and the inode of its pid namespace, or `failed`.
+First message   `{"op": "start", ...}`: see `launch.StartPlan`; descriptors that come with it stay open until its
+                end. Answer `ready` with the payload's process id and the inode of its pid namespace, or `failed`.
 Then            `{"op": "exec", "id", "argv", "env", "cwd", "terminal": null | [rows, columns], "fds": names}`; answers
                 `started` with the host's process id (and the terminal's descriptor), later `exited` with the status;
                 or `refused` with an errno when the command itself can't be started, or was stopped before it could;
@@ -10,7 +10,7 @@ Then            `{"op": "exec", "id", "argv", "env", "cwd", "terminal": null | [
                 answer `listening` with a socket of the sandbox's own network. `{"op": "open", "id", "path", "write",
                 "mode"}`: answer `opened` with the file's descriptor. `{"op": "alive", "id"}`: answer `alive`, but not
                 of a sandbox that is ending.
-Unasked         `died`: the sandbox has ended by itself; `status` of its first process: exit code, or minus the number
+Unrequested     `died`: the sandbox has ended by itself; `status` of its first process: exit code, or minus the number
                 of a signal; null where that is no child of the keeper's.
 """
 
@@ -25,49 +25,49 @@ from typing import Any, NoReturn
 from . import adopt, files, launch, messages, seccomp, shortage, spawn
 
 END_S = 5.0
-"""For a sandbox whose first process was killed to be gone."""
+"""Seconds for a sandbox whose first process was killed to be gone."""
 ERROR_CHARS = 4000
-"""Of an error's text, in which a path of any length may stand."""
+"""Most characters of an error's text, which may hold a path of any length."""
 SETTLE_S = 0.003
-"""For a signal that went to all of a sandbox to have reached its first process too."""
+"""Seconds for a signal that went to all of a sandbox to have reached its first process too."""
 
 
-def run(link: socket.socket) -> NoReturn:
+def run(channel: socket.socket) -> NoReturn:
     """A keeper's whole life."""
     code = 0
     held: list[int] = []
     try:
-        plan, held = messages.receive(link)
-        _Keeper(link, launch.Plan(plan)).live()
+        plan, held = messages.receive(channel)
+        _Keeper(channel, launch.StartPlan(plan)).live()
     except (EOFError, ConnectionError):
         pass
-    except BaseException as error:  # noqa: BLE001 - the provider is told, whatever it is
+    except BaseException as error:  # noqa: BLE001 - reported to the provider, whatever it is
         code = 1
         with contextlib.suppress(OSError):
-            messages.send(link, {"op": "failed", "error": shortage.named(error)})
-    # Before the socket: who sees that it has ended can count on them.
+            messages.send(channel, {"op": "failed", "error": shortage.describe(error)})
+    # Before the socket closes: whoever sees that end can count on them being closed.
     for fd in held:
         os.close(fd)
     os._exit(code)
 
 
 class _Keeper:
-    def __init__(self, link: socket.socket, plan: "launch.Plan") -> None:
-        self._link = link
+    def __init__(self, channel: socket.socket, plan: "launch.StartPlan") -> None:
+        self._channel = channel
         self._plan = plan
         self._commands: dict[int, int] = {}
         self._init = 0
         self._status: int | None = None
         """Of `_init`, where it has ended."""
-        self._doubted: list[int] = []
-        """Who asked whether the sandbox is alive when it seemed to be ending."""
-        self._doubted_until = 0.0
-        """Monotonic second at which it is alive after all."""
-        self._woken, self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._alive_requests: list[int] = []
+        """Ids of `alive` requests that came when the sandbox seemed to be ending."""
+        self._alive_deadline = 0.0
+        """Monotonic second at which they are answered, if it has not ended by then."""
+        self._wakeup_read, self._wakeup_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
     def live(self) -> None:
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self._wakeup_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         seccomp.check()
         joined = adopt.adopt(self._plan) if self._plan.container else launch.launch(self._plan)
@@ -79,68 +79,68 @@ class _Keeper:
         finally:
             joined.end()
 
-    def _serve(self, joined: "launch.Joined") -> None:
+    def _serve(self, joined: "launch.JoinedSandbox") -> None:
         self._init = joined.init
         poll = select.poll()
-        poll.register(self._link, select.POLLIN)
-        poll.register(self._woken, select.POLLIN)
-        poll.register(joined.life, select.POLLIN)
+        poll.register(self._channel, select.POLLIN)
+        poll.register(self._wakeup_read, select.POLLIN)
+        poll.register(joined.pidfd, select.POLLIN)
         while True:
-            left_s = self._doubted_until - time.monotonic()
+            left_s = self._alive_deadline - time.monotonic()
             if left_s <= 0:
-                self._answer_doubts()
-            ready = {fd for fd, _ in poll.poll(left_s * 1000 if self._doubted else None)}
-            if self._woken in ready:
-                os.read(self._woken, 4096)
+                self._answer_alive()
+            ready = {fd for fd, _ in poll.poll(left_s * 1000 if self._alive_requests else None)}
+            if self._wakeup_read in ready:
+                os.read(self._wakeup_read, 4096)
                 self._reap()
-            if joined.life in ready:
+            if joined.pidfd in ready:
                 self._reap()
                 self._send({"op": "died", "error": "its first process ended", "status": self._status})
                 return
-            if self._link.fileno() in ready:
-                message, fds = messages.receive(self._link)
+            if self._channel.fileno() in ready:
+                message, fds = messages.receive(self._channel)
                 try:
-                    self._do(message, fds)
+                    self._handle(message, fds)
                 finally:
                     for fd in fds:
                         os.close(fd)
 
-    def _do(self, message: dict[str, Any], fds: list[int]) -> None:
-        name = message["id"]
+    def _handle(self, message: dict[str, Any], fds: list[int]) -> None:
+        request_id = message["id"]
         try:
             if message["op"] == "exec":
-                started = spawn.spawn(self._plan, message, fds)
-                self._commands[started.pid] = name
-                passed = [] if started.terminal is None else [started.terminal]
-                self._send({"op": "started", "id": name, "pid": started.pid}, passed)
-                for fd in passed:
+                spawned = spawn.spawn(self._plan, message, fds)
+                self._commands[spawned.pid] = request_id
+                terminals = [] if spawned.terminal is None else [spawned.terminal]
+                self._send({"op": "started", "id": request_id, "pid": spawned.pid}, terminals)
+                for fd in terminals:
                     os.close(fd)
             elif message["op"] == "open":
-                with files.opened(message) as file:
-                    self._send({"op": "opened", "id": name}, [file])
+                with files.open_regular(message) as file:
+                    self._send({"op": "opened", "id": request_id}, [file])
                 # Not before: a program that anybody still has open for writing can't be started.
-                self._send({"op": "closed", "id": name})
+                self._send({"op": "closed", "id": request_id})
             elif message["op"] == "alive":
-                if not self._doubted:
-                    self._doubted_until = time.monotonic() + END_S
-                self._doubted.append(name)
-                if not _falling():
-                    self._answer_doubts()
+                if not self._alive_requests:
+                    self._alive_deadline = time.monotonic() + END_S
+                self._alive_requests.append(request_id)
+                if not _is_ending():
+                    self._answer_alive()
             elif message["op"] == "listen":
                 with socket.socket() as listener:
                     listener.bind(("127.0.0.1", message["port"]))
                     listener.listen(64)
                     port = listener.getsockname()[1]
-                    self._send({"op": "listening", "id": name, "port": port}, [listener.fileno()])
-        except spawn.Refused as refusal:
-            self._send({"op": "refused", "id": name, "errno": refusal.errno, "error": str(refusal)[:ERROR_CHARS]})
+                    self._send({"op": "listening", "id": request_id, "port": port}, [listener.fileno()])
+        except spawn.ExecError as refusal:
+            self._send({"op": "refused", "id": request_id, "errno": refusal.errno, "error": str(refusal)[:ERROR_CHARS]})
         except OSError as error:
-            text = shortage.explained(error)[:ERROR_CHARS]
+            text = shortage.explain(error)[:ERROR_CHARS]
             inside = isinstance(error, spawn.ChildError)
-            self._send({"op": "broken", "id": name, "errno": error.errno or 0, "error": text, "inside": inside})
+            self._send({"op": "broken", "id": request_id, "errno": error.errno or 0, "error": text, "inside": inside})
 
     def _reap(self) -> None:
-        """Tell of commands that ended."""
+        """Report commands that ended."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -154,17 +154,17 @@ class _Keeper:
             if pid in self._commands:
                 self._send({"op": "exited", "id": self._commands.pop(pid), "code": code})
 
-    def _answer_doubts(self) -> None:
-        """The sandbox lives."""
-        for name in self._doubted:
-            self._send({"op": "alive", "id": name})
-        self._doubted.clear()
+    def _answer_alive(self) -> None:
+        """Answer all `alive` requests: the sandbox lives."""
+        for request_id in self._alive_requests:
+            self._send({"op": "alive", "id": request_id})
+        self._alive_requests.clear()
 
     def _send(self, message: dict[str, Any], fds: "list[int] | None" = None) -> None:
-        messages.send(self._link, message, fds)
+        messages.send(self._channel, message, fds)
 
 
-def _falling() -> bool:
+def _is_ending() -> bool:
     """Whether the sandbox is ending: a pid namespace whose first process was killed takes no new process."""
     for _ in range(2):
         try:

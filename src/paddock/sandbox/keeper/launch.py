@@ -29,10 +29,10 @@ _NAMESPACES = (
     ("mnt", syscalls.CLONE_NEWNS),
 )
 _NEUTRAL = ("/media", "/mnt", "/srv")
-"""Folders of the host whose names tell nothing; the first that is there is used."""
+"""Folders of the host with neutral names; the first that is there is used."""
 
 
-class Plan:
+class StartPlan:
     """The start message."""
 
     def __init__(self, message: dict[str, Any]) -> None:
@@ -49,9 +49,9 @@ class Plan:
         self.runtime_env: dict[str, str] = message.get("runtime_env", {})
         """`{folder}` as above."""
         self.uid: int = message["uid"]
-        """The payload's."""
+        """Uid of the payload."""
         self.stored_uid: int = message["stored_uid"]
-        """Of its files on the disk."""
+        """Uid that its files have on the disk."""
         self.hostname: str = message["hostname"]
         self.blackhole: bool = message["blackhole"]
         self.shm_bytes: int = message["shm_bytes"]
@@ -59,24 +59,24 @@ class Plan:
         self.file_bytes: int | None = message["file_bytes"]
         self.timeout_s: float = message["timeout_s"]
         self.spawn_timeout_s: float = message["spawn_timeout_s"]
-        """For a child to become its command."""
+        """Seconds for a child to become its command."""
         self.programs: list[str] = message["programs"]
         """Folders of the host, each below the name that it is seen by."""
         self.cgroup_fds: list[int] = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in message["cgroups"]]
 
 
-class Init(NamedTuple):
+class OuterInit(NamedTuple):
     """The first process of the outer pid namespace, and the pipes of the sandbox's own first process."""
 
     pid: int
-    said: int
-    """What it says comes here."""
-    hold: int
+    output: int
+    """Pipe with its output."""
+    lifeline: int
     """It ends when this is closed."""
 
 
-class Joined(NamedTuple):
-    """A sandbox that this process is in. Process ids are the host's."""
+class JoinedSandbox(NamedTuple):
+    """The sandbox that this process has joined. Process ids are the host's."""
 
     pid: int
     """The sandbox's first process: see `pid1`."""
@@ -84,13 +84,13 @@ class Joined(NamedTuple):
     """Its end is the sandbox's."""
     pid_ns: int
     """Inode of the pid namespace that commands are in."""
-    life: int
-    """Readable when `init` has ended."""
+    pidfd: int
+    """Pidfd of `init`: readable when that has ended."""
     end: "Callable[[], None]"
     """Kill all of it, and wait until it is gone."""
 
 
-class Inside(NamedTuple):
+class FirstProcess(NamedTuple):
     """The sandbox's first process, as the host sees it."""
 
     pid: int
@@ -99,42 +99,42 @@ class Inside(NamedTuple):
     namespaces: list[tuple[int, int]]
     """Descriptor and kind of each that differs from ours."""
     root: int
-    traces: list[settle.Trace]
+    leftovers: list[settle.LeftoverPath]
 
 
-def launch(plan: Plan) -> Joined:
+def launch(plan: StartPlan) -> JoinedSandbox:
     """Make a sandbox and enter it."""
     init = start(plan)
     try:
-        life = os.pidfd_open(init.pid)
-        mounts = programs.detached(plan.programs)
+        pidfd = os.pidfd_open(init.pid)
+        mounts = programs.detached_mounts(plan.programs)
         inside = wait_until_ready(plan, init)
         join(plan, inside)
         programs.attach(mounts)
     except BaseException:
         end(init)
         raise
-    return Joined(inside.pid, init.pid, inside.pid_ns, life, lambda: end(init))
+    return JoinedSandbox(inside.pid, init.pid, inside.pid_ns, pidfd, lambda: end(init))
 
 
-def start(plan: Plan) -> Init:
+def start(plan: StartPlan) -> OuterInit:
     """Leave the host's namespaces and start init; from here on this process is in the sandbox's user namespace."""
-    said_read, said_write = os.pipe2(os.O_CLOEXEC)
-    hold_read, hold_write = os.pipe2(os.O_CLOEXEC)
+    output_read, output_write = os.pipe2(os.O_CLOEXEC)
+    lifeline_read, lifeline_write = os.pipe2(os.O_CLOEXEC)
     leave(plan.uid, plan.stored_uid, plan.layers, os.path.dirname(plan.merged))
     syscalls.sethostname(plan.hostname)
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _init(plan, parent, hold_read, said_write)
-    os.close(said_write)
-    os.close(hold_read)
-    return Init(pid, said_read, hold_write)
+        _init(plan, parent, lifeline_read, output_write)
+    os.close(output_write)
+    os.close(lifeline_read)
+    return OuterInit(pid, output_read, lifeline_write)
 
 
 def leave(uid: int, stored_uid: int, layers: "list[str]", folder: str) -> None:
-    """Leave the host's namespaces for ones of that user's, in which what the layers and the folder hold is its own."""
-    mounts = idmap.made(stored_uid, uid, layers, folder) if uid != stored_uid else []
+    """Leave the host's namespaces for new ones of `uid`, which owns what the layers and the folder hold there."""
+    mounts = idmap.idmapped_mounts(stored_uid, uid, layers, folder) if uid != stored_uid else []
     become(uid)
     gid, uid = os.getegid(), os.geteuid()
     syscalls.unshare(
@@ -156,7 +156,7 @@ def leave(uid: int, stored_uid: int, layers: "list[str]", folder: str) -> None:
 
 
 def mount_overlay(layers: "list[str]", upper: str, work: str, merged: str) -> None:
-    """From the folder that `merged` is in, where this process then is."""
+    """Mount the overlay at `merged`; the working folder is then the one that `merged` is in."""
     # By descriptors: mount options can be read inside, and are to show nothing of the host, nor which image it is.
     os.chdir(os.path.dirname(merged))
     fds = [os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) for path in (*reversed(layers), upper, work)]
@@ -182,12 +182,12 @@ def become(uid: int) -> None:
         syscalls.be_dumpable()
 
 
-def _init(plan: Plan, parent: int, hold: int, said: int) -> NoReturn:
+def _init(plan: StartPlan, parent: int, lifeline: int, output: int) -> NoReturn:
     code = 70
     try:
         signal.set_wakeup_fd(-1)
         syscalls.die_with_parent(signal.SIGKILL)
-        _close_all_but({hold, said, *plan.cgroup_fds})
+        _close_all_but({lifeline, output, *plan.cgroup_fds})
         for fd in plan.cgroup_fds:
             os.write(fd, b"0")
         # Its own, so that the keeper goes on seeing the host's processes: some runtimes look for themselves in `/proc`.
@@ -199,36 +199,36 @@ def _init(plan: Plan, parent: int, hold: int, said: int) -> NoReturn:
         _hide_folder(os.path.dirname(plan.merged))
         runtime = os.fork()
         if runtime == 0:
-            _exec_runtime(plan, hold, said)
-        # `hold` and `said` belong to the sandbox's first process alone: its end must show at the other side.
-        os.close(hold)
-        os.close(said)
+            _exec_runtime(plan, lifeline, output)
+        # `lifeline` and `output` belong to the sandbox's first process alone: its end must show at the other side.
+        os.close(lifeline)
+        os.close(output)
         while True:
             pid, status = os.waitpid(-1, 0)
             if pid == runtime:
-                # As a shell says it: what a signal ended is told apart from what exited.
+                # As a shell reports it: 128 + n for signal n.
                 code = os.waitstatus_to_exitcode(status)
                 code = code if code >= 0 else 128 - code
                 break
-    except BaseException as error:  # noqa: BLE001 - told on the only channel there is
-        os.write(said, f"{shortage.named(error)}\n".encode())
+    except BaseException as error:  # noqa: BLE001 - reported by the only pipe there is
+        os.write(output, f"{shortage.describe(error)}\n".encode())
     os._exit(code)
 
 
 def _hide_folder(folder: str) -> None:
-    """Go on in the sandbox's folder by a name that tells nothing: runtimes say inside where they started."""
-    there = next((path for path in _NEUTRAL if os.path.isdir(path)), None)
-    if there is not None:
-        syscalls.mount(folder, there, "", syscalls.MS_BIND | syscalls.MS_REC)
-        os.chdir(there)
+    """Go on in the sandbox's folder by a neutral name: runtimes show inside where they started."""
+    neutral = next((path for path in _NEUTRAL if os.path.isdir(path)), None)
+    if neutral is not None:
+        syscalls.mount(folder, neutral, "", syscalls.MS_BIND | syscalls.MS_REC)
+        os.chdir(neutral)
 
 
-def _exec_runtime(plan: Plan, hold: int, said: int) -> NoReturn:
+def _exec_runtime(plan: StartPlan, lifeline: int, output: int) -> NoReturn:
     try:
         os.setsid()
-        os.dup2(hold, 0)
-        os.dup2(said, 1)
-        os.dup2(said, 2)
+        os.dup2(lifeline, 0)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
         syscalls.default_signals()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         syscalls.limit(resource.RLIMIT_NOFILE, plan.open_files)
@@ -237,27 +237,27 @@ def _exec_runtime(plan: Plan, hold: int, said: int) -> NoReturn:
         env = {name: value.replace("{folder}", here) for name, value in plan.runtime_env.items()}
         os.execvpe(argv[0], [*argv, pid1.PATH], env)
     except BaseException as error:  # noqa: BLE001 - as above
-        os.write(2, f"{shortage.named(error)}\n".encode())
+        os.write(2, f"{shortage.describe(error)}\n".encode())
     os._exit(71)
 
 
-def wait_until_ready(plan: Plan, init: Init) -> Inside:
-    """The sandbox's first process, once it has spoken; OSError with what the runtime said when it did not."""
+def wait_until_ready(plan: StartPlan, init: OuterInit) -> FirstProcess:
+    """The sandbox's first process, once it is ready; OSError with the runtime's output where it does not become so."""
     deadline = time.monotonic() + plan.timeout_s
-    heard = b""
-    while pid1.READY not in heard:
+    received = b""
+    while pid1.READY not in received:
         left = deadline - time.monotonic()
-        if left <= 0 or not select.select([init.said], [], [], left)[0]:
-            raise OSError(f"the runtime was not ready in {plan.timeout_s:g} s; it said: {_text(heard)}")
-        chunk = os.read(init.said, 4096)
+        if left <= 0 or not select.select([init.output], [], [], left)[0]:
+            raise OSError(f"the runtime was not ready in {plan.timeout_s:g} s; it said: {_text(received)}")
+        chunk = os.read(init.output, 4096)
         if not chunk:
-            raise OSError(f"the runtime ended before it was ready; it said: {_text(heard)}")
-        heard += chunk
-    pid = _first(init.pid)
+            raise OSError(f"the runtime ended before it was ready; it said: {_text(received)}")
+        received += chunk
+    pid = _find_first(init.pid)
     namespaces = foreign_namespaces(pid)
     root = os.open(f"/proc/{pid}/root", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    traces = settle.traces(plan.upper, plan.layers)
-    return Inside(pid, os.stat(f"/proc/{pid}/ns/pid").st_ino, namespaces, root, traces)
+    leftovers = settle.leftover_paths(plan.upper, plan.layers)
+    return FirstProcess(pid, os.stat(f"/proc/{pid}/ns/pid").st_ino, namespaces, root, leftovers)
 
 
 def foreign_namespaces(pid: int) -> list[tuple[int, int]]:
@@ -270,7 +270,7 @@ def foreign_namespaces(pid: int) -> list[tuple[int, int]]:
     return found
 
 
-def join(plan: Plan, inside: Inside) -> None:
+def join(plan: StartPlan, inside: FirstProcess) -> None:
     """Enter the sandbox for good; children of this process are now born in its pid namespace."""
     syscalls.forbid_tracing()
     _forbid_nesting()
@@ -280,13 +280,13 @@ def join(plan: Plan, inside: Inside) -> None:
     os.fchdir(inside.root)
     os.chroot(".")
     os.close(inside.root)
-    settle.settle(plan.shm_bytes, inside.traces)
+    settle.settle(plan.shm_bytes, inside.leftovers)
     network.loopback_up()
     if plan.blackhole:
         network.blackhole()
 
 
-def end(init: Init) -> None:
+def end(init: OuterInit) -> None:
     """Kill the outer pid namespace, and wait until it is gone.
 
     Its first process ends only when all in it are reaped; the commands are ours to reap.
@@ -305,24 +305,24 @@ def _forbid_nesting() -> None:
         return
 
 
-def _close_all_but(kept: set[int]) -> None:
+def _close_all_but(keep: set[int]) -> None:
     for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) not in kept:
+        if int(name) > 2 and int(name) not in keep:
             with contextlib.suppress(OSError):
                 os.close(int(name))
 
 
-def _first(init: int) -> int:
+def _find_first(init: int) -> int:
     """The first process below init in a pid namespace that is not init's."""
     outer = os.stat(f"/proc/{init}/ns/pid").st_ino
-    seen = [init]
-    for pid in seen:
+    found = [init]
+    for pid in found:
         with contextlib.suppress(OSError):
             if os.stat(f"/proc/{pid}/ns/pid").st_ino != outer:
                 return pid
             with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
-                seen += [int(child) for child in file.read().split()]
-    raise OSError("the sandbox's first process spoke, but is not to be found")
+                found += [int(child) for child in file.read().split()]
+    raise OSError("the sandbox's first process is ready, but can't be found")
 
 
 def _write(path: str, text: str) -> None:
@@ -333,5 +333,5 @@ def _write(path: str, text: str) -> None:
         os.close(fd)
 
 
-def _text(heard: bytes) -> str:
-    return heard.decode(errors="replace").strip()[-2000:] or "nothing"
+def _text(received: bytes) -> str:
+    return received.decode(errors="replace").strip()[-2000:] or "nothing"

@@ -1,8 +1,8 @@
-"""What of `/proc` would tell of the machine and of others on it, and what is seen in its place.
+"""Masks of the entries of `/proc` that would show the machine and others on it.
 
 Law     what names this machine (its disks, modules, how it was started) is not seen, nor what moves with the work of
         others: by that, code could tell whether something else runs, such as its own audit. Whatever a kernel has in
-        `/proc` is covered unless it is in `KEPT`; of its settings, those in `TEXTS` are.
+        `/proc` is covered unless it is in `VISIBLE`; of its settings, those in `MASKS` are.
 Not     files of each process (`/proc/PID/...`), which can't be covered before it is there; what system calls tell, most
         of all sysinfo(2): load averages, number of processes, free memory.
 How     each is a file or an empty folder of one read-only tmpfs, bound over it, and the same in every sandbox.
@@ -16,14 +16,14 @@ from typing import NamedTuple
 from . import syscalls
 
 
-class Text(NamedTuple):
-    """What is read in the place of a file."""
+class Mask(NamedTuple):
+    """A text that stands in the place of a file of `/proc`."""
 
     text: str
     why: str
 
 
-KEPT = {
+VISIBLE = {
     "cpuinfo": "programs choose instructions, and how many threads they start, by it",
     "filesystems": "the same on all machines with this kernel; programs tell disks from pseudo file systems by it",
     "meminfo": "programs size what they hold by it: of a machine without free memory they would ask for nothing",
@@ -34,48 +34,48 @@ KEPT = {
     "uptime": "counts from the sandbox's start: see `clock`",
 }
 """Entries of `/proc` that are left, each with the reason; links lead to what is a process's own."""
-TEXTS = {
-    "cgroups": Text("#subsys_name\thierarchy\tnum_cgroups\tenabled\n", "how many cgroups, and so sandboxes, there are"),
-    "loadavg": Text("0.00 0.00 0.00 1/1 1\n", "how much others do"),
-    "version": Text("Linux version {release}\n", "who built this kernel; its release is uname(2)'s as well"),
-    "vmstat": Text("pgpgin 0\npgpgout 0\npswpin 0\npswpout 0\n", "counts of the memory of all"),
-    "sys/dev": Text("", "drives by name"),
-    "sys/fs/aio-nr": Text("0\n", "requests of all"),
-    "sys/fs/dentry-state": Text("0\t0\t45\t0\t0\t0\n", "names of files that all have used"),
-    "sys/fs/file-nr": Text("0\t0\t9223372036854775807\n", "files that all have open"),
-    "sys/fs/inode-nr": Text("0\t0\n", "files that all have used"),
-    "sys/fs/inode-state": Text("0\t0\t0\t0\t0\t0\t0\n", "the same"),
-    "sys/kernel/core_pattern": Text("core\n", "programs of the host; no core files are written"),
-    "sys/kernel/pty/nr": Text("0\n", "terminals, and so shells, of all"),
-    "sys/kernel/random/boot_id": Text("00000000-0000-4000-8000-000000000000\n", "which machine it is, since when"),
+MASKS = {
+    "cgroups": Mask("#subsys_name\thierarchy\tnum_cgroups\tenabled\n", "how many cgroups, and so sandboxes, there are"),
+    "loadavg": Mask("0.00 0.00 0.00 1/1 1\n", "how much others do"),
+    "version": Mask("Linux version {release}\n", "who built this kernel; its release is uname(2)'s as well"),
+    "vmstat": Mask("pgpgin 0\npgpgout 0\npswpin 0\npswpout 0\n", "counts of the memory of all"),
+    "sys/dev": Mask("", "drives by name"),
+    "sys/fs/aio-nr": Mask("0\n", "requests of all"),
+    "sys/fs/dentry-state": Mask("0\t0\t45\t0\t0\t0\n", "names of files that all have used"),
+    "sys/fs/file-nr": Mask("0\t0\t9223372036854775807\n", "files that all have open"),
+    "sys/fs/inode-nr": Mask("0\t0\n", "files that all have used"),
+    "sys/fs/inode-state": Mask("0\t0\t0\t0\t0\t0\t0\n", "the same"),
+    "sys/kernel/core_pattern": Mask("core\n", "programs of the host; no core files are written"),
+    "sys/kernel/pty/nr": Mask("0\n", "terminals, and so shells, of all"),
+    "sys/kernel/random/boot_id": Mask("00000000-0000-4000-8000-000000000000\n", "which machine it is, since when"),
 }
 """Below `/proc`, of the form that their readers know; what is covered and not here is empty."""
 
 
-def seen(path: str) -> str:
-    """What stands in the place of a file that is covered."""
-    text = TEXTS[path].text if path in TEXTS else ""
+def mask_text(path: str) -> str:
+    """The text that stands in the place of a covered file."""
+    text = MASKS[path].text if path in MASKS else ""
     return text.replace("{release}", os.uname().release)
 
 
-def put() -> None:
+def mount_masks() -> None:
     """Cover all of it in the `/proc` of this mount namespace, whose `/proc/sys` is as it is to stay."""
     syscalls.mount("tmpfs", _PLACE, "tmpfs", _FLAGS, "mode=0555")
     folder, empty = f"{_PLACE}/folder", f"{_PLACE}/empty"
     os.mkdir(folder)
     os.chmod(folder, 0o555)  # noqa: S103 - whatever the umask is
     _write(empty, "")
-    made = {path: f"{_PLACE}/{os.path.basename(path)}" for path in TEXTS}
-    for path, file in made.items():
-        _write(file, seen(path))
+    files = {path: f"{_PLACE}/{os.path.basename(path)}" for path in MASKS}
+    for path, file in files.items():
+        _write(file, mask_text(path))
     syscalls.mount("none", _PLACE, "", syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY | _FLAGS)
     with os.scandir("/proc") as entries:
-        names = [one.name for one in entries if not (one.name in KEPT or one.name.isdigit() or one.is_symlink())]
-    for path in (*names, *(path for path in TEXTS if "/" in path)):
+        names = [one.name for one in entries if not (one.name in VISIBLE or one.name.isdigit() or one.is_symlink())]
+    for path in (*names, *(path for path in MASKS if "/" in path)):
         target = f"/proc/{path}"
         with contextlib.suppress(FileNotFoundError):
             if target != _PLACE:
-                source = folder if os.path.isdir(target) else made.get(path, empty)
+                source = folder if os.path.isdir(target) else files.get(path, empty)
                 syscalls.mount(source, target, "", syscalls.MS_BIND)
     syscalls.mount(folder, _PLACE, "", syscalls.MS_BIND)
 

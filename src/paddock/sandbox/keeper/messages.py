@@ -3,8 +3,8 @@
 Bounds  a message has at most `MAX_BYTES` and `MAX_FDS` descriptors; nothing is read without a bound, or from what is no
         memory file.
 Errors  EOFError: the other side is gone; OSError EMFILE: a descriptor came that there is no room for; OSError EMSGSIZE:
-        what is to be sent is too long; Malformed: what came is no message. Descriptors of what is not returned are
-        closed.
+        what is to be sent is too long; MalformedMessage: what came is no message. Descriptors of what is not returned
+        are closed.
 """
 
 import array
@@ -26,7 +26,7 @@ _CREDENTIALS = struct.Struct("iII")
 """Process, user and group id."""
 
 
-class Malformed(Exception):  # noqa: N818 - read as what it is
+class MalformedMessage(Exception):  # noqa: N818 - what came, not what went wrong here
     """What came is no message."""
 
 
@@ -40,42 +40,42 @@ class Packet(NamedTuple):
     """Process that sent it, as the kernel saw it; 0 where the socket does not ask (`ask_for_senders`)."""
 
 
-def ask_for_senders(link: socket.socket) -> None:
-    """From now on, `take` tells who sent a packet; only who has rights over its pid namespace can give another's id."""
-    link.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+def ask_for_senders(channel: socket.socket) -> None:
+    """From now on, packets carry their sender's process id; to give another needs rights over its pid namespace."""
+    channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
 
 
-def send(link: socket.socket, message: "dict[str, Any]", fds: "list[int] | None" = None) -> None:
+def send(channel: socket.socket, message: "dict[str, Any]", fds: "list[int] | None" = None) -> None:
     """Blocks where the socket does, else raises BlockingIOError."""
     body = json.dumps(message).encode()
     if len(body) > MAX_BYTES:
         raise OSError(errno.EMSGSIZE, f"a message of {len(body)} bytes: at most {MAX_BYTES} can be sent")
-    passed = list(fds or ())
+    descriptors = list(fds or ())
     memory = -1
     try:
         if len(body) > INLINE_BYTES:
             memory = os.memfd_create("message", os.MFD_CLOEXEC)
             with os.fdopen(memory, "wb", closefd=False) as file:
                 file.write(body)
-            passed.insert(0, memory)
+            descriptors.insert(0, memory)
             body = _LONG
-        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", passed))] if passed else []
-        link.sendmsg([body], ancillary)
+        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+        channel.sendmsg([body], ancillary)
     finally:
         if memory >= 0:
             os.close(memory)
 
 
-def receive(link: socket.socket) -> "tuple[dict[str, Any], list[int]]":
+def receive(channel: socket.socket) -> "tuple[dict[str, Any], list[int]]":
     """The next message, and descriptors that are now ours."""
-    packet = take(link)
+    packet = receive_packet(channel)
     return json.loads(packet.body), packet.fds
 
 
-def take(link: socket.socket, max_bytes: int = MAX_BYTES) -> Packet:
-    """The next message, unread; Malformed where its body is longer than that."""
+def receive_packet(channel: socket.socket, max_bytes: int = MAX_BYTES) -> Packet:
+    """The next message, unread; MalformedMessage where its body is longer than that."""
     room = socket.CMSG_SPACE(MAX_FDS * 4) + socket.CMSG_SPACE(_CREDENTIALS.size)
-    body, ancillary, flags, _ = link.recvmsg(INLINE_BYTES + 4096, room, socket.MSG_CMSG_CLOEXEC)
+    body, ancillary, flags, _ = channel.recvmsg(INLINE_BYTES + 4096, room, socket.MSG_CMSG_CLOEXEC)
     fds, sender = _read_ancillary(ancillary)
     try:
         if not body and not ancillary:
@@ -83,7 +83,7 @@ def take(link: socket.socket, max_bytes: int = MAX_BYTES) -> Packet:
         if flags & socket.MSG_CTRUNC and len(fds) < MAX_FDS:
             raise OSError(errno.EMFILE, "a passed descriptor could not be taken")
         if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC) or not body or len(fds) > MAX_FDS:
-            raise Malformed(f"a packet of {len(body)} bytes or more with {len(fds)} descriptors or more")
+            raise MalformedMessage(f"a packet of {len(body)} bytes or more with {len(fds)} descriptors or more")
         if body == _LONG:
             body = _read_long(fds, max_bytes)
     except BaseException:
@@ -110,12 +110,12 @@ def _read_ancillary(ancillary: "list[tuple[int, int, bytes]]") -> "tuple[list[in
 def _read_long(fds: "list[int]", max_bytes: int) -> bytes:
     """The body that is in the first of the descriptors, which goes."""
     if not fds:
-        raise Malformed("a long message without its memory file")
+        raise MalformedMessage("a long message without its memory file")
     memory = os.fstat(fds[0])
     if not stat.S_ISREG(memory.st_mode):
-        raise Malformed("a long message in what is no memory file")
+        raise MalformedMessage("a long message in what is no memory file")
     if memory.st_size > max_bytes:
-        raise Malformed(f"a message of {memory.st_size} bytes: at most {max_bytes} are taken")
+        raise MalformedMessage(f"a message of {memory.st_size} bytes: at most {max_bytes} are taken")
     with os.fdopen(fds.pop(0), "rb", buffering=0) as file:
         # It may have grown.
         return os.pread(file.fileno(), max_bytes, 0)

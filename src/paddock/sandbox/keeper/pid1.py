@@ -1,6 +1,6 @@
 """The first process inside a sandbox: a program of five system calls, made here.
 
-What    it makes itself untraceable, ignores SIGCHLD, says `ready`, and reads its stdin to the end: a pipe that nobody
+What    it makes itself untraceable, ignores SIGCHLD, writes `ready`, and reads its stdin to the end: a pipe that nobody
         writes to.
 Why     a shell of the image in its place could be traced from inside: it would make calls past `seccomp`, or end the
         sandbox as if the machine had. A process that is not dumpable can be neither traced nor written to, nor can its
@@ -38,7 +38,7 @@ _CALLS: tuple[tuple[str, tuple[int, ...]], ...] = (
 )
 
 
-class Machine(NamedTuple):
+class ElfMachine(NamedTuple):
     """A kind of processor."""
 
     elf: int
@@ -47,8 +47,8 @@ class Machine(NamedTuple):
 
 
 MACHINES = {
-    "x86_64": Machine(62, {"prctl": 157, "rt_sigaction": 13, "write": 1, "read": 0, "exit_group": 231}),
-    "aarch64": Machine(183, {"prctl": 167, "rt_sigaction": 134, "write": 64, "read": 63, "exit_group": 94}),
+    "x86_64": ElfMachine(62, {"prctl": 157, "rt_sigaction": 13, "write": 1, "read": 0, "exit_group": 231}),
+    "aarch64": ElfMachine(183, {"prctl": 167, "rt_sigaction": 134, "write": 64, "read": 63, "exit_group": 94}),
 }
 """By the name that `uname` gives."""
 

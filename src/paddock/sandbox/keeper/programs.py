@@ -17,38 +17,38 @@ EMPTY = ".empty"
 """An empty folder beside the programs'."""
 
 
-class Detached(NamedTuple):
-    """A mount that is nowhere yet."""
+class ProgramMount(NamedTuple):
+    """A mount that is not attached anywhere yet."""
 
     fd: int
     name: str
 
 
-def detached(folders: "list[str]") -> "list[Detached]":
-    """`folders`: of the host, each beside one called `EMPTY`."""
+def detached_mounts(folders: "list[str]") -> "list[ProgramMount]":
+    """Mounts of folders of the host, each beside one called `EMPTY`."""
     here = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        made = []
+        mounts = []
         for folder in folders:
             # Relative: the options can be read inside.
             parent, name = os.path.split(folder)
             os.chdir(parent)
-            made.append(Detached(syscalls.read_only_overlay(f"{name}:{EMPTY}"), name))
-        return made
+            mounts.append(ProgramMount(syscalls.read_only_overlay(f"{name}:{EMPTY}"), name))
+        return mounts
     finally:
         os.fchdir(here)
         os.close(here)
 
 
-def attach(made: "list[Detached]", uid: "int | None" = None) -> None:
-    """`uid`: whose the mount points are to be; None: ours."""
-    for one in made:
+def attach(mounts: "list[ProgramMount]", uid: "int | None" = None) -> None:
+    """Attach the mounts. `uid`: owner of the mount points; None: this process's."""
+    for mount in mounts:
         path = ""
-        for part in f"{PLACE}/{one.name}".strip("/").split("/"):
+        for part in f"{PLACE}/{mount.name}".strip("/").split("/"):
             path = f"{path}/{part}"
             with contextlib.suppress(FileExistsError):
                 os.mkdir(path, 0o755)
                 if uid is not None:
                     os.chown(path, uid, uid)
-        syscalls.move_mount(one.fd, path)
-        os.close(one.fd)
+        syscalls.move_mount(mount.fd, path)
+        os.close(mount.fd)

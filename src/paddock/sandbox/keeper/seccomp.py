@@ -17,7 +17,7 @@ from typing import NamedTuple
 from . import syscalls
 
 
-class Denied(NamedTuple):
+class DeniedCalls(NamedTuple):
     """Calls that end with `errno` whatever they ask for."""
 
     errno: int
@@ -27,24 +27,26 @@ class Denied(NamedTuple):
 
 DENIED = (
     # Keys belong to a user of the host, whatever namespaces it is in: two sandboxes could hand each other data.
-    Denied(errno.ENOSYS, "keyctl add_key request_key"),
+    DeniedCalls(errno.ENOSYS, "keyctl add_key request_key"),
     # It opens files and sockets on the caller's behalf, past this filter.
-    Denied(errno.ENOSYS, "io_uring_setup io_uring_enter io_uring_register"),
+    DeniedCalls(errno.ENOSYS, "io_uring_setup io_uring_enter io_uring_register"),
     # Parts of the kernel that exploits begin in; memory that is neither counted nor swapped as other memory is.
-    Denied(errno.ENOSYS, "bpf userfaultfd perf_event_open lookup_dcookie memfd_secret"),
+    DeniedCalls(errno.ENOSYS, "bpf userfaultfd perf_event_open lookup_dcookie memfd_secret"),
     # Descriptors and memory of other processes, without stopping them as a debugger does.
-    Denied(errno.ENOSYS, "pidfd_getfd process_madvise"),
+    DeniedCalls(errno.ENOSYS, "pidfd_getfd process_madvise"),
     # Whole file systems of the host, of which a sandbox is one folder.
-    Denied(errno.ENOSYS, "fanotify_init quotactl quotactl_fd name_to_handle_at open_by_handle_at"),
-    Denied(errno.ENOSYS, "fsopen fsconfig fsmount fspick open_tree open_tree_attr move_mount mount_setattr"),
-    Denied(errno.EPERM, "mount umount2 pivot_root chroot setns"),
+    DeniedCalls(errno.ENOSYS, "fanotify_init quotactl quotactl_fd name_to_handle_at open_by_handle_at"),
+    DeniedCalls(errno.ENOSYS, "fsopen fsconfig fsmount fspick open_tree open_tree_attr move_mount mount_setattr"),
+    DeniedCalls(errno.EPERM, "mount umount2 pivot_root chroot setns"),
     # The machine itself, and its log.
-    Denied(errno.EPERM, "kexec_load kexec_file_load init_module finit_module delete_module swapon swapoff reboot acct"),
-    Denied(errno.EPERM, "settimeofday clock_settime sethostname setdomainname syslog iopl ioperm"),
+    DeniedCalls(
+        errno.EPERM, "kexec_load kexec_file_load init_module finit_module delete_module swapon swapoff reboot acct"
+    ),
+    DeniedCalls(errno.EPERM, "settimeofday clock_settime sethostname setdomainname syslog iopl ioperm"),
     # Pages by reference, and where in the machine they lie.
-    Denied(errno.EPERM, "vmsplice move_pages migrate_pages"),
+    DeniedCalls(errno.EPERM, "vmsplice move_pages migrate_pages"),
     # Its flags are in memory, where a filter can't read them; libraries then use `clone`.
-    Denied(errno.ENOSYS, "clone3"),
+    DeniedCalls(errno.ENOSYS, "clone3"),
 )
 NAMESPACE_CALLS = "clone unshare"
 """EPERM where their first argument has one of `NAMESPACES`."""
@@ -122,8 +124,8 @@ open_tree_attr      467      467
 """
 
 
-class Machine(NamedTuple):
-    """A kind of processor."""
+class SyscallAbi(NamedTuple):
+    """System call numbers of one kind of processor."""
 
     audit_arch: int
     """AUDIT_ARCH_* of linux/audit.h."""
@@ -138,8 +140,8 @@ def _numbers(machine: str) -> dict[str, int]:
 
 
 MACHINES = {
-    "x86_64": Machine(0xC000003E, _numbers("x86_64")),
-    "aarch64": Machine(0xC00000B7, _numbers("aarch64")),
+    "x86_64": SyscallAbi(0xC000003E, _numbers("x86_64")),
+    "aarch64": SyscallAbi(0xC00000B7, _numbers("aarch64")),
 }
 """By the name that `uname` gives."""
 
@@ -152,25 +154,25 @@ _SPEC_ALLOW = 1 << 2
 """No slower branches for filtered processes, which kernels before 5.16 would have."""
 
 
-def program(machine: Machine) -> bytes:
+def program(machine: SyscallAbi) -> bytes:
     """Instructions as the kernel takes them. Each rule returns by itself: jumps reach no further than 255."""
     number = machine.numbers
-    made = [_load(_ARCH), *_test(_IF_EQUAL, machine.audit_arch, no=[_return(_KILL_PROCESS)])]
-    made += [_load(_NUMBER), *_test(_IF_AT_LEAST, NEWEST + 1, yes=[_return(_FAIL | errno.ENOSYS)])]
+    instructions = [_load(_ARCH), *_test(_IF_EQUAL, machine.audit_arch, no=[_return(_KILL_PROCESS)])]
+    instructions += [_load(_NUMBER), *_test(_IF_AT_LEAST, NEWEST + 1, yes=[_return(_FAIL | errno.ENOSYS)])]
     for error, names in DENIED:
         for name in names.split():
             if name in number:
-                made += _test(_IF_EQUAL, number[name], yes=[_return(_FAIL | error)])
+                instructions += _test(_IF_EQUAL, number[name], yes=[_return(_FAIL | error)])
     namespaces = _test(_IF_ANY_BIT, NAMESPACES, yes=[_return(_FAIL | errno.EPERM)])
     for name in NAMESPACE_CALLS.split():
-        made += _test(_IF_EQUAL, number[name], yes=[_load(_FIRST_ARGUMENT), *namespaces, _return(_ALLOW)])
+        instructions += _test(_IF_EQUAL, number[name], yes=[_load(_FIRST_ARGUMENT), *namespaces, _return(_ALLOW)])
     families = [word for family in FAMILIES for word in _test(_IF_EQUAL, family, yes=[_return(_ALLOW)])]
     for name in SOCKET_CALLS.split():
-        refused = _return(_FAIL | errno.EAFNOSUPPORT)
-        made += _test(_IF_EQUAL, number[name], yes=[_load(_FIRST_ARGUMENT), *families, refused])
+        refuse = _return(_FAIL | errno.EAFNOSUPPORT)
+        instructions += _test(_IF_EQUAL, number[name], yes=[_load(_FIRST_ARGUMENT), *families, refuse])
     lease = _test(_IF_EQUAL, LEASE_COMMAND, yes=[_return(_FAIL | errno.EINVAL)])
-    made += _test(_IF_EQUAL, number[LEASE_CALL], yes=[_load(_SECOND_ARGUMENT), *lease, _return(_ALLOW)])
-    return b"".join([*made, _return(_ALLOW)])
+    instructions += _test(_IF_EQUAL, number[LEASE_CALL], yes=[_load(_SECOND_ARGUMENT), *lease, _return(_ALLOW)])
+    return b"".join([*instructions, _return(_ALLOW)])
 
 
 def check() -> None:

@@ -1,4 +1,4 @@
-"""What runtimes differ in, made the same: mounts beside the root file system, and what they leave in the upper layer.
+"""Makes all runtimes' sandboxes the same: mounts beside the root file system, and leftovers in the upper layer.
 
 Law     inside there are `/proc`, `/dev` and the image, nothing else. What the payload may write outside its upper layer
         is `/dev/shm` alone, of the size that its limits say; terminals can be opened; settings of the kernel can only
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from . import masks, syscalls
 
-_KEPT = re.compile(r"/|/proc(/.*)?|/dev|/dev/pts|/dev/(null|zero|full|random|urandom|tty|console|ptmx)")
+_STAYS = re.compile(r"/|/proc(/.*)?|/dev|/dev/pts|/dev/(null|zero|full|random|urandom|tty|console|ptmx)")
 _SETTINGS = "/proc/sys"
 _SHM = "/dev/shm"  # noqa: S108 - the sandbox's own
 
@@ -24,34 +24,34 @@ _TERMINALS = 256
 """Of one sandbox; the machine has 3072 for all of them (`kernel.pty.max` less `kernel.pty.reserve`)."""
 
 
-class Trace(NamedTuple):
-    """A path that starting the runtime has made."""
+class LeftoverPath(NamedTuple):
+    """A path that the runtime left in the upper layer."""
 
     path: str
     is_dir: bool
 
 
-def traces(upper: str, layers: "list[str]") -> "list[Trace]":
-    """Deepest first; asked before joining, where the layers can be seen."""
-    found = []
+def leftover_paths(upper: str, layers: "list[str]") -> "list[LeftoverPath]":
+    """Paths that the runtime made, deepest first; called before joining, where the layers can be seen."""
+    leftovers = []
     for folder, folders, names in os.walk(upper, topdown=False):
         for name in names + folders:
             path = os.path.join(folder, name)
             inside = os.path.relpath(path, upper)
             if not any(os.path.lexists(os.path.join(layer, inside)) for layer in layers):
-                found.append(Trace("/" + inside, stat.S_ISDIR(os.lstat(path).st_mode)))
-    return found
+                leftovers.append(LeftoverPath("/" + inside, stat.S_ISDIR(os.lstat(path).st_mode)))
+    return leftovers
 
 
-def settle(shm_bytes: int, left: "list[Trace]") -> None:
+def settle(shm_bytes: int, leftovers: "list[LeftoverPath]") -> None:
     for point in reversed(_mount_points()):
-        if not _KEPT.fullmatch(point):
+        if not _STAYS.fullmatch(point):
             syscalls.unmount(point)
     # Read-only: some settings below belong to namespaces, and so to the payload's user.
     syscalls.mount(_SETTINGS, _SETTINGS, "", syscalls.MS_BIND)
     flags = syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY
     syscalls.mount("none", _SETTINGS, "", flags | syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
-    masks.put()
+    masks.mount_masks()
     os.makedirs(_SHM, exist_ok=True)
     flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
     syscalls.mount("tmpfs", _SHM, "tmpfs", flags, f"size={shm_bytes},mode=1777")
@@ -60,10 +60,10 @@ def settle(shm_bytes: int, left: "list[Trace]") -> None:
         syscalls.mount("none", "/dev/pts", "", flags, f"ptmxmode=0666,mode=0620,max={_TERMINALS}")
     flags = syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY | syscalls.MS_NOSUID
     syscalls.mount("none", "/dev", "", flags)
-    for trace in left:
+    for leftover in leftovers:
         # Mount points that stay are busy.
         with contextlib.suppress(OSError):
-            (os.rmdir if trace.is_dir else os.unlink)(trace.path)
+            (os.rmdir if leftover.is_dir else os.unlink)(leftover.path)
 
 
 def _mount_points() -> "list[str]":

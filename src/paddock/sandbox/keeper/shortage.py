@@ -1,10 +1,10 @@
-"""What a machine lacked, where a system call says only that it failed."""
+"""Explains what a machine lacked, where a system call's error says only that it failed."""
 
 import errno
 import resource
 
 
-def explained(error: OSError) -> str:
+def explain(error: OSError) -> str:
     """The error's text, with what there was too little of and what sets it, where its number tells."""
     processes, files = _soft(resource.RLIMIT_NPROC), _soft(resource.RLIMIT_NOFILE)
     lacking = {
@@ -16,9 +16,9 @@ def explained(error: OSError) -> str:
     return f"{lacking}: {error}" if lacking else str(error)
 
 
-def named(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
     """The error with its class, explained where it is a system call's."""
-    return f"{type(error).__name__}: {explained(error) if isinstance(error, OSError) else error}"
+    return f"{type(error).__name__}: {explain(error) if isinstance(error, OSError) else error}"
 
 
 def _soft(which: int) -> str:

@@ -2,7 +2,7 @@
 
 The child joins the sandbox's cgroups, leads a session (with a terminal of the sandbox's own, where asked), adopts the
 orphans among its descendants, closes what is not the command's, gives up every capability, and becomes the command.
-What goes wrong before that is told through a pipe that exec closes. `Refused`: the command's own words are to blame, or
+What goes wrong before that is reported through a pipe that exec closes. `ExecError`: the command itself is at fault, or
 something inside has stopped the child by signals and goes on doing so. `ChildError`: the child failed otherwise, whose
 limits and priority what runs inside may change. OSError: we did.
 Whatever runs inside has the child's uid, and must find none of the keeper's descriptors in it: the keeper forbids
@@ -24,12 +24,12 @@ import warnings  # noqa: F401 - `os.execvpe` imports it, and inside there may be
 from typing import Any, NamedTuple, NoReturn
 
 from . import syscalls
-from .launch import Plan
+from .launch import StartPlan
 
 STOPPED_S = 1.0
-"""For a child that is stopped to become its command after all: the keeper does nothing else meanwhile."""
+"""Seconds for a stopped child to become its command after all: the keeper does nothing else meanwhile."""
 _LOOK_S = 0.02
-"""Between looks whether it is."""
+"""Seconds between looks at whether it is stopped."""
 _BLAME = {
     errno.ENOENT,
     errno.EACCES,
@@ -45,8 +45,8 @@ _BLAME = {
 }
 
 
-class Refused(Exception):  # noqa: N818 - read as what it is
-    """The command can't be started, and that is its own fault."""
+class ExecError(Exception):
+    """The command can't be started through its own fault."""
 
     def __init__(self, number: int, what: str) -> None:
         super().__init__(f"{what}: {os.strerror(number)}")
@@ -54,56 +54,56 @@ class Refused(Exception):  # noqa: N818 - read as what it is
 
 
 class ChildError(OSError):
-    """What runs inside may have caused that."""
+    """The child failed before it was its command, which may be caused by what runs inside."""
 
 
-class Started(NamedTuple):
+class SpawnedCommand(NamedTuple):
     pid: int
     """As the host sees it."""
     terminal: int | None
     """Master side, where the command has a terminal."""
 
 
-def spawn(plan: Plan, message: dict[str, Any], fds: list[int]) -> Started:
+def spawn(plan: StartPlan, message: dict[str, Any], fds: list[int]) -> SpawnedCommand:
     """`fds` are the child's descriptors from 0 on; where it has a terminal, that is 0 to 2, and `fds` follow."""
     try:
         terminal = _open_terminal(message["terminal"]) if message["terminal"] else None
     except OSError as error:
         raise ChildError(error.errno, f"a terminal: {error.strerror}") from error
-    told_read, told_write = os.pipe2(os.O_CLOEXEC)
+    error_read, error_write = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
-        _become(plan, message, fds, terminal, told_write)
-    os.close(told_write)
+        _become(plan, message, fds, terminal, error_write)
+    os.close(error_write)
     if terminal:
         os.close(terminal[1])
     try:
-        complaint = _complaint(pid, told_read, plan.spawn_timeout_s)
+        start_error = _start_error(pid, error_read, plan.spawn_timeout_s)
     finally:
-        os.close(told_read)
-    if not complaint:
-        return Started(pid, terminal[0] if terminal else None)
+        os.close(error_read)
+    if not start_error:
+        return SpawnedCommand(pid, terminal[0] if terminal else None)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     if terminal:
         os.close(terminal[0])
-    number, _, what = complaint.decode(errors="replace").partition(" ")
+    number, _, what = start_error.decode(errors="replace").partition(" ")
     if int(number) in _BLAME:
-        raise Refused(int(number), what)
+        raise ExecError(int(number), what)
     raise ChildError(int(number), f"{what}: {os.strerror(int(number))}")
 
 
-def _complaint(pid: int, told: int, timeout_s: float) -> bytes:
-    """What a child says that can't become its command, or is said of it; empty: it has become it."""
+def _start_error(pid: int, error_pipe: int, timeout_s: float) -> bytes:
+    """Why a child could not become its command, as `errno what`; empty: it has become its command."""
     deadline = time.monotonic() + timeout_s
-    heard = b""
+    received = b""
     stopped_until = None
     while (now := time.monotonic()) < deadline:
-        if select.select([told], [], [], min(_LOOK_S, deadline - now))[0]:
-            chunk = os.read(told, 65536)
+        if select.select([error_pipe], [], [], min(_LOOK_S, deadline - now))[0]:
+            chunk = os.read(error_pipe, 65536)
             if not chunk:
-                return heard
-            heard += chunk
+                return received
+            received += chunk
         elif _is_stopped(pid):
             stopped_until = stopped_until or now + STOPPED_S
             if now > stopped_until:
@@ -132,7 +132,7 @@ def _open_terminal(size: list[int]) -> tuple[int, int]:
 
 
 def _become(
-    plan: Plan, message: dict[str, Any], fds: list[int], terminal: "tuple[int, int] | None", told: int
+    plan: StartPlan, message: dict[str, Any], fds: list[int], terminal: "tuple[int, int] | None", error_pipe: int
 ) -> NoReturn:
     what = "start"
     try:
@@ -143,13 +143,13 @@ def _become(
             fcntl.ioctl(terminal[1], termios.TIOCSCTTY, 0)
             fds = [terminal[1]] * 3 + fds
         # Above every number that is about to be given away, so that none is overwritten before it is copied.
-        lifted = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, len(fds) + 1) for fd in fds]
-        told = fcntl.fcntl(told, fcntl.F_DUPFD_CLOEXEC, len(fds) + 1)
-        for number, fd in enumerate(lifted):
+        copies = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, len(fds) + 1) for fd in fds]
+        error_pipe = fcntl.fcntl(error_pipe, fcntl.F_DUPFD_CLOEXEC, len(fds) + 1)
+        for number, fd in enumerate(copies):
             os.dup2(fd, number, inheritable=True)
-        told = os.dup2(told, len(fds), inheritable=False)
+        error_pipe = os.dup2(error_pipe, len(fds), inheritable=False)
         syscalls.default_signals()
-        syscalls.close_from(told + 1)
+        syscalls.close_from(error_pipe + 1)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         syscalls.limit(resource.RLIMIT_NOFILE, plan.open_files)
         if plan.file_bytes is not None:
@@ -162,7 +162,7 @@ def _become(
         what = message["argv"][0]
         os.execvpe(what, message["argv"], message["env"])
     except OSError as error:
-        os.write(told, f"{error.errno or 0} {what}".encode(errors="surrogateescape"))
-    except BaseException as error:  # noqa: BLE001 - told on the only channel there is
-        os.write(told, f"{errno.EINVAL} {what}: {type(error).__name__}: {error}".encode(errors="replace"))
+        os.write(error_pipe, f"{error.errno or 0} {what}".encode(errors="surrogateescape"))
+    except BaseException as error:  # noqa: BLE001 - reported by the only pipe there is
+        os.write(error_pipe, f"{errno.EINVAL} {what}: {type(error).__name__}: {error}".encode(errors="replace"))
     os._exit(127)

@@ -64,8 +64,8 @@ def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> No
 
 
 def read_only_overlay(lowerdir: str) -> int:
-    """Descriptor of a mount that is nowhere yet. `lowerdir`: two or more folders, as overlayfs takes them."""
-    file_system = _made(_libc.syscall(_FSOPEN, b"overlay", _FSOPEN_CLOEXEC), "fsopen")
+    """Descriptor of a mount that is not attached yet. `lowerdir`: two or more folders, as overlayfs takes them."""
+    file_system = _descriptor(_libc.syscall(_FSOPEN, b"overlay", _FSOPEN_CLOEXEC), "fsopen")
     try:
         for command, key, value in (
             (_FSCONFIG_SET_FLAG, b"userxattr", None),
@@ -74,16 +74,16 @@ def read_only_overlay(lowerdir: str) -> int:
         ):
             _check(_libc.syscall(_FSCONFIG, file_system, command, key, value, 0), f"fsconfig overlay {lowerdir}")
         attributes = _MOUNT_ATTR_RDONLY | _MOUNT_ATTR_NOSUID | _MOUNT_ATTR_NODEV
-        return _made(_libc.syscall(_FSMOUNT, file_system, _FSMOUNT_CLOEXEC, attributes), "fsmount")
+        return _descriptor(_libc.syscall(_FSMOUNT, file_system, _FSMOUNT_CLOEXEC, attributes), "fsmount")
     finally:
         os.close(file_system)
 
 
 def idmapped(folder: str, user_ns: int, *, read_only: bool = False) -> int:
-    """Descriptor of a mount of the folder that is nowhere yet; users of the disk are in it those of the host that they
-    stand for in that user namespace."""
+    """Descriptor of a mount of the folder that is not attached yet; in it, users of the disk are those of the host that
+    they stand for in that user namespace."""
     flags = _OPEN_TREE_CLONE | os.O_CLOEXEC
-    mount_fd = _made(_libc.syscall(_OPEN_TREE, _AT_FDCWD, os.fsencode(folder), flags), f"open_tree {folder}")
+    mount_fd = _descriptor(_libc.syscall(_OPEN_TREE, _AT_FDCWD, os.fsencode(folder), flags), f"open_tree {folder}")
     # struct mount_attr. Private, as what is mounted below it would else show in the host's mount namespace.
     attributes = _MOUNT_ATTR_IDMAP | (_MOUNT_ATTR_RDONLY if read_only else 0)
     words = struct.pack("=4Q", attributes, 0, MS_PRIVATE, user_ns)
@@ -101,7 +101,7 @@ def move_mount(mount_fd: int, target: str) -> None:
     _check(result, f"move_mount to {target}")
 
 
-def _made(result: int, name: str) -> int:
+def _descriptor(result: int, name: str) -> int:
     """A descriptor."""
     if result < 0:
         _check(-1, name)

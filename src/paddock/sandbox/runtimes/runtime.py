@@ -35,7 +35,7 @@ class RuntimeStart(NamedTuple):
     """What a runtime adds to the keeper's start message, and where the sandbox's writes go."""
 
     plan: JsonObject
-    """Added to the start message: see `keeper.launch.Plan`."""
+    """Added to the start message: see `keeper.launch.StartPlan`."""
     upper: Path | None = None
     """Where a container engine keeps the sandbox's writes; None: below the sandbox's folder."""
 
