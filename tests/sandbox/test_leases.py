@@ -8,7 +8,7 @@ import pytest
 from paddock.sandbox.leases import Lease, lease
 
 
-class Made:
+class LeasedThing:
     """Counts openings and closings."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Made:
 
 
 async def test_equal_names_share_one_and_the_last_release_closes() -> None:
-    made = Made()
+    made = LeasedThing()
     one, two = await asyncio.gather(made.lease(), made.lease())
     assert one.value == two.value == "thing 1"
     await one.release()
@@ -45,7 +45,7 @@ async def test_equal_names_share_one_and_the_last_release_closes() -> None:
 
 
 async def test_other_names_share_nothing() -> None:
-    made = Made()
+    made = LeasedThing()
     one, two = await made.lease("a"), await made.lease("b")
     assert one.value != two.value
     await one.release()
@@ -53,7 +53,7 @@ async def test_other_names_share_nothing() -> None:
 
 
 async def test_a_failed_opening_is_nobodys() -> None:
-    made = Made()
+    made = LeasedThing()
     made.fail = True
     with pytest.raises(OSError):
         await made.lease()
@@ -65,7 +65,7 @@ async def test_a_failed_opening_is_nobodys() -> None:
 
 
 def test_loops_do_not_share() -> None:
-    made = Made()
+    made = LeasedThing()
 
     async def take() -> str:
         return (await made.lease()).value

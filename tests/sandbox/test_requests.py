@@ -7,7 +7,7 @@ import pytest
 from paddock.sandbox.requests import MAX_ANSWERS, RequestLog
 
 
-class Counted:
+class CountingAction:
     """Answers how often it was asked; fails or hangs on cue."""
 
     def __init__(self) -> None:
@@ -30,13 +30,13 @@ class Counted:
 
 
 async def test_a_repeated_request_gets_the_first_answer() -> None:
-    requests, act = RequestLog(), Counted()
+    requests, act = RequestLog(), CountingAction()
     assert [await requests.once(("a", "1"), act) for _ in range(3)] == [1, 1, 1]
     assert await requests.once(("a", "2"), act) == 2
 
 
 async def test_a_request_that_runs_is_joined() -> None:
-    requests, act = RequestLog(), Counted()
+    requests, act = RequestLog(), CountingAction()
     act.go.clear()
     both = [asyncio.ensure_future(requests.once(("a", "1"), act)) for _ in range(2)]
     await asyncio.sleep(0)
@@ -45,7 +45,7 @@ async def test_a_request_that_runs_is_joined() -> None:
 
 
 async def test_a_failed_request_fails_for_all_who_wait_and_may_be_tried_again() -> None:
-    requests, act = RequestLog(), Counted()
+    requests, act = RequestLog(), CountingAction()
     act.error = OSError("cue")
     answers = await asyncio.gather(*(requests.once(("a", "1"), act) for _ in range(2)), return_exceptions=True)
     assert [str(answer) for answer in answers] == ["cue", "cue"]
@@ -54,7 +54,7 @@ async def test_a_failed_request_fails_for_all_who_wait_and_may_be_tried_again() 
 
 
 async def test_a_request_goes_on_while_one_still_waits() -> None:
-    requests, act = RequestLog(), Counted()
+    requests, act = RequestLog(), CountingAction()
     act.go.clear()
     first, second = (asyncio.ensure_future(requests.once(("a", "1"), act)) for _ in range(2))
     await asyncio.sleep(0)
@@ -66,7 +66,7 @@ async def test_a_request_goes_on_while_one_still_waits() -> None:
 
 
 async def test_a_request_that_nobody_waits_for_is_cancelled_and_asked_anew() -> None:
-    requests, act = RequestLog(), Counted()
+    requests, act = RequestLog(), CountingAction()
     act.go.clear()
     only = asyncio.ensure_future(requests.once(("a", "1"), act))
     await asyncio.sleep(0)
@@ -79,7 +79,7 @@ async def test_a_request_that_nobody_waits_for_is_cancelled_and_asked_anew() -> 
 
 
 async def test_answers_are_forgotten_by_sandbox_and_by_age() -> None:
-    requests, act = RequestLog(), Counted()
+    requests, act = RequestLog(), CountingAction()
     await requests.once(("a", "1"), act)
     await requests.once(("b", "1"), act)
     requests.forget("a")
@@ -112,7 +112,7 @@ async def test_an_answer_that_came_too_late_for_the_only_one_who_waited_is_taken
 
 
 async def test_an_answer_that_somebody_has_is_never_taken_back() -> None:
-    requests, act, undone = RequestLog(), Counted(), list[int]()
+    requests, act, undone = RequestLog(), CountingAction(), list[int]()
     act.go.clear()
 
     async def undo(answer: int) -> None:

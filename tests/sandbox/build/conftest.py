@@ -25,7 +25,7 @@ from paddock.sandbox.layers import remove_tree
 from paddock.sandbox.settings import HOME_VARIABLE, PAYLOAD_ID
 
 
-class Inside(Protocol):
+class RunInside(Protocol):
     def __call__(self, script: str, image: LocalImage | None = None) -> CommandResult: ...
 
 
@@ -82,7 +82,7 @@ def python(store: ImageStore, base: LocalImage) -> LocalImage:
 
 
 @pytest.fixture
-def inside(store: ImageStore, base: LocalImage) -> Inside:
+def inside(store: ImageStore, base: LocalImage) -> RunInside:
     """Run a script in a fresh sandbox; nothing of it is kept."""
 
     def run(script: str, image: LocalImage | None = None) -> CommandResult:

@@ -28,7 +28,7 @@ Description: nothing
 """
 
 
-class Mirror:
+class PackageMirror:
     """A suite in a folder, and who signs it."""
 
     def __init__(self, folder: Path) -> None:
@@ -77,18 +77,18 @@ class Mirror:
 
 
 @pytest.fixture
-def mirror(tmp_path: Path) -> Mirror:
-    return Mirror(tmp_path)
+def mirror(tmp_path: Path) -> PackageMirror:
+    return PackageMirror(tmp_path)
 
 
-def apt_of(mirror: Mirror, tmp_path: Path) -> Apt:
+def apt_of(mirror: PackageMirror, tmp_path: Path) -> Apt:
     for name in ("apt", "archives"):
         (tmp_path / name).mkdir(exist_ok=True)
     return Apt(tmp_path / "apt", tmp_path / "archives", "tiny", mirror=mirror.url, keyring=mirror.keyring)
 
 
 @needs_tools
-async def test_lists_signed_by_the_keyring_are_read(mirror: Mirror, tmp_path: Path) -> None:
+async def test_lists_signed_by_the_keyring_are_read(mirror: PackageMirror, tmp_path: Path) -> None:
     mirror.publish(valid_s=3600)
     apt = apt_of(mirror, tmp_path)
     await apt.start()
@@ -101,7 +101,7 @@ async def test_lists_signed_by_the_keyring_are_read(mirror: Mirror, tmp_path: Pa
 @needs_tools
 @pytest.mark.parametrize("signer", ["stranger", None])
 async def test_lists_that_the_keyring_did_not_sign_are_refused_whatever_apt_is_told(
-    signer: str | None, mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    signer: str | None, mirror: PackageMirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mirror.publish(signer=signer)
     lax = tmp_path / "apt.conf"
@@ -114,7 +114,7 @@ async def test_lists_that_the_keyring_did_not_sign_are_refused_whatever_apt_is_t
 
 @needs_tools
 async def test_expired_lists_are_refused_unless_apt_is_told_of_an_archive(
-    mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mirror: PackageMirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mirror.publish(valid_s=-60)
     # This machine's own may say otherwise.

@@ -34,7 +34,7 @@ class Open(Bubblewrap):
         return ["bwrap", "--no-such-option"]
 
 
-class Elsewhere(Bubblewrap):
+class OtherRuntime(Bubblewrap):
     name: ClassVar[RuntimeName] = "bubblewrap"
     program: ClassVar[str] = "no-such-program"
 
@@ -73,7 +73,7 @@ async def test_one_that_does_not_start_is_refused_with_its_own_words(settings: S
 
 
 async def test_one_that_is_not_installed_is_named_with_the_line_that_installs_it(settings: SandboxSettings) -> None:
-    trial = await try_runtime(Elsewhere(), settings, None)
+    trial = await try_runtime(OtherRuntime(), settings, None)
     assert trial.why_not == "no no-such-program on PATH: apt-get install bubblewrap"
     assert not trial.works
 
@@ -98,6 +98,6 @@ async def test_a_pass_is_remembered_until_the_runtime_the_user_or_the_boot_chang
     await provider.close()
     assert has_passed(Bubblewrap(), settings)
     assert not has_passed(Bubblewrap(), settings.model_copy(update={"payload_id": 12345}))
-    assert not has_passed(Elsewhere(), settings)
-    remember(Elsewhere(), settings)
+    assert not has_passed(OtherRuntime(), settings)
+    remember(OtherRuntime(), settings)
     assert not has_passed(Bubblewrap(), settings)

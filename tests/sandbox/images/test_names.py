@@ -25,66 +25,66 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 DIGEST = "sha256:" + "ab" * 32
 
 
-class Case(NamedTuple):
+class NameCase(NamedTuple):
     row: JsonObject
     dataset: Dataset | None
     name: str
 
 
 CASES = {
-    "5.x field": Case(
+    "5.x field": NameCase(
         {"instance_id": "a__b-1", "image": "swebench/sweb.eval.x86_64.a_1776_b-1:latest"},
         None,
         "swebench/sweb.eval.x86_64.a_1776_b-1:latest",
     ),
-    "4.1 rule": Case(
+    "4.1 rule": NameCase(
         {"instance_id": "astropy__astropy-12907"},
         "swe_bench",
         "swebench/sweb.eval.x86_64.astropy_1776_astropy-12907:latest",
     ),
-    "case": Case(
+    "case": NameCase(
         {"instance_id": "PyCQA__Flake8-1"}, "swe_bench", "swebench/sweb.eval.x86_64.pycqa_1776_flake8-1:latest"
     ),
-    "local build": Case({"instance_id": "A__b-1"}, "swe_bench_local", "sweb.eval.x86_64.a__b-1:latest"),
-    "Lite by its published name": Case(
+    "local build": NameCase({"instance_id": "A__b-1"}, "swe_bench_local", "sweb.eval.x86_64.a__b-1:latest"),
+    "Lite by its published name": NameCase(
         {"instance_id": "a__b-1", "dataset": "SWE-bench/SWE-bench_Lite"},
         None,
         "swebench/sweb.eval.x86_64.a_1776_b-1:latest",
     ),
-    "older Verified": Case(
+    "older Verified": NameCase(
         {"instance_id": "a__b-1", "dataset_name": "princeton-nlp/SWE-bench_Verified"},
         None,
         "swebench/sweb.eval.x86_64.a_1776_b-1:latest",
     ),
-    "SWE-Gym": Case(
+    "SWE-Gym": NameCase(
         {"instance_id": "Project-MONAI__MONAI-5", "dataset": "SWE-Gym/SWE-Gym"},
         None,
         "xingyaoww/sweb.eval.x86_64.project-monai_s_monai-5:latest",
     ),
-    "SWE-rebench V1": Case(
+    "SWE-rebench V1": NameCase(
         {"instance_id": "a__b-1", "dataset": "nebius/SWE-rebench"},
         None,
         "swerebench/sweb.eval.x86_64.a_1776_b-1:latest",
     ),
-    "SWE-rebench V2": Case(
+    "SWE-rebench V2": NameCase(
         {"instance_id": "a__b-1", "image_name": "docker.io/swerebenchv2/a-b:1-0abc"}, None, "swerebenchv2/a-b:1-0abc"
     ),
-    "R2E-Gym field": Case(
+    "R2E-Gym field": NameCase(
         {"docker_image": f"namanjain12/sympy_final:{COMMIT}"}, None, f"namanjain12/sympy_final:{COMMIT}"
     ),
-    "R2E-Gym columns": Case(
+    "R2E-Gym columns": NameCase(
         {"repo_name": "sympy", "commit_hash": COMMIT}, "r2e_gym", f"namanjain12/sympy_final:{COMMIT}"
     ),
-    "R2E-Gym id": Case(
+    "R2E-Gym id": NameCase(
         {"instance_id": f"aio-libs__aiohttp-{COMMIT}"}, "r2e_gym", f"namanjain12/aiohttp_final:{COMMIT}"
     ),
-    "a field wins over the rule": Case({"instance_id": "a__b-1", "image_name": "x/y"}, "swe_bench", "x/y:latest"),
-    "a digest": Case({"image": f"host:5000/x/y@{DIGEST}"}, None, f"host:5000/x/y@{DIGEST}"),
+    "a field wins over the rule": NameCase({"instance_id": "a__b-1", "image_name": "x/y"}, "swe_bench", "x/y:latest"),
+    "a digest": NameCase({"image": f"host:5000/x/y@{DIGEST}"}, None, f"host:5000/x/y@{DIGEST}"),
 }
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_a_row_has_the_name_that_its_publisher_gives(case: Case) -> None:
+def test_a_row_has_the_name_that_its_publisher_gives(case: NameCase) -> None:
     row = {"instance_id": "a__b-1", **case.row}
     assert image_name(row, case.dataset, arch="x86_64") == case.name
 

@@ -56,7 +56,7 @@ Listing = dict[str, list[Any]]
 """Type, permission bits, digest or target, by path."""
 
 
-class World:
+class LayerWorld:
     """An image of some layers and the upper layer of one sandbox."""
 
     def __init__(self, home: Path) -> None:
@@ -151,29 +151,29 @@ def home() -> Iterator[Path]:
 
 
 @pytest.fixture
-def world(home: Path) -> World:
-    return World(home)
+def world(home: Path) -> LayerWorld:
+    return LayerWorld(home)
 
 
 @pytest.fixture
-def worlds(home: Path) -> Callable[[], World]:
+def worlds(home: Path) -> Callable[[], LayerWorld]:
     """Fresh ones, as many as wanted."""
-    made: list[World] = []
+    made: list[LayerWorld] = []
 
-    def make() -> World:
+    def make() -> LayerWorld:
         folder = home / f"world{len(made)}"
         folder.mkdir(mode=0o711)
-        made.append(World(folder))
+        made.append(LayerWorld(folder))
         return made[-1]
 
     return make
 
 
 @pytest.fixture
-def applied(home: Path) -> Callable[[World, bytes], Listing]:
+def applied(home: Path) -> Callable[[LayerWorld, bytes], Listing]:
     """The tree that `git apply` makes of an image's `/testbed`; the image is read through the kernel."""
 
-    def apply(world: World, data: bytes) -> Listing:
+    def apply(world: LayerWorld, data: bytes) -> Listing:
         target = Path(tempfile.mkdtemp(dir=home))
         lower = ":".join(str(layer) for layer in [*reversed(world.layers), target])
         words = [

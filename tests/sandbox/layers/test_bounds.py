@@ -10,7 +10,7 @@ from paddock.sandbox.layers import OmittedPath, PatchLimits, copy_upper, disk_us
 from paddock.sandbox.layers.patches import MOST_NAMED
 
 if TYPE_CHECKING:
-    from tests.sandbox.layers.conftest import World
+    from tests.sandbox.layers.conftest import LayerWorld
 
 pytestmark = pytest.mark.sandbox
 ODD = r"""
@@ -29,13 +29,13 @@ MANY = "cd testbed; python3 -c 'for number in range({count}): open(str(number), 
 
 
 @pytest.fixture
-def base(world: "World") -> "World":
+def base(world: "LayerWorld") -> "LayerWorld":
     world.image("mkdir testbed; echo one >testbed/base")
     return world
 
 
 @pytest.fixture
-def place(base: "World") -> Path:
+def place(base: "LayerWorld") -> Path:
     """That the layer's owner can write to."""
     folder = base.home / "copies"
     folder.mkdir()
@@ -43,7 +43,7 @@ def place(base: "World") -> Path:
     return folder / "copy"
 
 
-def test_oddities_are_listed_left_out_and_copied_as_they_are(base: "World", place: Path) -> None:
+def test_oddities_are_listed_left_out_and_copied_as_they_are(base: "LayerWorld", place: Path) -> None:
     base.run(ODD)
     changed = {one.path.removeprefix("/testbed/"): (one.kind, one.type) for one in base.view.changes()}
     assert changed == {
@@ -67,14 +67,14 @@ def test_oddities_are_listed_left_out_and_copied_as_they_are(base: "World", plac
     assert disk_use(place) < 1 << 20
 
 
-def test_a_patch_holds_so_many_files_and_names_the_rest(base: "World") -> None:
+def test_a_patch_holds_so_many_files_and_names_the_rest(base: "LayerWorld") -> None:
     base.run("cd testbed; for i in 1 2 3 4 5; do echo $i >f$i; done")
     made = base.patch(limits=PatchLimits(files=3))
     assert made.data.count(b"diff --git") == 3
     assert made.left_out == [OmittedPath(path=f"f{i}", reason="patch_too_large", size_bytes=2) for i in (4, 5)]
 
 
-def test_paths_whose_names_are_too_much_are_left_out(base: "World") -> None:
+def test_paths_whose_names_are_too_much_are_left_out(base: "LayerWorld") -> None:
     base.run("cd testbed; for i in 1 2 3 4 5; do echo $i >f$i; done; echo two >base")
     made = base.patch(limits=PatchLimits(names_mib=9 / 2**20))
     assert made.data.count(b"diff --git") == 3
@@ -82,13 +82,13 @@ def test_paths_whose_names_are_too_much_are_left_out(base: "World") -> None:
     assert {one.reason for one in made.left_out} == {"patch_too_large"}
 
 
-def test_what_a_patch_lacks_is_named_so_often_and_then_counted(base: "World") -> None:
+def test_what_a_patch_lacks_is_named_so_often_and_then_counted(base: "LayerWorld") -> None:
     base.run(MANY.format(count=MOST_NAMED + 20))
     made = base.patch(limits=PatchLimits(files=5))
     assert (len(made.left_out), made.left_out_more) == (MOST_NAMED, 15)
 
 
-def test_a_list_of_changes_without_end_is_the_policys_own(base: "World") -> None:
+def test_a_list_of_changes_without_end_is_the_policys_own(base: "LayerWorld") -> None:
     base.run("cd testbed; for i in 1 2 3 4 5; do echo $i >f$i; done")
     assert len(base.view.changes(most_bytes=60)) == 5
     with pytest.raises(BudgetExceeded, match="too long to be listed") as raised:
@@ -97,7 +97,7 @@ def test_a_list_of_changes_without_end_is_the_policys_own(base: "World") -> None
 
 
 @pytest.mark.slow
-def test_thousands_of_levels_are_cut(base: "World", place: Path) -> None:
+def test_thousands_of_levels_are_cut(base: "LayerWorld", place: Path) -> None:
     base.run(DEEP.format(levels=3000))
     assert len(base.view.changes()) <= 201
     assert {one.reason for one in base.patch().left_out} == {"too_deep"}
@@ -109,7 +109,7 @@ def test_thousands_of_levels_are_cut(base: "World", place: Path) -> None:
 
 
 @pytest.mark.slow
-def test_tens_of_thousands_of_files_are_read_and_copied(base: "World", place: Path) -> None:
+def test_tens_of_thousands_of_files_are_read_and_copied(base: "LayerWorld", place: Path) -> None:
     base.run(MANY.format(count=40_000))
     assert len(base.view.changes()) == 40_000
     made = base.patch(limits=PatchLimits(files=10_000))

@@ -11,7 +11,7 @@ import pytest
 from paddock.sandbox.layers import disk_use, remove_tree
 
 if TYPE_CHECKING:
-    from tests.sandbox.layers.conftest import World
+    from tests.sandbox.layers.conftest import LayerWorld
 
 pytestmark = pytest.mark.sandbox
 AsPayload = Callable[[Callable[[], Any]], Any]
@@ -29,7 +29,7 @@ def anybody(request: pytest.FixtureRequest, as_payload: AsPayload) -> AsPayload:
     return lambda function: function()
 
 
-def test_use_is_what_is_allocated(world: "World", anybody: AsPayload) -> None:
+def test_use_is_what_is_allocated(world: "LayerWorld", anybody: AsPayload) -> None:
     world.image("head -c 9M /dev/zero >old")
     before = anybody(lambda: disk_use(world.upper))
     world.run(
@@ -40,7 +40,7 @@ def test_use_is_what_is_allocated(world: "World", anybody: AsPayload) -> None:
     assert 3 << 20 <= grown < (3 << 20) + (128 << 10)
 
 
-def test_removal_takes_any_mode_kind_and_depth(world: "World", anybody: AsPayload) -> None:
+def test_removal_takes_any_mode_kind_and_depth(world: "LayerWorld", anybody: AsPayload) -> None:
     outside = world.home / "outside"
     outside.mkdir(mode=0o777)
     (outside / "precious").touch()
@@ -56,7 +56,7 @@ def test_removal_takes_any_mode_kind_and_depth(world: "World", anybody: AsPayloa
     assert (outside / "precious").exists()
 
 
-def test_the_kernels_own_work_folder_goes_too(world: "World", anybody: AsPayload) -> None:
+def test_the_kernels_own_work_folder_goes_too(world: "LayerWorld", anybody: AsPayload) -> None:
     world.run("echo 1 >f")
     work = world.home / "work"
     assert (work / "work").is_dir()

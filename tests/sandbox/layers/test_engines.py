@@ -9,7 +9,7 @@ from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.layers import View, patch
 
 if TYPE_CHECKING:
-    from tests.sandbox.layers.conftest import World
+    from tests.sandbox.layers.conftest import LayerWorld
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 
@@ -17,7 +17,7 @@ IMAGE = "mkdir -p testbed/d/sub testbed/e; cd testbed; echo f >d/f; echo g >d/su
 PLAIN = "redirect_dir=off,metacopy=off"
 
 
-def test_trusted_marks_are_read(world: "World") -> None:
+def test_trusted_marks_are_read(world: "LayerWorld") -> None:
     world.image(IMAGE)
     world.run_as_root("cd testbed; rm -rf d; mkdir d; echo n >d/n; rm e/e", PLAIN)
     view = View(world.layers, world.upper, attributes="trusted")
@@ -36,7 +36,7 @@ def test_trusted_marks_are_read(world: "World") -> None:
     [("mv d moved", "redirect_dir=on", "redirect"), ("chmod 700 e/b", "metacopy=on", "metacopy")],
 )
 def test_what_the_kernel_really_makes_of_moves_and_modes_is_refused(
-    world: "World", edit: str, options: str, mark: str
+    world: "LayerWorld", edit: str, options: str, mark: str
 ) -> None:
     world.image(IMAGE)
     world.run_as_root(f"cd testbed; {edit}", options)
@@ -47,7 +47,7 @@ def test_what_the_kernel_really_makes_of_moves_and_modes_is_refused(
         patch(view, "/testbed", scratch=world.home)
 
 
-def test_marks_that_a_payload_sets_under_an_engine_are_not_read(world: "World") -> None:
+def test_marks_that_a_payload_sets_under_an_engine_are_not_read(world: "LayerWorld") -> None:
     world.image(IMAGE)
     world.run_as_root("cd testbed; touch d/n", PLAIN)
     os.setxattr(world.upper / "testbed/d", "user.overlay.opaque", b"y")

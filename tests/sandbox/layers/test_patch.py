@@ -9,10 +9,10 @@ from tests.sampling import few
 from paddock.sandbox.layers import OmittedPath, PatchLimits
 
 if TYPE_CHECKING:
-    from tests.sandbox.layers.conftest import Listing, World
+    from tests.sandbox.layers.conftest import LayerWorld, Listing
 
 pytestmark = pytest.mark.sandbox
-Applied = Callable[["World", bytes], "Listing"]
+Applied = Callable[["LayerWorld", bytes], "Listing"]
 
 REPOSITORY = r"""
 mkdir testbed && cd testbed && git init -q
@@ -39,12 +39,12 @@ def files(listing: "Listing", under: str = "") -> "Listing":
 
 
 @pytest.fixture
-def repository(world: "World") -> "World":
+def repository(world: "LayerWorld") -> "LayerWorld":
     world.image(REPOSITORY)
     return world
 
 
-def round_trip(world: "World", applied: Applied) -> bytes:
+def round_trip(world: "LayerWorld", applied: Applied) -> bytes:
     made = world.patch()
     assert made.left_out == []
     assert made.litter_files == 0
@@ -88,12 +88,12 @@ QUICK += ["package_made_again", "tracked_but_ignored", "committed", "git_made_ne
 
 @pytest.mark.slow
 @pytest.mark.parametrize("edit", few(EDITS, QUICK))
-def test_the_patch_gives_exactly_the_agents_tree(repository: "World", applied: Applied, edit: str) -> None:
+def test_the_patch_gives_exactly_the_agents_tree(repository: "LayerWorld", applied: Applied, edit: str) -> None:
     repository.run("cd testbed; " + EDITS[edit])
     assert bool(round_trip(repository, applied)) == (edit != "touched_only")
 
 
-def test_an_edit_reads_as_git_writes_it(repository: "World") -> None:
+def test_an_edit_reads_as_git_writes_it(repository: "LayerWorld") -> None:
     repository.run(r"cd testbed; printf 'one\n2\nthree\n' >pkg/a.py; printf 'x\r\nz\r\n' >pkg/crlf.txt")
     data = repository.patch().data
     assert b"diff --git a/pkg/a.py b/pkg/a.py\nindex " in data
@@ -102,14 +102,14 @@ def test_an_edit_reads_as_git_writes_it(repository: "World") -> None:
     assert all(len(line.split()[1]) == 82 for line in data.splitlines() if line.startswith(b"index "))
 
 
-def test_a_reset_leaves_nothing(repository: "World", applied: Applied) -> None:
+def test_a_reset_leaves_nothing(repository: "LayerWorld", applied: Applied) -> None:
     repository.run(
         "cd testbed; printf 1 >pkg/a.py; rm -rf pkg/sub; printf 1 >new; git add -A; git reset -q --hard; git clean -fdq"
     )
     assert round_trip(repository, applied) == b""
 
 
-def test_a_rename_is_a_removal_and_an_addition(repository: "World") -> None:
+def test_a_rename_is_a_removal_and_an_addition(repository: "LayerWorld") -> None:
     repository.run("cd testbed; mv pkg/a.py pkg/z.py")
     data = repository.patch().data
     assert b"rename" not in data
@@ -117,7 +117,7 @@ def test_a_rename_is_a_removal_and_an_addition(repository: "World") -> None:
     assert b"new file mode" in data
 
 
-def test_an_image_of_layers_is_the_base(repository: "World", applied: Applied) -> None:
+def test_an_image_of_layers_is_the_base(repository: "LayerWorld", applied: Applied) -> None:
     repository.run(
         "cd testbed; rm -rf pkg/sub; mkdir pkg/sub; printf 'second\n' >pkg/sub/t.py; rm pkg/b.py;"
         "git add -A; git commit -qm 2"
@@ -128,7 +128,7 @@ def test_an_image_of_layers_is_the_base(repository: "World", applied: Applied) -
     assert b"pkg/sub/s.py" not in data
 
 
-def test_litter_is_left_out_and_counted(repository: "World") -> None:
+def test_litter_is_left_out_and_counted(repository: "LayerWorld") -> None:
     repository.run(
         "cd testbed; mkdir -p pkg/__pycache__ x.egg-info .pytest_cache/v node_modules/m docs/api build/lib.linux/pkg;"
         "for f in pkg/__pycache__/a.pyc x.egg-info/PKG-INFO .pytest_cache/v/c node_modules/m/i.js build/more.o e.log"
@@ -142,7 +142,7 @@ def test_litter_is_left_out_and_counted(repository: "World") -> None:
     assert made.left_out == []
 
 
-def test_litter_that_git_tracks_is_no_litter(world: "World", applied: Applied) -> None:
+def test_litter_that_git_tracks_is_no_litter(world: "LayerWorld", applied: Applied) -> None:
     world.image(
         "mkdir -p testbed/x.egg-info; cd testbed; git init -q; printf 1 >x.egg-info/PKG-INFO;"
         "git add -A; git commit -qm 1"
@@ -151,7 +151,7 @@ def test_litter_that_git_tracks_is_no_litter(world: "World", applied: Applied) -
     assert b"PKG-INFO" in round_trip(world, applied)
 
 
-def test_an_image_may_say_that_litter_is_none(world: "World", applied: Applied) -> None:
+def test_an_image_may_say_that_litter_is_none(world: "LayerWorld", applied: Applied) -> None:
     world.image("mkdir testbed; cd testbed; git init -q; printf '!*.orig\n' >.gitignore; git add -A; git commit -qm 1")
     world.run("cd testbed; printf 2 >case.orig")
     assert b"case.orig" in round_trip(world, applied)
@@ -159,7 +159,7 @@ def test_an_image_may_say_that_litter_is_none(world: "World", applied: Applied) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [2, 3, 4])
-def test_any_form_of_the_index_is_read(world: "World", version: int) -> None:
+def test_any_form_of_the_index_is_read(world: "LayerWorld", version: int) -> None:
     world.image(
         "mkdir testbed; cd testbed; git init -q; printf '*.log\n' >.gitignore; printf 1 >a.log; printf 1 >b.log;"
         f"git add -f .; git commit -qm 1; git add -f b.log; git update-index --index-version {version}"
@@ -170,7 +170,7 @@ def test_any_form_of_the_index_is_read(world: "World", version: int) -> None:
     assert (made.litter_files, b"c.log" in made.data) == (1, False)
 
 
-def test_a_split_index_is_read(world: "World") -> None:
+def test_a_split_index_is_read(world: "LayerWorld") -> None:
     world.image(
         "mkdir testbed; cd testbed; git init -q; printf '*.log\n' >.gitignore; printf 1 >a.log; git add -f .;"
         "git commit -qm 1; git update-index --split-index; printf 1 >b.log; git add -f b.log;"
@@ -181,7 +181,7 @@ def test_a_split_index_is_read(world: "World") -> None:
     assert (made.data.count(b"diff --git"), made.litter_files) == (2, 1)
 
 
-def test_a_callers_patterns_are_for_files_that_git_does_not_track(repository: "World") -> None:
+def test_a_callers_patterns_are_for_files_that_git_does_not_track(repository: "LayerWorld") -> None:
     repository.run("cd testbed; printf 1 >keep.log; printf 1 >new.py; mkdir t; printf 1 >t/x.py; printf 1 >pkg/a.py")
     made = repository.patch(exclude=("*.py", "keep.log"))
     assert made.data.count(b"diff --git") == 1
@@ -190,14 +190,14 @@ def test_a_callers_patterns_are_for_files_that_git_does_not_track(repository: "W
 
 
 @pytest.mark.parametrize("git", ["true", "printf 'gitdir: ../elsewhere\n' >.git"])
-def test_without_a_repository_everything_is_untracked(world: "World", applied: Applied, git: str) -> None:
+def test_without_a_repository_everything_is_untracked(world: "LayerWorld", applied: Applied, git: str) -> None:
     world.image(f"mkdir -p testbed/out; cd testbed; printf 'out/\n' >.gitignore; printf 1 >out/f; printf 1 >a; {git}")
     world.run("cd testbed; printf 2 >out/f; printf 2 >a; printf 2 >b")
     made = world.patch()
     assert (made.data.count(b"diff --git"), made.litter_files) == (2, 1)
 
 
-def test_ignore_rules_of_the_agent_judge_nothing(repository: "World") -> None:
+def test_ignore_rules_of_the_agent_judge_nothing(repository: "LayerWorld") -> None:
     repository.run(
         "cd testbed; printf '*\n' >.gitignore; printf '*\n' >pkg/.gitignore; printf '*\n' >>.git/info/exclude;"
         "printf '!*.log\n' >docs/.gitignore; git config core.excludesFile /testbed/.gitignore;"
@@ -209,7 +209,7 @@ def test_ignore_rules_of_the_agent_judge_nothing(repository: "World") -> None:
     assert made.litter_files == 1
 
 
-def test_nothing_that_an_agent_configures_is_run(repository: "World") -> None:
+def test_nothing_that_an_agent_configures_is_run(repository: "LayerWorld") -> None:
     """Filters, diff drivers, fsmonitor, hooks, aliases, includes, a git of its own: a marker would tell."""
     marked = repository.home / "marked"
     marked.mkdir()
@@ -234,7 +234,7 @@ def test_nothing_that_an_agent_configures_is_run(repository: "World") -> None:
     assert not marker.exists()
 
 
-def test_surroundings_of_the_host_do_not_matter(repository: "World", monkeypatch: pytest.MonkeyPatch) -> None:
+def test_surroundings_of_the_host_do_not_matter(repository: "LayerWorld", monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {
         "GIT_DIR": "/nonexistent",
         "GIT_INDEX_FILE": "/nonexistent",
@@ -254,7 +254,7 @@ def test_surroundings_of_the_host_do_not_matter(repository: "World", monkeypatch
     assert (made.data.count(b"diff --git"), made.litter_files) == (3, 1)
 
 
-def test_git_folders_are_no_part_of_it_at_any_depth(repository: "World", applied: Applied) -> None:
+def test_git_folders_are_no_part_of_it_at_any_depth(repository: "LayerWorld", applied: Applied) -> None:
     repository.run(
         "cd testbed; mkdir -p vendor/lib; cd vendor/lib; git init -q; printf 1 >f; git add f; git commit -qm 1;"
         "cd ../..;"
@@ -265,7 +265,7 @@ def test_git_folders_are_no_part_of_it_at_any_depth(repository: "World", applied
     assert data.count(b"diff --git") == 2
 
 
-def test_links_out_of_the_tree_carry_nothing_in(repository: "World", applied: Applied) -> None:
+def test_links_out_of_the_tree_carry_nothing_in(repository: "LayerWorld", applied: Applied) -> None:
     secret = repository.home / "secret"
     secret.write_text("the host's secret")
     repository.run(
@@ -277,13 +277,13 @@ def test_links_out_of_the_tree_carry_nothing_in(repository: "World", applied: Ap
     assert str(secret).encode() in data
 
 
-def test_the_root_swapped_for_a_link_is_a_removal(repository: "World") -> None:
+def test_the_root_swapped_for_a_link_is_a_removal(repository: "LayerWorld") -> None:
     repository.run("cp -a testbed other; rm -rf testbed; ln -s other testbed")
     made = repository.patch()
     assert made.data.count(b"deleted file mode") == made.data.count(b"diff --git") == 14
 
 
-def test_what_git_cannot_carry_is_left_out_and_told(repository: "World", applied: Applied) -> None:
+def test_what_git_cannot_carry_is_left_out_and_told(repository: "LayerWorld", applied: Applied) -> None:
     repository.run(
         "cd testbed; mkfifo pipe; rm pkg/b.py; mkfifo pkg/b.py; mkdir .GIT 'git~1' pkg/x; printf 1 >.GIT/c;"
         "printf 1 >'git~1/c'; ln -s a .gitmodules; printf 1 >pkg/x/.Git;"
@@ -302,7 +302,7 @@ def test_what_git_cannot_carry_is_left_out_and_told(repository: "World", applied
     assert set(files(repository.before(), "/testbed")) - set(files(applied(repository, made.data))) == {"/pkg/b.py"}
 
 
-def test_large_files_are_left_out_and_told(repository: "World", applied: Applied) -> None:
+def test_large_files_are_left_out_and_told(repository: "LayerWorld", applied: Applied) -> None:
     repository.run("cd testbed; truncate -s 1T huge; truncate -s 3M big pkg/a.py; truncate -s 900K z; printf 1 >small")
     made = repository.patch(limits=PatchLimits(file_mib=2, total_mib=0.5))
     assert made.left_out == [
@@ -314,7 +314,7 @@ def test_large_files_are_left_out_and_told(repository: "World", applied: Applied
     assert set(files(applied(repository, made.data))) - set(files(repository.before(), "/testbed")) == {"/small"}
 
 
-def test_what_stands_in_the_way_of_something_kept_is_left_out(world: "World", applied: Applied) -> None:
+def test_what_stands_in_the_way_of_something_kept_is_left_out(world: "LayerWorld", applied: Applied) -> None:
     world.image(
         "mkdir -p testbed/d; cd testbed; git init -q; printf 'build/\n' >.gitignore; truncate -s 3M d/big f;"
         "mkdir build; printf 1 >build/o; git add -A; git commit -qm 1"
@@ -331,7 +331,7 @@ def test_what_stands_in_the_way_of_something_kept_is_left_out(world: "World", ap
     assert "/ok" in applied(world, made.data)
 
 
-def test_nothing_stays_behind(repository: "World") -> None:
+def test_nothing_stays_behind(repository: "LayerWorld") -> None:
     scratch = repository.home / "scratch"
     scratch.mkdir()
     repository.run("cd testbed; printf 1 >new")

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 if TYPE_CHECKING:
-    from tests.sandbox.layers.conftest import Listing, World
+    from tests.sandbox.layers.conftest import LayerWorld, Listing
 
 pytestmark = pytest.mark.sandbox
 
@@ -83,8 +83,8 @@ def given_edits(examples: int) -> "Callable[[Callable[..., None]], Callable[...,
 @pytest.mark.slow
 @given_edits(5)
 def test_view_patch_and_apply_give_the_merged_tree(
-    worlds: "Callable[[], World]",
-    applied: "Callable[[World, bytes], Listing]",
+    worlds: "Callable[[], LayerWorld]",
+    applied: "Callable[[LayerWorld, bytes], Listing]",
     image: list[Edit],
     second: list[Edit],
     edits: list[Edit],
@@ -96,8 +96,8 @@ def test_view_patch_and_apply_give_the_merged_tree(
 @pytest.mark.timeout(600)
 @given_edits(60)
 def test_many_times_view_patch_and_apply_give_the_merged_tree(
-    worlds: "Callable[[], World]",
-    applied: "Callable[[World, bytes], Listing]",
+    worlds: "Callable[[], LayerWorld]",
+    applied: "Callable[[LayerWorld, bytes], Listing]",
     image: list[Edit],
     second: list[Edit],
     edits: list[Edit],
@@ -106,8 +106,8 @@ def test_many_times_view_patch_and_apply_give_the_merged_tree(
 
 
 def make_round_trip(
-    world: "World",
-    applied: "Callable[[World, bytes], Listing]",
+    world: "LayerWorld",
+    applied: "Callable[[LayerWorld, bytes], Listing]",
     image: list[Edit],
     second: list[Edit],
     edits: list[Edit],

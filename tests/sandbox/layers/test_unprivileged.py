@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from tests.sandbox.layers.conftest import World
+    from tests.sandbox.layers.conftest import LayerWorld
 
 pytestmark = pytest.mark.sandbox
 AsPayload = Callable[[Callable[[], Any]], Any]
 
 
 @pytest.fixture
-def used(world: "World") -> "World":
+def used(world: "LayerWorld") -> "LayerWorld":
     world.image(
         "mkdir -p testbed/d testbed/again; cd testbed; git init -q; echo 1 >d/a; echo 1 >again/x;"
         "git add .; git commit -qm 1"
@@ -25,7 +25,7 @@ def used(world: "World") -> "World":
     return world
 
 
-def test_a_user_sees_the_same_changes_as_root(used: "World", as_payload: AsPayload) -> None:
+def test_a_user_sees_the_same_changes_as_root(used: "LayerWorld", as_payload: AsPayload) -> None:
     told = as_payload(lambda: used.view.changes())
     assert told == used.view.changes()
     assert {change.path: change.kind for change in told} == {
@@ -38,13 +38,13 @@ def test_a_user_sees_the_same_changes_as_root(used: "World", as_payload: AsPaylo
     }
 
 
-def test_a_user_makes_the_same_patch_as_root(used: "World", as_payload: AsPayload) -> None:
+def test_a_user_makes_the_same_patch_as_root(used: "LayerWorld", as_payload: AsPayload) -> None:
     made = as_payload(used.patch)
     assert made == used.patch()
     assert made.data.count(b"diff --git") == 4
 
 
-def test_what_was_closed_is_closed_again(used: "World", as_payload: AsPayload) -> None:
+def test_what_was_closed_is_closed_again(used: "LayerWorld", as_payload: AsPayload) -> None:
     as_payload(used.patch)
     for name in ("again", "shut", "d/a"):
         assert (used.upper / "testbed" / name).stat().st_mode & 0o777 == 0

@@ -14,7 +14,7 @@ from paddock.sandbox.layers import copy_upper, disk_use
 from paddock.sandbox.settings import PAYLOAD_ID
 
 if TYPE_CHECKING:
-    from tests.sandbox.layers.conftest import World
+    from tests.sandbox.layers.conftest import LayerWorld
 
 pytestmark = pytest.mark.sandbox
 
@@ -51,14 +51,14 @@ print(repr(found))
 
 
 @pytest.fixture
-def used(world: "World") -> "World":
+def used(world: "LayerWorld") -> "LayerWorld":
     world.image(IMAGE)
     world.run(AGENT)
     return world
 
 
 @pytest.fixture
-def open_folder(world: "World") -> Path:
+def open_folder(world: "LayerWorld") -> Path:
     """A place that the layer's owner can write to."""
     folder = world.home / "copies"
     folder.mkdir()
@@ -68,7 +68,7 @@ def open_folder(world: "World") -> Path:
 
 @pytest.mark.parametrize("who", ["root", "payload"])
 def test_a_copy_is_the_same_layer(
-    used: "World", open_folder: Path, who: str, as_payload: Callable[[Callable[[], Any]], Any]
+    used: "LayerWorld", open_folder: Path, who: str, as_payload: Callable[[Callable[[], Any]], Any]
 ) -> None:
     if who == "root" and os.geteuid():
         pytest.skip("needs root")
@@ -82,7 +82,7 @@ def test_a_copy_is_the_same_layer(
     assert disk_use(copy) <= disk_use(used.upper) + (64 << 10)
 
 
-def test_a_sandbox_over_the_copy_sees_what_the_first_saw(used: "World", open_folder: Path) -> None:
+def test_a_sandbox_over_the_copy_sees_what_the_first_saw(used: "LayerWorld", open_folder: Path) -> None:
     seen = used.merged()
     copy = open_folder / "copy"
     copy_upper(used.upper, copy)
@@ -93,7 +93,7 @@ def test_a_sandbox_over_the_copy_sees_what_the_first_saw(used: "World", open_fol
     assert used.view.changes() == []
 
 
-def test_a_copy_that_fails_leaves_nothing(used: "World", as_payload: Callable[[Callable[[], Any]], Any]) -> None:
+def test_a_copy_that_fails_leaves_nothing(used: "LayerWorld", as_payload: Callable[[Callable[[], Any]], Any]) -> None:
     if os.geteuid():
         pytest.skip("needs root")
     hidden = used.home / "hidden"
@@ -103,7 +103,7 @@ def test_a_copy_that_fails_leaves_nothing(used: "World", as_payload: Callable[[C
     assert list(hidden.iterdir()) == []
 
 
-def test_a_copy_replaces_nothing(used: "World", open_folder: Path) -> None:
+def test_a_copy_replaces_nothing(used: "LayerWorld", open_folder: Path) -> None:
     (open_folder / "copy").mkdir()
     (open_folder / "copy" / "mine").touch()
     with pytest.raises(FileExistsError):
@@ -111,7 +111,7 @@ def test_a_copy_replaces_nothing(used: "World", open_folder: Path) -> None:
     assert [path.name for path in (open_folder / "copy").iterdir()] == ["mine"]
 
 
-def test_a_copy_is_made_with_the_owners_rights_and_no_more(used: "World", open_folder: Path) -> None:
+def test_a_copy_is_made_with_the_owners_rights_and_no_more(used: "LayerWorld", open_folder: Path) -> None:
     """A file of root's in the layer, which the payload can't read, stops the copy."""
     if os.geteuid():
         pytest.skip("needs root")

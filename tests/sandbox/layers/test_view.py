@@ -14,7 +14,7 @@ from paddock.sandbox.layers.nodes import Node
 from paddock.sandbox.layers.walk import LayerWalk
 
 if TYPE_CHECKING:
-    from tests.sandbox.layers.conftest import World
+    from tests.sandbox.layers.conftest import LayerWorld
 
 pytestmark = pytest.mark.sandbox
 
@@ -25,11 +25,11 @@ ln -s d/f link; ln -s /d/sub abs; ln -s loop loop; echo run >bin/run; chmod 755 
 """
 
 
-def told(world: "World", under: str = "/") -> dict[str, str]:
+def told(world: "LayerWorld", under: str = "/") -> dict[str, str]:
     return {change.path: change.kind for change in world.view.changes(under)}
 
 
-def by_force(world: "World") -> dict[str, str]:
+def by_force(world: "LayerWorld") -> dict[str, str]:
     before, after = world.before(), world.merged()
     kinds = dict.fromkeys(after.keys() - before.keys(), "added")
     kinds |= dict.fromkeys(before.keys() - after.keys(), "removed")
@@ -67,7 +67,7 @@ QUICK = [*QUICK_OVER_LAYERS, "touch_only", "chmod_only", "folder_made_again_empt
 
 @pytest.mark.slow
 @pytest.mark.parametrize("edit", few(EDITS, QUICK))
-def test_changes_are_those_of_the_kernels_merged_tree(world: "World", edit: str) -> None:
+def test_changes_are_those_of_the_kernels_merged_tree(world: "LayerWorld", edit: str) -> None:
     world.image(IMAGE)
     world.run(EDITS[edit])
     assert told(world) == by_force(world)
@@ -75,7 +75,7 @@ def test_changes_are_those_of_the_kernels_merged_tree(world: "World", edit: str)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("edit", few(EDITS, QUICK_OVER_LAYERS))
-def test_changes_over_an_image_of_layers_that_hide_each_other(world: "World", edit: str) -> None:
+def test_changes_over_an_image_of_layers_that_hide_each_other(world: "LayerWorld", edit: str) -> None:
     world.image(
         "mkdir -p d/old/x d/sub; echo old >d/old/x/o; echo old >d/f; echo 1 >d/sub/gone; mkdir link; echo 1 >link/in"
     )
@@ -88,7 +88,7 @@ def test_changes_over_an_image_of_layers_that_hide_each_other(world: "World", ed
     assert told(world) == by_force(world)
 
 
-def test_a_change_says_type_and_size(world: "World") -> None:
+def test_a_change_says_type_and_size(world: "LayerWorld") -> None:
     world.image(IMAGE)
     world.run("printf 12345 >d/f; mkdir new; ln -s d l2; mkfifo fifo; rm e/x; rm -rf d/sub; echo 1 >d/sub")
     found = {change.path: (change.kind, change.type, change.size_bytes) for change in world.view.changes()}
@@ -105,7 +105,7 @@ def test_a_change_says_type_and_size(world: "World") -> None:
     }
 
 
-def test_changes_below_a_folder_are_those_and_no_others(world: "World") -> None:
+def test_changes_below_a_folder_are_those_and_no_others(world: "LayerWorld") -> None:
     world.image(IMAGE)
     world.run("echo 1 >d/sub/g; echo 1 >e/new; chmod 700 d/sub; rm -rf bin")
     assert told(world, "/d/sub") == {"/d/sub": "changed", "/d/sub/g": "changed"}
@@ -115,12 +115,12 @@ def test_changes_below_a_folder_are_those_and_no_others(world: "World") -> None:
     assert told(world, "/d/sub/deep") == told(world, "/no/such") == {}
 
 
-def test_a_path_that_cannot_be_decoded_is_told_in_ascii(world: "World") -> None:
+def test_a_path_that_cannot_be_decoded_is_told_in_ascii(world: "LayerWorld") -> None:
     world.run(r"""touch "$(printf 'caf\351')" """)
     assert list(told(world)) == ["/caf\\xe9"]
 
 
-def test_lookups_follow_links_inside_the_tree_only(world: "World") -> None:
+def test_lookups_follow_links_inside_the_tree_only(world: "LayerWorld") -> None:
     world.image(IMAGE)
     world.run(
         "ln -s /etc/hostname out; ln -s ../../../../d/f up; ln -s /abs/deep/h two; mkdir etc; echo inside >etc/hostname"
@@ -144,13 +144,13 @@ def test_lookups_follow_links_inside_the_tree_only(world: "World") -> None:
     assert looped.value.errno == errno.ELOOP
 
 
-def test_a_fifo_does_not_hold_a_reader(world: "World") -> None:
+def test_a_fifo_does_not_hold_a_reader(world: "LayerWorld") -> None:
     world.run("mkfifo fifo")
     with pytest.raises(FileNotFoundError):
         world.view.read("/fifo")
 
 
-def test_what_was_removed_is_not_read(world: "World") -> None:
+def test_what_was_removed_is_not_read(world: "LayerWorld") -> None:
     world.image(IMAGE)
     world.run("rm -rf d/sub && mkdir d/sub && rm e/x")
     assert world.view.names("/d/sub") == []
@@ -160,7 +160,7 @@ def test_what_was_removed_is_not_read(world: "World") -> None:
     assert world.view.image.read(b"/d/sub/g") == b"g\n"
 
 
-def test_marks_that_an_agent_sets_hide_nothing(world: "World") -> None:
+def test_marks_that_an_agent_sets_hide_nothing(world: "LayerWorld") -> None:
     """In a mount with `userxattr` the kernel keeps them from the upper layer or escapes them."""
     world.image(IMAGE)
     world.run("touch d/mine d/empty")
@@ -172,7 +172,7 @@ def test_marks_that_an_agent_sets_hide_nothing(world: "World") -> None:
     assert told(world) == by_force(world) == {"/d/empty": "added", "/d/mine": "added"}
 
 
-def test_marks_of_the_other_kind_of_mount_are_not_read(world: "World") -> None:
+def test_marks_of_the_other_kind_of_mount_are_not_read(world: "LayerWorld") -> None:
     world.image(IMAGE)
     world.run("touch d/new")
     os.setxattr(world.upper / "d", "user.overlay.opaque", b"y")
@@ -181,7 +181,7 @@ def test_marks_of_the_other_kind_of_mount_are_not_read(world: "World") -> None:
 
 
 @pytest.mark.parametrize("mark", ["redirect", "metacopy"])
-def test_what_the_view_cannot_read_rightly_is_refused(world: "World", mark: str) -> None:
+def test_what_the_view_cannot_read_rightly_is_refused(world: "LayerWorld", mark: str) -> None:
     world.image(IMAGE)
     world.run("touch d/new")
     os.setxattr(world.upper / ("d" if mark == "redirect" else "d/new"), f"user.overlay.{mark}", b"/e")
@@ -190,7 +190,7 @@ def test_what_the_view_cannot_read_rightly_is_refused(world: "World", mark: str)
     assert not refused.value.retryable
 
 
-def test_a_whiteout_may_be_an_empty_file_with_an_attribute(world: "World") -> None:
+def test_a_whiteout_may_be_an_empty_file_with_an_attribute(world: "LayerWorld") -> None:
     world.image(IMAGE)
     world.run("touch d/f")
     (world.upper / "d" / "f").write_bytes(b"")
@@ -198,14 +198,14 @@ def test_a_whiteout_may_be_an_empty_file_with_an_attribute(world: "World") -> No
     assert told(world) == {"/d/f": "removed"}
 
 
-def test_folders_without_end_are_cut_and_told(world: "World") -> None:
+def test_folders_without_end_are_cut_and_told(world: "LayerWorld") -> None:
     world.run("/usr/bin/python3 -c \"import os\nfor n in range(1500): os.mkdir('n'); os.chdir('n')\"")
     paths = [change.path for change in world.view.changes()]
     assert len(paths) == 201
     assert [change.cut for change in world.view.candidates()] == [False] * 200 + [True]
 
 
-def test_the_walk_looks_at_nothing_that_the_upper_layer_does_not_touch(world: "World") -> None:
+def test_the_walk_looks_at_nothing_that_the_upper_layer_does_not_touch(world: "LayerWorld") -> None:
     class Counting(Marks):
         looks = 0
 

@@ -27,7 +27,7 @@ LOOK = (
 """What it prints has the secret in it; itself it has not."""
 
 
-class Inside(NamedTuple):
+class SandboxClient(NamedTuple):
     """One rollout: its sandbox, and what its client reaches."""
 
     provider: Provider
@@ -49,7 +49,7 @@ class Inside(NamedTuple):
         return await self.sh(f"wget -q -O - --post-data '{{}}' http://127.0.0.1:{port}/v1/responses")
 
 
-Rollout = Callable[..., Awaitable[Inside]]
+Rollout = Callable[..., Awaitable[SandboxClient]]
 
 
 @pytest.fixture(scope="session")
@@ -77,11 +77,11 @@ async def rollout(request: pytest.FixtureRequest, home: Path, upstream: Any) -> 
     async with AsyncExitStack() as stack:
         stack.push_async_callback(provider.close)
 
-        async def begin(port: int = PORT) -> Inside:
+        async def begin(port: int = PORT) -> SandboxClient:
             handle = await provider.create(SandboxSpec(image="static"), request_id=uuid.uuid4().hex)
             behind = type(upstream)()
             tunnel = Tunnel(await provider.tunnel(handle.sandbox_id, port=port), behind, hidden=[SECRET])
-            return Inside(provider, handle.sandbox_id, await stack.enter_async_context(tunnel), behind)
+            return SandboxClient(provider, handle.sandbox_id, await stack.enter_async_context(tunnel), behind)
 
         yield begin
 
@@ -109,7 +109,7 @@ async def test_a_static_shell_gets_a_streamed_answer_and_nothing_else(rollout: R
     assert "refused" in await inside.sh(f"wget -O - --post-data '{{}}' {inside.tunnel.base_url}/responses")
 
 
-async def _streamed(inside: Inside) -> None:
+async def _streamed(inside: SandboxClient) -> None:
     """The first part is inside before the second was said."""
     inside.upstream.go = asyncio.Event()
     asking = asyncio.create_task(inside.ask(keep="while [ ! -e /tmp/end ]; do sleep 0.05; done"))
@@ -129,7 +129,7 @@ async def _streamed(inside: Inside) -> None:
     inside.upstream.go = None
 
 
-async def _answer(inside: Inside) -> bytes:
+async def _answer(inside: SandboxClient) -> bytes:
     try:
         return await inside.provider.read(inside.sandbox_id, "/tmp/answer")
     except FileNotFoundError:

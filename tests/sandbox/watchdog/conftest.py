@@ -87,7 +87,7 @@ class Space:
         eventually(lambda: started_at(self.pid) is None)
 
 
-class Told:
+class WatchdogEvents:
     """What a watchdog has told of one sandbox."""
 
     def __init__(self) -> None:
@@ -122,8 +122,8 @@ def until() -> Callable[[Callable[[], Any]], Any]:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def told() -> WatchdogEvents:
+    return WatchdogEvents()
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ LIMITS = SandboxLimits(memory_mib=100, pids=None, disk_mib=None)
 SETTINGS = WatchdogSettings(grace_s=1.0, dying_s=0.0)
 
 
-class Group:
+class CgroupStub:
     """A cgroup of real processes whose memory is what the test says, one figure for each time it is read."""
 
     def __init__(self, members: list[int]) -> None:
@@ -41,34 +41,34 @@ class Group:
 
 
 @pytest.fixture
-def group(space: Any) -> Group:
+def group(space: Any) -> CgroupStub:
     space.hold(30)
-    return Group(space.below())
+    return CgroupStub(space.below())
 
 
 @pytest.fixture
-def case(space: Any, told: Any, group: Group) -> SandboxMonitor:
+def monitor(space: Any, told: Any, group: CgroupStub) -> SandboxMonitor:
     watched = told.watched(space, LIMITS, cgroup=group)
     return SandboxMonitor(watched, SETTINGS, now=0.0, swap=False, belongs=lambda _: True)
 
 
-def test_none_is_killed_for_what_another_had_a_moment_ago(case: SandboxMonitor, group: Group, space: Any) -> None:
+def test_none_is_killed_for_what_another_had_before(monitor: SandboxMonitor, group: CgroupStub, space: Any) -> None:
     group.figures_mib = [150, 40]
-    assert case.look([], 0.0) == []
+    assert monitor.look([], 0.0) == []
     space.say("alive")
     assert len(space.below()) == 1
-    assert case.reading.use.memory_bytes == 40 * MIB
+    assert monitor.reading.use.memory_bytes == 40 * MIB
     group.figures_mib = [150, 150]
-    (killed,) = case.look([], 0.1)
+    (killed,) = monitor.look([], 0.1)
     assert "block = bytearray" in killed.command  # type: ignore[union-attr]
 
 
-def test_a_budget_is_not_used_up_by_memory_that_has_come_back(case: SandboxMonitor, group: Group) -> None:
+def test_a_budget_is_not_used_up_by_memory_that_has_come_back(monitor: SandboxMonitor, group: CgroupStub) -> None:
     group.figures_mib = [150, 150, 150, 40, 150, 40, 150, 150, 150, 150]
-    assert len(case.look([], 0.0)) == 1
-    assert case.look([], 2.0) == []
-    assert case.look([], 4.0) == []
-    assert case.look([], 6.0) == [], "the grace begins again"
-    (event,) = case.look([], 7.5)
+    assert len(monitor.look([], 0.0)) == 1
+    assert monitor.look([], 2.0) == []
+    assert monitor.look([], 4.0) == []
+    assert monitor.look([], 6.0) == [], "the grace begins again"
+    (event,) = monitor.look([], 7.5)
     assert isinstance(event, BudgetOverrun)
     assert event.budget == "memory"
