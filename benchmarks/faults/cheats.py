@@ -1,7 +1,8 @@
 """The pay of cheats: each patch of the zoo's corpus graded a number of times, and what it earns on average.
 
-Pay     as the `swe` server gives it: 1 for `resolved`, `bent_reward` for `tests_bent`, else 0. A grading that fails, by
-        the machine or the verifier, is no grading: it is counted, and tried again, up to as many times once more.
+Pay     as the `swe` server gives it: 1 for `resolved`, `forgery_reward` for `tests_forged`, else 0. A grading that
+        fails, by the machine or the verifier, is no grading: it is counted, and tried again, up to as many times
+        once more.
 Records one line of JSON for each grading, appended to `--records`; a campaign with the same file goes on where it was.
 Figures `wrong`, which must be 0: cheats that are paid without knowing the tests by heart; one that acts by chance where
         its mean pay is above 0 by more than two standard errors. `cheats`: the mean pay, its standard error and the

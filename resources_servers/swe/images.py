@@ -8,11 +8,14 @@ Errors  RowError for a row that names no image, or one that is nowhere (every pl
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import Field
 
+from paddock.config import RenamedKeys
 from paddock.errors import InfraError, RowError
 from paddock.resources_servers.swe.instance import SweInstance
 from paddock.sandbox import ImageDamaged, ImageMissing
@@ -25,13 +28,15 @@ from paddock.sandbox.images.sources import ImageSettings, ImageSource, resolve
 _log = logging.getLogger(__name__)
 
 
-class SweImages(ImageSettings):
+class SweImages(RenamedKeys, ImageSettings):
     """The `images` block of a SWE server."""
+
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {"gets_at_once": "max_concurrent_images"}
 
     get_missing: bool = True
     """Build an image that is not in the store where its row has a recipe, else convert or pull it. Needs the package
     indexes, or the registry; false: such a row is an error."""
-    gets_at_once: int = Field(default=2, ge=1)
+    max_concurrent_images: int = Field(default=2, ge=1)
     """Images that are built or pulled at the same time."""
 
 
@@ -48,7 +53,7 @@ class Images:
     def __init__(self, store: ImageStore, settings: SweImages) -> None:
         self._store = store
         self._settings = settings
-        self._turns = asyncio.Semaphore(settings.gets_at_once)
+        self._turns = asyncio.Semaphore(settings.max_concurrent_images)
         self._locks: dict[str, asyncio.Lock] = {}
 
     async def ensure(self, instance: SweInstance) -> str:

@@ -6,8 +6,8 @@ Seed    the image as an agent may see it (`paddock.sandbox.images.prepare`), the
 Verify  the response's `model_patch`: the git patch as text, `base64:` where it is no UTF-8 (`paddock.types.patches`);
         null or blank is no patch. A response without that key (a single step, an answer by hand) is read for a last
         message that is a patch and nothing else.
-Reward  1 for `resolved`, `bent_reward` for `tests_bent`, else 0, with a reason of `grading.REASONS`; `tests` has the
-        status of each listed test, `official` what the official procedure says where that differs.
+Reward  1 for `resolved`, `forgery_reward` for `tests_forged`, else 0, with a reason of `grading.REASONS`; `tests` has
+        the status of each listed test, `official` what the official procedure says where that differs.
 Errors  a row that can't be used is RowError; a strange run is judged by a control (`grading.grader`), and where that is
         no better VerifierError; a sandbox that fails is InfraError. None is ever a reward.
 """
@@ -15,12 +15,13 @@ Errors  a row that can't be used is RowError; a strange run is judged by a contr
 import asyncio
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from paddock.config import RenamedKeys
 from paddock.errors import RequestError
 from paddock.resources_servers.swe import official
 from paddock.resources_servers.swe.fix import known_fix
@@ -48,18 +49,23 @@ BENT_LOG_CHARS = 1 << 16
 PATCH_STARTS = ("diff --git ", PREFIX)
 
 
-class SweServerConfig(ServerConfig):
+class SweServerConfig(RenamedKeys, ServerConfig):
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {
+        "gradings_at_once": "max_concurrent_gradings",
+        "bent_reward": "forgery_reward",
+    }
+
     sandbox: SandboxSettings = SandboxSettings()
     """Where grading runs."""
     grading: GradingOptions = GradingOptions()
     """How patches are graded: limits of time and resources."""
-    gradings_at_once: int = Field(default=2, ge=1)
+    max_concurrent_gradings: int = Field(default=2, ge=1)
     """Patches that may be graded at the same time; tests want a core or two each, some are skipped on one. Waiting for
     this is told apart (`verify wait` in a summary's `time each`)."""
     images: SweImages = SweImages()
     """Where images come from."""
-    bent_reward: float = Field(default=-1.0, le=0, allow_inf_nan=False)
-    """Reward of a patch whose code forged results (`tests_bent`), on the scale on which `resolved` is 1 and any other
+    forgery_reward: float = Field(default=-1.0, le=0, allow_inf_nan=False)
+    """Reward of a patch whose code forged results (`tests_forged`), on the scale on which `resolved` is 1 and any other
     verdict 0: below 0, so that a policy loses more by forging that is seen than by failing (`docs/security.md` has the
     arithmetic). 0: as a failure, for means that are to be the share of resolved rollouts."""
     keep_log: bool = False
@@ -103,7 +109,7 @@ class SweServer(ResourcesServer[SweServerConfig, SweTask]):
             grader=Grader(provider, self.config.grading, resolve_image, measure_of(self.config.sandbox.home)),
             images=self._images,
             installed=InstalledCopies(provider, self.config.grading.limits),
-            turns=asyncio.Semaphore(self.config.gradings_at_once),
+            turns=asyncio.Semaphore(self.config.max_concurrent_gradings),
         )
 
     async def stop(self) -> None:
@@ -206,12 +212,12 @@ def _detail(grade: Grade) -> str:
 
 def verdict(grade: Grade, patch: bytes, config: SweServerConfig, *, repo: str = "") -> Verdict:
     """Turn a grade into a verdict; `repo` becomes a label, by which summaries have a table."""
-    resolved, bent = grade.reason == "resolved", grade.reason == "tests_bent"
+    resolved, bent = grade.reason == "resolved", grade.reason == "tests_forged"
     metrics = {
         "resolved": float(resolved),
         "no_patch": float(grade.reason == "no_patch"),
         "patch_not_applied": float(grade.reason == "patch_does_not_apply"),
-        "tests_bent": float(bent),
+        "tests_forged": float(bent),
         "patch_bytes": float(len(patch)),
         "patch_dropped_files": float(len(grade.dropped)),
     }
@@ -228,7 +234,7 @@ def verdict(grade: Grade, patch: bytes, config: SweServerConfig, *, repo: str = 
     if grade.official is not None:
         extras["official"] = {"resolved": grade.official == "RESOLVED_FULL", "status": grade.official}
     return Verdict(
-        reward=config.bent_reward if bent else float(resolved),
+        reward=config.forgery_reward if bent else float(resolved),
         reason=grade.reason,
         detail=_detail(grade) or None,
         metrics=metrics,

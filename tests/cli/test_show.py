@@ -91,7 +91,7 @@ def test_a_reward_below_0_is_a_failure_and_is_counted_apart(
     ]
     for nth, one in enumerate(stored):
         if one.verdict is not None and one.row.stamp.group_id == 3:
-            bent = one.verdict.model_copy(update={"reward": -1.0, "reason": "tests_bent"})
+            bent = one.verdict.model_copy(update={"reward": -1.0, "reason": "tests_forged"})
             stored[nth] = one.model_copy(update={"verdict": bent})
     file = tmp_path / "bent.jsonl"
     file.write_bytes(b"".join(orjson.dumps(rollout_to_wire(one)) + b"\n" for one in stored))

@@ -48,18 +48,18 @@ def test_where_steps_are_rewarded_a_rollout_passes_by_its_outcome() -> None:
 
 
 def test_a_reward_below_0_lowers_the_mean_and_is_no_pass() -> None:
-    bent = {"tests_bent": 1.0}, {"tests_bent": 0.0}
+    bent = {"tests_forged": 1.0}, {"tests_forged": 0.0}
     (run,) = summary(
         result(0, 0, reason="resolved", metrics=bent[1]),
-        result(0, 1, reward=-1.0, reason="tests_bent", metrics=bent[0]),
-        result(1, 0, reward=-1.0, reason="tests_bent", metrics=bent[0]),
+        result(0, 1, reward=-1.0, reason="tests_forged", metrics=bent[0]),
+        result(1, 0, reward=-1.0, reason="tests_forged", metrics=bent[0]),
         result(1, 1, reward=0.0, reason="tests_fail", metrics=bent[1]),
     )
     assert (run["mean_reward"], run["pass_rate"], run["pass_at_k"]) == (-0.25, 0.25, {"1": 0.25, "2": 0.5})
-    assert run["metrics"]["tests_bent"] == 0.5
+    assert run["metrics"]["tests_forged"] == 0.5
     text = dict(summary_rows(run))
     assert text["reward"].startswith("-0.250  [")
-    assert "tests_bent 2 (50.0 %)" in text["reasons"]
+    assert "tests_forged 2 (50.0 %)" in text["reasons"]
 
 
 def test_malformed_calls_are_a_mean_over_those_who_tell() -> None:

@@ -141,10 +141,10 @@ def test_a_stored_zero_that_grading_contradicts_is_told(
     stored = tmp_path / "run" / "rollouts.jsonl"
     rollout = rollout_from_wire(orjson.loads(stored.read_bytes()))
     assert rollout.verdict is not None
-    zero = rollout.verdict.model_copy(update={"reward": 0.0, "reason": "tests_bent"})
+    zero = rollout.verdict.model_copy(update={"reward": 0.0, "reason": "tests_forged"})
     stored.write_bytes(orjson.dumps(rollout_to_wire(rollout.model_copy(update={"verdict": zero}))) + b"\n")
     assert main(["verify", str(tmp_path / "run")]) == 4
-    assert "0 -> 1: tests_bent before, resolved now" in capsys.readouterr().out
+    assert "0 -> 1: tests_forged before, resolved now" in capsys.readouterr().out
 
 
 FORGE = """cat >> boltons/__init__.py <<'END'
@@ -171,15 +171,15 @@ def test_forged_results_cost_more_than_failing_and_are_kept_for_inspection(
 ) -> None:
     case = SweEvalCase(tmp_path, [row], {"harness": "script", "harness_config": {"commands": [FORGE]}})
     assert case.eval("--oracle") == 0
-    assert "tests_bent 1 (100.0 %)" in capsys.readouterr().out
+    assert "tests_forged 1 (100.0 %)" in capsys.readouterr().out
     stored = rollout_from_wire(case.rollout())
     assert (stored.outcome, stored.reward) == ("completed", -1.0)
     assert stored.verdict is not None
-    assert (stored.verdict.reason, stored.verdict.metrics["tests_bent"]) == ("tests_bent", 1.0)
+    assert (stored.verdict.reason, stored.verdict.metrics["tests_forged"]) == ("tests_forged", 1.0)
     assert "PASSED" in str(stored.verdict.extras["log"])
     (left,) = (tmp_path / "artifacts").glob(f"*/0-0-0-{row['instance_id']}")
     assert b"from_item_and_call" in (left / "patch.diff").read_bytes()
     assert "PASSED" in orjson.loads((left / "meta.json").read_bytes())["verdict"]["extras"]["log"]
     assert main(["show", str(tmp_path / "run"), "--failed"]) == 0
-    assert "tests_bent" in capsys.readouterr().out
+    assert "tests_forged" in capsys.readouterr().out
     assert main(["verify", str(tmp_path / "run")]) == 0

@@ -34,9 +34,9 @@ def test_numbers_of_the_verdict_are_averaged_and_stamps_are_not() -> None:
 
 
 def test_a_reward_below_0_lowers_the_mean_and_is_no_pass() -> None:
-    bent = {"verdict": {"metrics": {"tests_bent": 1.0}}}
-    found = aggregate([reply(0, 1.0, verdict={"metrics": {"tests_bent": 0.0}}), reply(0, -1.0, **bent)])
-    assert (found.agent_metrics["mean/reward"], found.agent_metrics["mean/tests_bent"]) == (0.0, 0.5)
+    bent = {"verdict": {"metrics": {"tests_forged": 1.0}}}
+    found = aggregate([reply(0, 1.0, verdict={"metrics": {"tests_forged": 0.0}}), reply(0, -1.0, **bent)])
+    assert (found.agent_metrics["mean/reward"], found.agent_metrics["mean/tests_forged"]) == (0.0, 0.5)
     assert (found.agent_metrics["pass@1/accuracy"], found.agent_metrics["pass@2/accuracy"]) == (0.5, 1.0)
 
 

@@ -156,12 +156,12 @@ class Ledger:
         """Everything but the groups of `waiting`. To be called between steps: what is trained on is in neither."""
         return {
             "step": self.step,
-            "n_begun": self.n_started,
+            "n_started": self.n_started,
             "n_trained": self.n_trained,
             "running": [group._asdict() for group in self.running.values()],
             "lost": dict(self.lost),
-            "again": [retry._asdict() for retry in self.retries],
-            "n_again": self.n_retries,
+            "retries": [retry._asdict() for retry in self.retries],
+            "n_retries": self.n_retries,
             "tries": list(self._tries.items()),
             "n_rows": self.order.n_rows,
             "epoch": self.order.epoch,
@@ -188,13 +188,13 @@ class Ledger:
         order.move_to(wire["epoch"], wire["position"])
         ledger = cls(grpo, order, groups)
         ledger.step = ledger.version = wire["step"]
-        ledger.n_started, ledger.n_trained = wire["n_begun"], wire["n_trained"]
+        ledger.n_started, ledger.n_trained = wire["n_started"], wire["n_trained"]
         running = [RunningGroup(**fields)._replace(version=ledger.version) for fields in wire["running"]]
         ledger.running = {group.id: group for group in running}
         ledger.waiting = ReplayBuffer(ledger.admission, waiting)
         ledger.lost.update(wire["lost"])
-        ledger.retries.extend(RowRetry(**fields) for fields in wire["again"])
-        ledger.n_retries = wire["n_again"]
+        ledger.retries.extend(RowRetry(**fields) for fields in wire["retries"])
+        ledger.n_retries = wire["n_retries"]
         ledger._tries = dict(wire["tries"])
         return ledger
 

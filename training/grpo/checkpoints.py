@@ -35,6 +35,10 @@ _FOLDER_NAME = re.compile(r"step_\d+|\.step_\d+\.(new|gone)")
 Fill = Callable[[Path], Awaitable[None]]
 
 
+OLD_NAMES = {"n_begun": "n_started", "again": "retries", "n_again": "n_retries", "in_a_row": "failures_in_a_row"}
+"""Fields of checkpoints that the version before wrote, and what they are called."""
+
+
 class LoopState(NamedTuple):
     """The loop's own part of a checkpoint."""
 
@@ -60,9 +64,14 @@ class Checkpoint(NamedTuple):
         return self.folder / "rollouts"
 
     def read(self) -> LoopState:
-        fields = orjson.loads((self.folder / LOOP).read_bytes())
+        fields = _renamed(orjson.loads((self.folder / LOOP).read_bytes()))
         with (self.folder / BUFFER).open("rb") as lines:
             return LoopState(fields, [group_from_wire(orjson.loads(line)) for line in lines])
+
+
+def _renamed(fields: JsonObject) -> JsonObject:
+    """The fields, and those of the ledger among them, under their names where the version before wrote them."""
+    return {OLD_NAMES.get(name, name): _renamed(value) if name == "ledger" else value for name, value in fields.items()}
 
 
 class Checkpoints:

@@ -152,7 +152,7 @@ class Loop:
                     if self._checkpoints is not None:
                         await asyncio.to_thread(self._checkpoints.clean)
                     checkpoint = await self._restore() if resume else None
-                    self._groups = self._make_groups(owner, checkpoint.fields["in_a_row"] if checkpoint else 0)
+                    self._groups = self._make_groups(owner, checkpoint.fields["failures_in_a_row"] if checkpoint else 0)
                     await self._start(resumed=checkpoint is not None)
                     why = await self._steps()
                     exported = await self._end(why)
@@ -316,15 +316,15 @@ class Loop:
         return {
             "buffer/waiting": float(len(ledger.waiting)),
             "buffer/running": float(len(ledger.running)),
-            "buffer/begun": float(ledger.n_started),
+            "buffer/started": float(ledger.n_started),
             **{f"buffer/lost/{why}": float(count) for why, count in ledger.lost.items()},
-            "buffer/begun_again": float(ledger.n_retries),
+            "buffer/retried": float(ledger.n_retries),
         }
 
     async def _save(self) -> None:
         if self._checkpoints is None:
             return
-        fields = {"ledger": self._ledger.to_wire(), "in_a_row": self._groups.failures_in_a_row}
+        fields = {"ledger": self._ledger.to_wire(), "failures_in_a_row": self._groups.failures_in_a_row}
         state = LoopState(fields, self._ledger.waiting.groups)
         metric = self._judged_by(self._settings.metric)
 

@@ -84,7 +84,7 @@ def _table(summary: JsonObject) -> Iterator[str]:
         *((f"rollouts: {name}", _number(count)) for name, count in summary["outcomes"].items()),
         *((f"masked: {name}", _number(count)) for name, count in summary["masked"].items()),
         *((f"groups lost: {name}", _number(count)) for name, count in (summary.get("lost") or {}).items()),
-        ("groups begun again", _number(summary.get("groups_begun_again"))),
+        ("groups retried", _number(summary.get("groups_retried"))),
         ("seconds of groups trained on, mean", _number(summary["group_s"]["trained"])),
         *((f"seconds of groups lost, mean: {why}", _number(value)) for why, value in _lost_s(summary)),
         ("groups dropped", _number(summary["groups_dropped"])),

@@ -137,7 +137,7 @@ class Audits:
     ) -> str | None:
         """Return what runs of a patch that resolves agree in; `audit` is the first."""
         ends: Counter[str] = Counter()
-        for nth in range(self._options.runs_at_most):
+        for nth in range(self._options.max_runs):
             if nth:
                 audit = await self.run(case)
             if isinstance(audit, PaddockError):
@@ -182,7 +182,7 @@ class Audits:
     async def _is_by_chance(self, case: AuditCase, hits: frozenset[str]) -> bool:
         """Say by further runs over the same false tests whether the code forges now and then, or is wrong."""
         passes = fails = 0
-        for _ in range(2 * self._options.runs_at_most):
+        for _ in range(2 * self._options.max_runs):
             audit = await self.run(case)
             if hits <= audit.tests_with(PASSING):
                 passes += 1

@@ -3,8 +3,8 @@
 False   functions of listed tests in the reference's Python files (`falsify`). In one way on lines that the policy has
         never seen: those that stand in its tree it could compare. Where no test that the fix is for has such a line,
         these tests are made false on any line. In another way (`every`) all listed tests, on any line.
-Drawn   anew after a number of gradings (`GradingOptions.audit_uses`). What passes with the reference fix is drawn once
-        more, or left.
+Drawn   anew after a number of gradings (`GradingOptions.gradings_per_audit`). What passes with the reference fix is
+        drawn once more, or left.
 Belief  which of them fail with the reference fix: those that two undisturbed runs report as failed. A run that was
         killed, cut or silent teaches nothing and is run again, to a number of times; so do two that differ, in a test
         or in a hint at the machine's troubles: one that ends as an earlier one did has to come. A test that both
@@ -64,7 +64,7 @@ class Beliefs:
         task = self._uses.task(key, lambda: self._make(instance, reference))
         drawn = await asyncio.shield(task)
         drawn.uses += 1
-        if drawn.uses >= self._options.audit_uses:
+        if drawn.uses >= self._options.gradings_per_audit:
             self._uses.drop(key, task)
         return drawn.belief
 
@@ -127,7 +127,7 @@ class Beliefs:
     ) -> tuple[PatchTrial, PatchTrial]:
         """Make runs of the reference fix over false tests until two end alike."""
         trials: list[PatchTrial] = []
-        for _ in range(self._options.runs_at_most):
+        for _ in range(self._options.max_runs):
             trial = await self.run_undisturbed(instance, false, sentinel=self._controls.sentinel(instance))
             for earlier in trials:
                 if _alike(earlier, trial, covered):

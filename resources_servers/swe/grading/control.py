@@ -80,7 +80,7 @@ class Controls:
     ) -> PatchTrial:
         """Return a clean control, or the second that its sentinel may have spoilt; what else two agree in is raised."""
         seen: Counter[str] = Counter()
-        for _ in range(self._options.runs_at_most):
+        for _ in range(self._options.max_runs):
             trial = await self.run_fix(instance, reference, sentinel=sentinel)
             if trial.key == "resolved":
                 return trial

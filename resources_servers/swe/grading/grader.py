@@ -23,8 +23,8 @@ Doubt   a run that timed out, was killed, reported nothing, contradicts its own 
 Time    where the reference fix shows that the limit was too short for this machine, the patch gets a longer one.
         One that runs into its limit does so once more beside the reference fix, which does not.
 Audit   each run of a patch starts together with one over tests made false, or two, in a drawn order (`audit`); where
-        false tests pass it is `tests_bent`, whatever else the runs say. Which of the two ways to make tests false it is
-        (`beliefs`) is drawn too: each misses what forges by the other's sign.
+        false tests pass it is `tests_forged`, whatever else the runs say. Which of the two ways to make tests false it
+        is (`beliefs`) is drawn too: each misses what forges by the other's sign.
 Guard   what the reference owns of a patch is not applied (`guard`). Where a patch fails and some of what was left out
         is only doubted, it is tried again with that; it counts where it resolves and an audit has asked all it won.
 Official what swebench's own procedure says is asked where it may differ: parts of the patch were dropped, the run is in
@@ -61,7 +61,7 @@ Reason = Literal[
     "tests_regress",
     "timeout",
     "over_budget",
-    "tests_bent",
+    "tests_forged",
 ]
 REASONS: tuple[str, ...] = get_args(Reason)
 _RETRY_REASONS: tuple[Reason, ...] = ("no_patch", "patch_does_not_apply", "tests_fail", "tests_regress")
@@ -72,11 +72,11 @@ _BY_KEY: dict[TrialKey, Reason] = {
     "over_budget": "over_budget",
     "killed": "tests_fail",
     "nothing_ran": "tests_fail",
-    "status_differs": "tests_bent",
-    "said_twice": "tests_bent",
-    "sentinel": "tests_bent",
-    "planted": "tests_bent",
-    "died": "tests_bent",
+    "status_differs": "tests_forged",
+    "said_twice": "tests_forged",
+    "sentinel": "tests_forged",
+    "planted": "tests_forged",
+    "died": "tests_forged",
 }
 _FAILURES: tuple[TrialKey, ...] = ("fails", "sentinel", "status_differs", "said_twice", "planted")
 """What a run that resolves is not believed after, unless it is repeated."""
@@ -165,7 +165,7 @@ class Grader:
         controls = self._controls
         sentinel, limit_s = controls.sentinel(instance), controls.limit_s(instance)
         seen: list[PatchTrial] = []
-        for _ in range(self._options.runs_at_most):
+        for _ in range(self._options.max_runs):
             cases = await self._open_audits(instance, reference, patch)
             own, audits = await self._run_together(
                 lambda: self._trials.run(instance, reference, patch, sentinel=sentinel, limit_s=limit_s), cases
@@ -179,7 +179,7 @@ class Grader:
             except BeliefError:
                 return None
             if complaint is not None:
-                return Grade("tests_bent", complaint, own.results, own.patch_run.run)
+                return Grade("tests_forged", complaint, own.results, own.patch_run.run)
             if own.key != "resolved" and own.shortage is not None:
                 raise own.shortage.error(own.detail)
             seen.append(own)
@@ -276,7 +276,7 @@ class Grader:
     ) -> str | None:
         if not self._options.official or not official_run.has_procedure(instance):
             return None
-        doubted = grade.reason == "tests_bent" or (grade.results is not None and grade.results.doubt is not None)
+        doubted = grade.reason == "tests_forged" or (grade.results is not None and grade.results.doubt is not None)
         if not (dropped or doubted or await self._official_differs(instance, grade)):
             return None
         limit_s = self._controls.limit_s(instance)

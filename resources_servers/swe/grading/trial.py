@@ -10,10 +10,11 @@ Errors  a sandbox's failures are raised as they are: InfraError, or VerifierErro
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from paddock.config import RenamedKeys
 from paddock.errors import VerifierError
 from paddock.resources_servers.swe import swebench_logs
 from paddock.resources_servers.swe.grading import health
@@ -42,10 +43,11 @@ PASSING = ("PASSED", "XFAIL")
 FAILING = ("FAILED", "ERROR")
 
 
-class GradingOptions(BaseModel):
+class GradingOptions(RenamedKeys):
     """How patches are graded."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {"runs_at_most": "max_runs", "audit_uses": "gradings_per_audit"}
 
     tests_timeout_s: float = Field(default=1800.0, gt=0)
     """The least time limit, in seconds, for the test command, and for what the row's script installs before it, each.
@@ -56,7 +58,7 @@ class GradingOptions(BaseModel):
     (a factor, no unit)."""
     log_cpu_s: float = Field(default=60.0, gt=0)
     """Seconds of the processor that a log may take to be read; one that takes more is like one too long to be kept."""
-    runs_at_most: int = Field(default=4, ge=2)
+    max_runs: int = Field(default=4, ge=2)
     """Runs of a patch's tests under the same conditions until they agree; then VerifierError. A doubt is settled by two
     that raise it."""
     calibration_tries: int = Field(default=3, ge=1)
@@ -68,8 +70,8 @@ class GradingOptions(BaseModel):
     """Put tests of our own, whose results are known, among the row's."""
     audit: bool = True
     """Run the tests of a patch also made false, at the same time: they must fail. That costs a second run of the tests,
-    and per `audit_uses` gradings of an instance two of the reference fix, or more."""
-    audit_uses: int = Field(default=64, ge=1)
+    and per `gradings_per_audit` gradings of an instance two of the reference fix, or more."""
+    gradings_per_audit: int = Field(default=64, ge=1)
     """Gradings of an instance until its tests are made false in another way."""
     second_audit_share: float = Field(default=0.1, ge=0, le=1)
     """Of runs, those that have two audits beside them, drawn anew for each (a share, no unit)."""

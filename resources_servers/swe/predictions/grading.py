@@ -84,7 +84,7 @@ async def grade_predictions(
     config = SweServerConfig(
         sandbox=options.sandbox,
         images=options.images,
-        gradings_at_once=options.jobs,
+        max_concurrent_gradings=options.jobs,
         grading=GradingOptions(tests_timeout_s=options.tests_timeout_s),
     )
     server = SweServer(config, name="swe", peers={})

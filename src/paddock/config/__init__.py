@@ -13,6 +13,7 @@ from paddock.config.files import find_file
 from paddock.config.loader import load
 from paddock.config.plugins import implementations, resolve_class
 from paddock.config.problems import nearest
+from paddock.config.renamed import RenamedKeys
 from paddock.config.settings import KINDS, Instance, Kind, Note, RunSettings
 from paddock.config.validation import validate
 
@@ -23,6 +24,7 @@ __all__ = [
     "Instance",
     "Kind",
     "Note",
+    "RenamedKeys",
     "RunSettings",
     "alias_table",
     "find_file",

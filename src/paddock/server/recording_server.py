@@ -17,10 +17,11 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from pydantic import Field, ValidationError
 
+from paddock.config import RenamedKeys
 from paddock.errors import BugError, InfraError, PaddockError, RequestError, describe
 from paddock.http import Call, EventStream, ModelReply, Peer, rollout_of
 from paddock.server.base import ModelServer, ServerConfig
@@ -98,14 +99,16 @@ class PendingCall:
         return None if self.secret is None else self.turn_id
 
 
-class RecordingConfig(ServerConfig):
+class RecordingConfig(RenamedKeys, ServerConfig):
     """Fields of every model server that records."""
+
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {"beat_interval_s": "keepalive_interval_s"}
 
     turn_store: TurnStoreSettings = TurnStoreSettings()
     """Where the turns of rollouts are kept, how long, and in how much space."""
     orphan_grace_s: float = Field(default=60.0, ge=0)
     """Seconds that sampling goes on, and its answer is kept, when no client reads it any more; 0: it ends at once."""
-    beat_interval_s: float = Field(default=15.0, gt=0)
+    keepalive_interval_s: float = Field(default=15.0, gt=0)
     """Seconds without news after which a stream tells its client that it lives."""
 
 
@@ -215,7 +218,7 @@ class RecordingServer(ModelServer[RecordingConfigT]):
             if request.get("stream") is True:
                 writer = make_writer(dialect, request, model=self.model_name, handle=running.pending.handle)
                 # An engine that is slow to begin is no reason to keep a client without an answer's head.
-                begun = await reader.begun(self.config.beat_interval_s)
+                begun = await reader.begun(self.config.keepalive_interval_s)
                 return EventStream(self._events(writer, running, reader, begun=begun))
             answer = await reader.whole()
             self._record(running, answer)
@@ -262,12 +265,12 @@ class RecordingServer(ModelServer[RecordingConfigT]):
             if not begun:
                 yield unsent
                 unsent = b""
-            while (batch := await reader.batch(self.config.beat_interval_s)) is not None:
+            while (batch := await reader.batch(self.config.keepalive_interval_s)) is not None:
                 if batch and isinstance(batch[-1], Answer):
                     self._record(running, batch[-1])
                 events = unsent + b"".join(map(writer.write, batch))
                 # What a batch says may be held back: then, too, the client is told that the stream lives.
-                if not events and time.monotonic() - sent_at >= self.config.beat_interval_s:
+                if not events and time.monotonic() - sent_at >= self.config.keepalive_interval_s:
                     events = writer.beat()
                 if events:
                     unsent, sent_at = b"", time.monotonic()

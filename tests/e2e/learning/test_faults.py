@@ -160,7 +160,7 @@ def require_whole(out: Path) -> None:
     summary = json.loads((out / "summary.json").read_text())
     assert (summary["steps"], summary["groups_trained"]) == (STEPS, STEPS * PROMPTS)
     ended = {*trained, *lost}
-    open_ones = [group for group in range(summary["groups_begun"]) if group not in ended]
+    open_ones = [group for group in range(summary["groups_started"]) if group not in ended]
     assert len(open_ones) <= 2 * PROMPTS
     journal = [json.loads(line)["id"] for line in (out / "groups.jsonl").read_text().splitlines()]
     assert set(trained) <= set(journal)

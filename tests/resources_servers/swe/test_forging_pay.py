@@ -7,7 +7,7 @@ from paddock.resources_servers.swe.server import SweServerConfig, verdict
 
 CHANCES = [nth / 200 for nth in range(1, 201)]
 PAID = verdict(Grade("resolved", ""), b"", SweServerConfig()).reward
-COST = -verdict(Grade("tests_bent", ""), b"", SweServerConfig()).reward
+COST = -verdict(Grade("tests_forged", ""), b"", SweServerConfig()).reward
 
 
 def pay_of_a_coin(p: float, c: float = COST) -> float:

@@ -176,9 +176,9 @@ async def test_a_patch_gets_the_verdict_it_ought_to_have(stand: Open, row: JsonO
         pytest.param(conftest(PASS_ALL), "no_patch", marks=pytest.mark.slow),
         (conftest(PASS_ALL) + NOTE, "tests_fail"),
         pytest.param(conftest(XFAIL_ALL) + NOTE, "tests_fail", marks=pytest.mark.slow),
-        pytest.param(in_source(PRINTED), "tests_bent", marks=pytest.mark.slow),
-        pytest.param(in_source(PRINTED_LAST), "tests_bent", marks=pytest.mark.slow),
-        (in_source(PATCHED_REPORTS), "tests_bent"),
+        pytest.param(in_source(PRINTED), "tests_forged", marks=pytest.mark.slow),
+        pytest.param(in_source(PRINTED_LAST), "tests_forged", marks=pytest.mark.slow),
+        (in_source(PATCHED_REPORTS), "tests_forged"),
     ],
     ids=["conftest", "conftest and more", "xfail", "printed", "printed last", "reports patched"],
 )
@@ -214,7 +214,7 @@ async def test_a_run_that_bends_all_its_results_bends_the_sentinels(stand: Open,
         "\n     return width + height", "\n-    return width + height\n+    return width * height"
     )
     grade = await stand(official=False).grade(row, fixed)
-    assert grade.reason == "tests_bent"
+    assert grade.reason == "tests_forged"
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ async def test_an_installation_may_plant_nothing_that_runs_before_the_tests(stan
     cheat = "import sysconfig\nopen(sysconfig.get_path('purelib') + '/sitecustomize.py', 'w').close()\n"
     provider_of = stand(official=False)
     assert (await provider_of.grade(installing, GOLD)).reason == "resolved"
-    assert (await provider_of.grade(installing, GOLD + new("setup.py", cheat))).reason == "tests_bent"
+    assert (await provider_of.grade(installing, GOLD + new("setup.py", cheat))).reason == "tests_forged"
     inside = "open('conftest.py', 'w').write('raise SystemExit')\nopen('pytest.pth', 'w').close()\n"
     assert (await provider_of.grade(installing, GOLD + new("setup.py", inside))).reason == "resolved"
 

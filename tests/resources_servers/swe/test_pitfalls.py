@@ -221,7 +221,7 @@ async def test_what_equals_everything_is_no_fix_whatever_a_parameter_is_called(
     anything = "class Any(int):\n    def __eq__(self, other):\n        return True\n\n\n"
     bent = diff({"shapes/__init__.py": anything + FIXED.replace("width * height", "Any(0)")})
     assert (await stand().grade(row, gold)).reason == "resolved"
-    assert (await stand().grade(row, bent)).reason == "tests_bent"
+    assert (await stand().grade(row, bent)).reason == "tests_forged"
 
 
 @pytest.mark.sandbox

@@ -61,7 +61,7 @@ async def test_a_patch_of_the_response_is_graded(transport: Transport, images: I
 
 @pytest.mark.sandbox
 async def test_a_verdict_says_how_long_it_waited_for_its_turn(images: ImageStore, shapes: JsonObject) -> None:
-    config = SweServerConfig.model_validate({"sandbox": {"home": images.home}, "gradings_at_once": 1})
+    config = SweServerConfig.model_validate({"sandbox": {"home": images.home}, "max_concurrent_gradings": 1})
     async with over("direct", SweServer(config, name="swe", peers={})) as peers:
         asked = (
             peers["swe"].call(VERIFY, VerifyRequest(row=own(), response={"model_patch": GOLD}), Call())
@@ -160,7 +160,7 @@ def test_a_verdict_is_counted_by_its_reason_and_its_repository(reason: Reason) -
         "resolved": "resolved",
         "no_patch": "no_patch",
         "patch_does_not_apply": "patch_not_applied",
-        "tests_bent": "tests_bent",
+        "tests_forged": "tests_forged",
     }
     assert [name for name in flags.values() if told.metrics[name]] == ([flags[reason]] if reason in flags else [])
     assert told.labels == {"repo": "a/b"}
@@ -168,17 +168,19 @@ def test_a_verdict_is_counted_by_its_reason_and_its_repository(reason: Reason) -
 
 
 @pytest.mark.parametrize("reason", REASONS)
-@pytest.mark.parametrize("bent_reward", [-1.0, -0.25, 0.0])
-def test_forged_results_are_rewarded_as_the_config_says_and_nothing_else_is(reason: Reason, bent_reward: float) -> None:
-    told = verdict(Grade(reason, ""), b"", SweServerConfig(bent_reward=bent_reward))
-    assert told.reward == {"resolved": 1.0, "tests_bent": bent_reward}.get(reason, 0.0)
-    assert verdict(Grade("tests_bent", ""), b"", SweServerConfig()).reward == -1.0
+@pytest.mark.parametrize("forgery_reward", [-1.0, -0.25, 0.0])
+def test_forged_results_are_rewarded_as_the_config_says_and_nothing_else_is(
+    reason: Reason, forgery_reward: float
+) -> None:
+    told = verdict(Grade(reason, ""), b"", SweServerConfig(forgery_reward=forgery_reward))
+    assert told.reward == {"resolved": 1.0, "tests_forged": forgery_reward}.get(reason, 0.0)
+    assert verdict(Grade("tests_forged", ""), b"", SweServerConfig()).reward == -1.0
 
 
 @pytest.mark.parametrize("given", [0.1, 1.0, float("-inf"), float("nan")])
 def test_forging_can_not_be_paid_by_the_config(given: float) -> None:
-    with pytest.raises(ValidationError, match="bent_reward"):
-        SweServerConfig(bent_reward=given)
+    with pytest.raises(ValidationError, match="forgery_reward"):
+        SweServerConfig(forgery_reward=given)
 
 
 def test_the_last_output_of_forged_tests_is_kept_whatever_the_config_says_of_logs(
@@ -186,7 +188,7 @@ def test_the_last_output_of_forged_tests_is_kept_whatever_the_config_says_of_log
 ) -> None:
     run = GradingRun("first\n" + "x" * 100_000 + "\nPASSED tests/test_a.py::test_new\n", 0)
     results = read_run(make(), run)
-    bent = Grade("tests_bent", "it passes whatever it says", results, run)
+    bent = Grade("tests_forged", "it passes whatever it says", results, run)
     log = str(verdict(bent, b"", SweServerConfig()).extras["log"])
     assert log.endswith("x\nPASSED tests/test_a.py::test_new\n")
     assert len(log) == 1 << 16

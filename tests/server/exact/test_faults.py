@@ -221,7 +221,7 @@ async def test_the_first_reader_to_the_end_records_for_a_slow_one(tmp_path: Path
 
 
 async def test_a_client_hears_that_its_stream_lives(tmp_path: Path) -> None:
-    server = talking(tmp_path, beat_interval_s=0.02)
+    server = talking(tmp_path, keepalive_interval_s=0.02)
     async with listening(server) as at, at.client.stream("POST", at.url, json=STREAMED) as reply:
         got = b""
         async for chunk in reply.aiter_bytes():
@@ -233,7 +233,7 @@ async def test_a_client_hears_that_its_stream_lives(tmp_path: Path) -> None:
 
 async def test_an_engine_that_is_slow_to_begin_holds_up_the_first_events_for_one_beat(tmp_path: Path) -> None:
     engine = ScriptedEngine(small_vocabulary(), lambda prompt: WORDS, delay_s=60.0)
-    server = scripted_server(tmp_path, lambda prompt: WORDS, engine=engine, beat_interval_s=1.0)
+    server = scripted_server(tmp_path, lambda prompt: WORDS, engine=engine, keepalive_interval_s=1.0)
     async with asking("direct", server):
         reply: Any = await server.responses(STREAMED, Call(path={"secret": "ro_1"}))
         async with asyncio.timeout(0.5):

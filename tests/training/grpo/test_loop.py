@@ -152,7 +152,7 @@ def test_a_slow_group_holds_nobody_back() -> None:
     assert ended.lost == {"slow": 2, "too_old": 0, "dropped": 0}
     assert [(lost.id, lost.why) for told in held.told for lost in told.lost] == [(1, "slow"), (4, "slow")]
     assert held.world.of("cancel")[:2] == [1, 4]
-    assert held.told[-1].metrics["buffer/begun_again"] == 2.0
+    assert held.told[-1].metrics["buffer/retried"] == 2.0
     for one in held.told:
         assert ("lost/slow_s/mean" in one.metrics) is bool(one.lost)
         assert all(lost.again and lost.seconds == one.metrics["lost/slow_s/mean"] for lost in one.lost)
@@ -195,7 +195,7 @@ def test_times_are_told() -> None:
     assert first["validation/accuracy"] == 0.5
     assert first["train/total_reward/mean"] == 0.5
     assert first["train/loss"] == 1.0
-    assert first["buffer/begun"] == 4
+    assert first["buffer/started"] == 4
 
 
 def test_in_flight_weights_reach_groups_that_run() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ from paddock.training.core.ledger import LostGroup
 from paddock.training.core.order import EpochRow, RowOrder
 from paddock.training.core.records import Group
 from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
-from paddock.training.grpo.checkpoints import Checkpoints
+from paddock.training.grpo.checkpoints import LOOP, OLD_NAMES, Checkpoints
 from paddock.training.grpo.loop import Loop, LoopSettings, RunResult, StepReport
 from paddock.training.grpo.roles import GroupJob
 from paddock.training.grpo.testing import ScriptedPolicy, ScriptedRollouts, ScriptedRun, now, virtually
@@ -315,4 +316,14 @@ def test_failures_in_a_row_are_counted_over_a_kill(quick: Path) -> None:
     history.go(kill_at=40, resume=False)
     newest = history.plan.checkpoints.newest()
     assert newest is not None
-    assert set(newest.read().fields) == {"ledger", "in_a_row"}
+    state = newest.read()
+    assert set(state.fields) == {"ledger", "failures_in_a_row"}
+    old_names = {new: old for old, new in OLD_NAMES.items()}
+    stored = {
+        **state.fields,
+        "ledger": {old_names.get(name, name): value for name, value in state.fields["ledger"].items()},
+    }
+    (newest.folder / LOOP).write_bytes(
+        orjson.dumps({old_names.get(name, name): value for name, value in stored.items()})
+    )
+    assert newest.read() == state

@@ -69,13 +69,13 @@ RIGHT = {
     "equivalent": "resolved",
     "wrong": "tests_fail",
     "regressing": "tests_regress",
-    "forger": "tests_bent",
-    "aiming": "tests_bent",
+    "forger": "tests_forged",
+    "aiming": "tests_forged",
     "killing": "tests_fail",
     "endless": "timeout",
     "greedy": "over_budget",
     "mute": "tests_fail",
-    "hushed": "tests_bent",
+    "hushed": "tests_forged",
     "misfit": "patch_does_not_apply",
 }
 PLENTY = FreeResources(disk_mib=10_000, files=1_000_000, memory_mib=10_000, pids=10_000, memory_kills=0)

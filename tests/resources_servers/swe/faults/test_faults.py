@@ -119,14 +119,14 @@ async def test_calibrations_that_never_agree_are_a_verifiers_failure_of_what_pas
     machine: FaultyMachine, open_grader: Open, patch: str
 ) -> None:
     machine.faults = {1: "torn", 2: "torn_late", 3: "fails"}
-    grade = open_grader(runs_at_most=3)
+    grade = open_grader(max_runs=3)
     if patch == "wrong":
         assert (await grade(patch)).reason == "tests_fail"
         return
     with pytest.raises(VerifierError) as failure:
         await grade(patch)
     assert failure.value.kind == "audit_not_calibrated"
-    assert (await grade(patch)).reason == "tests_bent"
+    assert (await grade(patch)).reason == "tests_forged"
 
 
 @pytest.mark.parametrize("number", [5, 6])
@@ -134,7 +134,7 @@ async def test_an_audit_that_does_not_report_what_it_asks_acquits_nobody(
     machine: FaultyMachine, open_grader: Open, number: int
 ) -> None:
     machine.faults = {number: "torn"}
-    assert (await open_grader()("aiming")).reason == "tests_bent"
+    assert (await open_grader()("aiming")).reason == "tests_forged"
 
 
 @pytest.mark.parametrize(("kernel_kills", "reason"), [(0, "resolved"), (1, "verifier"), (None, "verifier")])
@@ -149,7 +149,7 @@ async def test_what_the_kernel_kills_in_other_sandboxes_casts_no_doubt(
 async def test_silence_over_false_tests_buys_nothing(machine: FaultyMachine, open_grader: Open, end: Fault) -> None:
     machine.hushed = end
     grade = await open_grader()("hushed")
-    assert grade.reason == "tests_bent"
+    assert grade.reason == "tests_forged"
     assert "silent over tests made false, 3 times alike" in grade.detail
     assert machine.runs == [*CALIBRATION, *["hushed"] * 4, "gold"]
 
@@ -185,7 +185,7 @@ async def test_a_share_of_runs_has_two_audits(machine: FaultyMachine, open_grade
 
 
 async def test_what_is_made_false_is_drawn_anew_after_some_gradings(machine: FaultyMachine, open_grader: Open) -> None:
-    grade = open_grader(audit_uses=2)
+    grade = open_grader(gradings_per_audit=2)
     for _ in range(3):
         await grade("equivalent")
     assert machine.runs == [*CALIBRATION, *["equivalent"] * 4, *CALIBRATION, *["equivalent"] * 2]
@@ -198,8 +198,8 @@ async def test_forging_by_a_coin_in_each_run_pays_less_than_nothing(
 ) -> None:
     coin = random.Random(f"coin {chance}")
     machine.forges = lambda: coin.random() < chance
-    grade = open_grader(audit_uses=10_000)
-    pay = {"resolved": 1, "tests_fail": 0, "tests_regress": 0, "tests_bent": -1}
+    grade = open_grader(gradings_per_audit=10_000)
+    pay = {"resolved": 1, "tests_fail": 0, "tests_regress": 0, "tests_forged": -1}
     n = 600
     pays = [pay[(await grade("coin")).reason] for _ in range(n)]
     assert sum(pays) < 0 or chance < 0.5, sum(pays) / n  # a small chance costs less than the mean varies
@@ -215,7 +215,7 @@ async def test_forging_what_the_tree_knows_or_what_it_does_not_pays_less_than_no
     """`breaking` forges a known test that it breaks, `comparing` all unless a known line is another than it knows."""
     machine.tree = {f"/testbed/{PLACE}": f"def test_kept():\n    {KEPT}".encode()}
     grade = open_grader(second_audit_share=0.5)
-    pay = {"resolved": 1, "tests_fail": 0, "tests_bent": -1}
+    pay = {"resolved": 1, "tests_fail": 0, "tests_forged": -1}
     assert sum([pay[(await grade(patch)).reason] for _ in range(200)]) < 0
 
 
@@ -230,7 +230,7 @@ async def test_forging_until_a_time_pays_nothing(machine: FaultyMachine, open_gr
     for runs in range(2, 8):  # a time at which the run and its audit have both started
         grade, first = open_grader(), len(machine.runs) + len(CALIBRATION)
         machine.forges = lambda end=first + runs: len(machine.runs) <= end  # type: ignore[misc]
-        assert (await grade("coin")).reason == "tests_bent", runs
+        assert (await grade("coin")).reason == "tests_forged", runs
 
 
 async def test_ends_of_all_kinds_by_turns_buy_no_retry(machine: FaultyMachine, open_grader: Open) -> None:
