@@ -167,7 +167,7 @@ class MegatronConfig(SettingsBlock):
     gradient_accumulation_fusion: bool = False
     """The product that gives a weight's gradient adds it to the buffer itself."""
     attention_backend: Literal["auto", "flash", "fused", "unfused", "local"] | None = None
-    """TransformerEngine's kernels of attention: one kind, or its choice (`auto`); None: the bridge's own."""
+    """Kernels of attention: a kind of TransformerEngine's, its choice (`auto`), none (`local`); None: the bridge's."""
 
     model_overrides: Mapping[str, Any] = {}
     """Further fields of `TransformerConfig`, under their names."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import snapshot_download
+from megatron.core.transformer.enums import AttnBackend
 
 from paddock.errors import ConfigError
 from paddock.training.grpo.language_model import DTYPES
@@ -52,6 +53,8 @@ def make_conversion(policy: PolicyConfig) -> Conversion:
 def layout_of(policy: PolicyConfig) -> ParallelLayout:
     config = policy.megatron_cfg
     own = {name: getattr(config, name) for name in _FIELDS if getattr(config, name) is not None}
+    if config.attention_backend is not None:
+        own["attention_backend"] = AttnBackend[config.attention_backend]  # core takes a text for no kernel at all
     return ParallelLayout(
         tensor_model_parallel_size=config.tensor_model_parallel_size,
         pipeline_model_parallel_size=config.pipeline_model_parallel_size,
