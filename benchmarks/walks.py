@@ -25,7 +25,7 @@ from paddock.collect.attempts import Attempts
 from paddock.collect.journal import Journal
 from paddock.http.transport import make_client
 from paddock.server.access import Access
-from paddock.server.lifecycle import listening, started
+from paddock.server.lifecycle import serve_http, start_servers
 from paddock.server.sockets import LOOPBACK, Address, bind
 from paddock.testing.engines import scripted_server
 from paddock.types import JsonObject
@@ -75,8 +75,8 @@ async def _chat(folder: Path) -> dict[str, Any]:
     at = bind(server.name, Address(LOOPBACK, 0))
     with walk.profiled():
         async with (
-            started([server], start_timeout_s=30, stop_timeout_s=2),
-            listening({server.name: server}, {server.name: at}, access=Access(None), stop_timeout_s=2),
+            start_servers([server], start_timeout_s=30, stop_timeout_s=2),
+            serve_http({server.name: server}, {server.name: at}, access=Access(None), stop_timeout_s=2),
             make_client() as client,
         ):
             history: list[JsonObject] = []

@@ -15,7 +15,7 @@ from paddock.http import PLAIN_RESPONSES, RESPONSES, SEED, VERIFY, Call, ModelRe
 from paddock.server import AgentConfig, AgentServer
 from paddock.server.dialects import is_overlong
 from paddock.server.fields import Block
-from paddock.server.rollout import Life, require_answer
+from paddock.server.rollout import RolloutRun, require_answer
 from paddock.types import JsonObject, Rollout, Row
 from paddock.types.responses import is_cut, make_response
 
@@ -32,8 +32,8 @@ class SingleStepAgent(AgentServer[SingleStepConfig]):
     config_type = SingleStepConfig
 
     async def run(self, row: Row, call: Call) -> Rollout:
-        life = Life(row, call, self.model, timeout_s=self.config.rollout_timeout_s)
-        return await life.live(self._run_stages)
+        run = RolloutRun(row, call, self.model, timeout_s=self.config.rollout_timeout_s)
+        return await run.execute(self._run_stages)
 
     def check_row(self, row: Row) -> None:
         if self.config.tools == "refuse" and row.responses_create_params.get("tools"):
@@ -46,25 +46,23 @@ class SingleStepAgent(AgentServer[SingleStepConfig]):
     async def responses(self, body: JsonObject, call: Call) -> ModelReply:
         return await self.model.call(PLAIN_RESPONSES, body, call)
 
-    async def _run_stages(self, life: Life) -> None:
-        self.check_row(life.row)
-        with life.stage("seed"):
-            await self.resources.call(SEED, life.row, life.call)
-        with life.stage("model"):
-            reply = await self._answer(life)
+    async def _run_stages(self, run: RolloutRun) -> None:
+        self.check_row(run.row)
+        with run.stage("seed"):
+            await self.resources.call(SEED, run.row, run.call)
+        with run.stage("model"):
+            reply = await self._answer(run)
             if not isinstance(reply, dict):
                 raise RowError("responses_create_params.stream: a rollout asks for whole answers", kind="stream_asked")
-            life.response = require_answer(reply)
-            life.truncated = is_cut(life.response)
-        with life.stage("verify"):
-            life.verdict = await self.resources.call(
-                VERIFY, VerifyRequest(row=life.row, response=life.response), life.call
-            )
+            run.response = require_answer(reply)
+            run.truncated = is_cut(run.response)
+        with run.stage("verify"):
+            run.verdict = await self.resources.call(VERIFY, VerifyRequest(row=run.row, response=run.response), run.call)
 
-    async def _answer(self, life: Life) -> ModelReply:
-        request = self._request(life.row)
+    async def _answer(self, run: RolloutRun) -> ModelReply:
+        request = self._request(run.row)
         try:
-            return await self.model.call(RESPONSES, request, life.call, secret=life.secret)
+            return await self.model.call(RESPONSES, request, run.call, secret=run.secret)
         except RequestError as error:
             if not is_overlong(error):
                 raise

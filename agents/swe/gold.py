@@ -7,7 +7,7 @@ Errors  RowError where neither gives a fix.
 
 from paddock.errors import RequestError, RowError
 from paddock.http import RESPONSES, Peer
-from paddock.server.rollout import Life
+from paddock.server.rollout import RolloutRun
 from paddock.types import patch_from_text
 from paddock.types.responses import messages
 
@@ -15,13 +15,13 @@ REPLAY_MODEL = "replay"
 """What a model server that plays known-good turns calls its model."""
 
 
-async def gold_patch(life: Life, model: Peer) -> bytes:
+async def gold_patch(run: RolloutRun, model: Peer) -> bytes:
     """Return the fix, as a git patch; RowError where there is none."""
-    patch = life.row.task.get("patch")
+    patch = run.row.task.get("patch")
     if isinstance(patch, str) and patch.strip():
         return _bytes(patch)
     try:
-        reply = await model.call(RESPONSES, {"input": "The known fix?"}, life.call, secret=life.secret)
+        reply = await model.call(RESPONSES, {"input": "The known fix?"}, run.call, secret=run.secret)
     except RequestError as error:
         raise _no_fix() from error
     if not isinstance(reply, dict) or reply.get("model") != REPLAY_MODEL or not (texts := messages(reply)):

@@ -1,4 +1,4 @@
-"""The life of a SWE rollout: seed, sandbox, harness, patch, verdict.
+"""The run of a SWE rollout: seed, sandbox, harness, patch, verdict.
 
 Row     whatever the environment reads; only its session decides what the harness sees.
 Outcome `truncated` when a limit of the agent or its sandbox's own budget ended the harness: what is there is graded.
@@ -38,9 +38,9 @@ from paddock.sandbox.socket_listener import loopback_listener
 from paddock.sandbox.tunnel import Tunnel
 from paddock.server import AgentServer, ResourcesServer
 from paddock.server.dialects.sampling import sampling_of
-from paddock.server.rollout import Life
-from paddock.server.rollout_model import RolloutModel, TunnelWish
-from paddock.server.step_rewards import StepJudging
+from paddock.server.rollout import RolloutRun
+from paddock.server.rollout_model import RolloutModel, TunnelOptions
+from paddock.server.step_rewards import StepRewardCollector
 from paddock.server.upstream import PeerUpstream
 from paddock.types import JsonObject, Rollout, RolloutSettings, Row
 from paddock.types.step_rewards import combine_rewards
@@ -67,7 +67,7 @@ class SweAgent(AgentServer[SweAgentConfig]):
         self._blocklist = Blocklist(config.blocklist)
         self._programs: dict[str, InstalledProgram] = {}
         rewards = config.step_rewards
-        self._judging_slots = asyncio.Semaphore(rewards.max_concurrency if rewards else 1)
+        self._step_rewards_slots = asyncio.Semaphore(rewards.max_concurrency if rewards else 1)
         self._leases: list[Lease[LocalProvider] | Lease[Admission]] = []
 
     async def start(self) -> None:
@@ -89,12 +89,12 @@ class SweAgent(AgentServer[SweAgentConfig]):
             await self._leases.pop().release()
 
     async def run(self, row: Row, call: Call) -> Rollout:
-        life = Life(row, call, self.model, timeout_s=self.config.rollout_timeout_s)
-        artifacts = Artifacts(self.config.artifacts_dir, row, hidden=life.secret, canary=self._canary_tokens[0])
+        run = RolloutRun(row, call, self.model, timeout_s=self.config.rollout_timeout_s)
+        artifacts = Artifacts(self.config.artifacts_dir, row, hidden=run.secret, canary=self._canary_tokens[0])
         state = RolloutState(artifacts.step)
         rollout = None
         try:
-            rollout = await life.live(lambda life: self._run_stages(life, state))
+            rollout = await run.execute(lambda run: self._run_stages(run, state))
             return rollout
         finally:
             artifacts.close(state, rollout)
@@ -120,49 +120,51 @@ class SweAgent(AgentServer[SweAgentConfig]):
         beside = variant.program.memory_mib if variant.program else 0
         return room._replace(memory_mib=room.memory_mib + beside)
 
-    async def _run_stages(self, life: Life, state: RolloutState) -> None:
-        async with AsyncExitStack() as stack, AsyncExitStack() as sandbox_stack, time_limit(life.call):
-            with life.stage("seed"):
-                session = await self.resources.call(SEED, life.row, life.call)
-                state.variant = self._variants.of(life.row)
-                params = {**life.row.responses_create_params, **self.config.responses_create_params}
+    async def _run_stages(self, run: RolloutRun, state: RolloutState) -> None:
+        async with AsyncExitStack() as stack, AsyncExitStack() as sandbox_stack, time_limit(run.call):
+            with run.stage("seed"):
+                session = await self.resources.call(SEED, run.row, run.call)
+                state.variant = self._variants.of(run.row)
+                params = {**run.row.responses_create_params, **self.config.responses_create_params}
                 state.task_spec = task_spec_of(session, state.variant, self.config.limits, params)
-                watch = self._canaries(life, state.task_spec)
-                state.judging = await self._judging(life, state.task_spec, stack)
-            with life.stage("sandbox"):
+                watch = self._canaries(run, state.task_spec)
+                state.step_rewards = await self._step_rewards(run, state.task_spec, stack)
+            with run.stage("sandbox"):
                 await sandbox_stack.enter_async_context(self._admission.value.hold(self._room(state.variant)))
                 sandbox_id = await sandbox_stack.enter_async_context(sandbox(self._provider.value, state.task_spec))
-            with life.stage("model"):
-                state.exit = await self._run_harness(life, state, sandbox_id, watch)
-            life.shift(state.counts.tool_s, "model", "tools")
-            with life.stage("sandbox"):
-                state.patch = await self._take_patch(life, state, sandbox_id)
+            with run.stage("model"):
+                state.exit = await self._run_harness(run, state, sandbox_id, watch)
+            run.shift(state.counts.tool_s, "model", "tools")
+            with run.stage("sandbox"):
+                state.patch = await self._take_patch(run, state, sandbox_id)
                 await sandbox_stack.aclose()  # grading has no use for it
-            life.truncated = state.exit.ended not in ("finished", "killed")
-            life.response = state.response(life.row, self.config.model_server.name)
-            with life.stage("verify"):
-                life.verdict = await self.resources.call(
-                    VERIFY, VerifyRequest(row=life.row, response=life.response), life.call
+            run.truncated = state.exit.ended not in ("finished", "killed")
+            run.response = state.response(run.row, self.config.model_server.name)
+            with run.stage("verify"):
+                run.verdict = await self.resources.call(
+                    VERIFY, VerifyRequest(row=run.row, response=run.response), run.call
                 )
-                if state.judging is not None:
-                    life.verdict = combine_rewards(life.verdict, await state.judging.settled())
-            life.shift(life.verdict.waited_s, "verify", "verify_wait")
-            life.verdict = life.verdict.model_copy(update={"waited_s": 0.0})  # what is stored can be had again
+                if state.step_rewards is not None:
+                    run.verdict = combine_rewards(run.verdict, await state.step_rewards.collect())
+            run.shift(run.verdict.waited_s, "verify", "verify_wait")
+            run.verdict = run.verdict.model_copy(update={"waited_s": 0.0})  # what is stored can be had again
 
-    async def _judging(self, life: Life, task_spec: TaskSpec, stack: AsyncExitStack) -> StepJudging | None:
+    async def _step_rewards(
+        self, run: RolloutRun, task_spec: TaskSpec, stack: AsyncExitStack
+    ) -> StepRewardCollector | None:
         settings = self.config.step_rewards
         if settings is None:
             return None
         problem = str(task_spec.task.visible["problem_statement"])
-        judge, slots = self.peers[settings.server.name], self._judging_slots
-        judging = StepJudging(settings, judge, slots, life.row, life.call, problem=problem)
-        return await stack.enter_async_context(judging)
+        judge, slots = self.peers[settings.server.name], self._step_rewards_slots
+        collector = StepRewardCollector(settings, judge, slots, run.row, run.call, problem=problem)
+        return await stack.enter_async_context(collector)
 
-    def _canaries(self, life: Life, task_spec: TaskSpec) -> CanaryWatch:
-        of_row = canaries.of_row(life.row.task.get("canary"), task_spec.task.model_dump_json())
-        return CanaryWatch([*self._canary_tokens, life.secret, *of_row])
+    def _canaries(self, run: RolloutRun, task_spec: TaskSpec) -> CanaryWatch:
+        of_row = canaries.of_row(run.row.task.get("canary"), task_spec.task.model_dump_json())
+        return CanaryWatch([*self._canary_tokens, run.secret, *of_row])
 
-    async def _run_harness(self, life: Life, state: RolloutState, sandbox_id: str, watch: CanaryWatch) -> Exit:
+    async def _run_harness(self, run: RolloutRun, state: RolloutState, sandbox_id: str, watch: CanaryWatch) -> Exit:
         """Run the harness in the sandbox; raises what its model or a canary failed with."""
         assert state.task_spec is not None
         assert state.variant is not None
@@ -176,7 +178,7 @@ class SweAgent(AgentServer[SweAgentConfig]):
         )
         state.counts = workspace.counts
         variant = state.variant
-        gold = await gold_patch(life, self.model) if variant.needs == "gold" else None
+        gold = await gold_patch(run, self.model) if variant.needs == "gold" else None
         program = variant.program
         located = self._programs[program.folder] if program and program.where == "outside" else None
         harness = make_harness(variant.harness, variant.harness_config, gold_patch=gold, program=located)
@@ -185,10 +187,10 @@ class SweAgent(AgentServer[SweAgentConfig]):
         try:
             async with RolloutModel(
                 self.model,
-                life.call,
-                secret=life.secret,
+                run.call,
+                secret=run.secret,
                 name=name,
-                open_tunnel=lambda wish: self._tunnel(life, sandbox_id, watch, wish),
+                open_tunnel=lambda options: self._tunnel(run, sandbox_id, watch, options),
                 settings=RolloutSettings(
                     sampling=sampling_of(state.task_spec.task.params),
                     max_turns=self.config.agent_max_turns,
@@ -196,7 +198,7 @@ class SweAgent(AgentServer[SweAgentConfig]):
                     ends_at=time.time() + self.config.agent_timeout_s,
                 ),
             ) as state.model:
-                exit_ = await self._run_within_limits(harness, life, state, workspace)
+                exit_ = await self._run_within_limits(harness, run, state, workspace)
         except PaddockError as error:
             watch.check()  # what it says may only be how a leak was stopped
             if state.model is not None and state.model.tunnel and (failure := state.model.tunnel.failure) is not None:
@@ -208,7 +210,7 @@ class SweAgent(AgentServer[SweAgentConfig]):
             raise tunnel.failure
         return exit_
 
-    async def _take_patch(self, life: Life, state: RolloutState, sandbox_id: str) -> Patch:
+    async def _take_patch(self, run: RolloutRun, state: RolloutState, sandbox_id: str) -> Patch:
         """Take the patch of what the harness changed."""
         assert state.task_spec is not None
         assert state.exit is not None
@@ -216,13 +218,13 @@ class SweAgent(AgentServer[SweAgentConfig]):
         try:
             return await provider.patch(sandbox_id, root, ended=state.exit.ended == "killed")
         except InfraError as error:
-            if not _is_second_doubt(life.row, error):
+            if not _is_second_doubt(run.row, error):
                 raise
             state.exit = state.exit.model_copy(update={"ended": "killed", "detail": error.message})
             return await provider.patch(sandbox_id, root, ended=True)
 
     async def _run_within_limits(
-        self, harness: Harness, life: Life, state: RolloutState, workspace: SandboxWorkspace
+        self, harness: Harness, run: RolloutRun, state: RolloutState, workspace: SandboxWorkspace
     ) -> Exit:
         assert state.task_spec is not None
         assert state.model is not None
@@ -237,12 +239,12 @@ class SweAgent(AgentServer[SweAgentConfig]):
             async with asyncio.timeout(config.agent_timeout_s + GRACE_S):
                 with boundary(BugError, f"harness {harness.__class__.__name__}", stage="model"):
                     try:
-                        run = harness.run(state.task_spec.task, workspace, state.model, limits, state.report)
-                        return await state.model.watched(run)
+                        harness_run = harness.run(state.task_spec.task, workspace, state.model, limits, state.report)
+                        return await state.model.watch(harness_run)
                     except BudgetExceeded as spent:
                         return Exit(ended="budget", turns=len(state.steps), detail=spent.message)
                     except InfraError as error:
-                        if not _is_second_doubt(life.row, error):
+                        if not _is_second_doubt(run.row, error):
                             raise
                         return Exit(ended="killed", turns=len(state.steps), detail=error.message)
         except TimeoutError:
@@ -250,14 +252,14 @@ class SweAgent(AgentServer[SweAgentConfig]):
                 ended="time_limit", turns=len(state.steps), detail=f"agent_timeout_s: {config.agent_timeout_s:g}"
             )
 
-    async def _tunnel(self, life: Life, sandbox_id: str, watch: CanaryWatch, wish: TunnelWish) -> Tunnel:
-        if wish.api_key is None:
+    async def _tunnel(self, run: RolloutRun, sandbox_id: str, watch: CanaryWatch, options: TunnelOptions) -> Tunnel:
+        if options.api_key is None:
             listener = await self._provider.value.tunnel(sandbox_id, port=self.config.tunnel.port)
         else:
             listener = loopback_listener()
-        upstream = PeerUpstream(self.model, life.call, secret=life.secret, model=self.config.model_server.name)
+        upstream = PeerUpstream(self.model, run.call, secret=run.secret, model=self.config.model_server.name)
         return Tunnel(
-            listener, upstream, self.config.tunnel, hidden=[life.secret], inspect=watch.look, **wish._asdict()
+            listener, upstream, self.config.tunnel, hidden=[run.secret], inspect=watch.look, **options._asdict()
         )
 
 

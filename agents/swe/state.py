@@ -12,7 +12,7 @@ from paddock.agents.swe.variants import Variant
 from paddock.harness import Exit, Step, WorkspaceCounts
 from paddock.sandbox import Patch
 from paddock.server.rollout_model import RolloutModel
-from paddock.server.step_rewards import StepJudging
+from paddock.server.step_rewards import StepRewardCollector
 from paddock.types import JsonObject, Row, patch_to_text
 from paddock.types.responses import make_response, message_item
 
@@ -26,7 +26,7 @@ class RolloutState:
 
     publish: Callable[[Step], None]
     """Gets each step as it ends."""
-    judging: StepJudging | None = None
+    step_rewards: StepRewardCollector | None = None
     """Asks for each step's score."""
     variant: Variant | None = None
     task_spec: TaskSpec | None = None
@@ -42,8 +42,8 @@ class RolloutState:
         """Record a step that has ended, publish it, and have it judged where steps are."""
         self.steps.append(step)
         self.publish(step)
-        if self.judging is not None:
-            self.judging.ask(step.turn, step.output, step.turn_id)
+        if self.step_rewards is not None:
+            self.step_rewards.submit(step.turn, step.output, step.turn_id)
 
     def response(self, row: Row, model: str) -> JsonObject:
         """Build the final answer, a Responses API response."""

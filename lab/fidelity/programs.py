@@ -32,7 +32,7 @@ from paddock.sandbox.images import ImageStore
 from paddock.sandbox.socket_listener import loopback_listener
 from paddock.sandbox.tunnel import Tunnel
 from paddock.server.dialects import Dialect
-from paddock.server.rollout_model import RolloutModel, TunnelWish
+from paddock.server.rollout_model import RolloutModel, TunnelOptions
 from paddock.server.upstream import PeerUpstream
 from paddock.testing.sandboxes import WORKDIR, repository_image
 from paddock.types import JsonObject, RolloutSettings
@@ -92,7 +92,7 @@ class ProgramSubject(NamedTuple):
             for path, text in _files(run.scenario).items():
                 await workspace.write(f"{WORKDIR}/{path}", text.encode())
             task = Task(prompt=PROMPT, system=SYSTEM, visible={"instance_id": "calc-1", "problem_statement": PROMPT})
-            exit_ = await model.watched(harness.run(task, workspace, model, LIMITS, lambda _step: None))
+            exit_ = await model.watch(harness.run(task, workspace, model, LIMITS, lambda _step: None))
         if exit_.ended not in ("finished", "output_limit"):
             run.problem = f"it ended as {exit_.ended}" + (f": {exit_.detail}" if exit_.detail else "")
 
@@ -155,7 +155,7 @@ async def _sandbox(settings: SandboxSettings, program: Program) -> AsyncIterator
 
 @asynccontextmanager
 async def _model(run: ScenarioRun, provider: Provider, sandbox_id: str, peer: Peer) -> AsyncIterator[RolloutModel]:
-    async def tunnel(wish: TunnelWish) -> Tunnel:
+    async def tunnel(wish: TunnelOptions) -> Tunnel:
         listener = await provider.tunnel(sandbox_id, port=PORT) if wish.api_key is None else loopback_listener()
         upstream = PeerUpstream(peer, Call(), secret=run.secret, model=MODEL)
         return Tunnel(listener, upstream, hidden=[run.secret], **wish._asdict())

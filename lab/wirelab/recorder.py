@@ -42,7 +42,7 @@ from paddock.sandbox.doctor import probe_settings
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.socket_listener import loopback_listener
 from paddock.sandbox.tunnel import Tunnel
-from paddock.server.rollout_model import RolloutModel, TunnelWish
+from paddock.server.rollout_model import RolloutModel, TunnelOptions
 from paddock.testing.sandboxes import WORKDIR, repository_image
 from paddock.types import JsonObject
 
@@ -187,7 +187,7 @@ async def _sandbox(provider: Provider, program: Program, image: str) -> AsyncIte
 async def _model(
     provider: Provider, sandbox_id: str, script: WireScript, sent: list[TappedRequest]
 ) -> AsyncIterator[RolloutModel]:
-    async def tunnel(wish: TunnelWish) -> Tunnel:
+    async def tunnel(wish: TunnelOptions) -> Tunnel:
         listener = await provider.tunnel(sandbox_id, port=PORT) if wish.api_key is None else loopback_listener()
         return Tunnel(Tap(listener, sent), script, **wish._asdict())
 

@@ -10,9 +10,9 @@ from typing import Literal
 from pydantic import Field, SecretStr, model_validator
 
 from paddock.server import ServerConfig
-from paddock.server.fields import Block, Headers, Urls, bare_urls, told
-from paddock.server.vllm.launch import LaunchSettings
-from paddock.server.vllm.launching import Served
+from paddock.server.fields import Block, Headers, Urls, bare_urls, secret_text
+from paddock.server.vllm.launch_settings import LaunchSettings
+from paddock.server.vllm.launcher import ServedModel
 
 
 class GenrmModelConfig(ServerConfig):
@@ -75,10 +75,10 @@ class GenrmModelConfig(ServerConfig):
 
     @property
     def key(self) -> str | None:
-        return told(self.api_key)
+        return secret_text(self.api_key)
 
     @property
-    def served(self) -> Served:
+    def served(self) -> ServedModel:
         """What launched servers serve."""
         parser = ["--reasoning-parser", self.reasoning_parser] if self.reasoning_parser else []
-        return Served(self.model, self.key, parser)
+        return ServedModel(self.model, self.key, parser)

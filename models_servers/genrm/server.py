@@ -1,12 +1,12 @@
 """A judge behind vLLM or any OpenAI-compatible chat endpoint, asked in any dialect.
 
 Asked   a comparison (`metadata.response_1`, `response_2`, `principle`) is put to the judge as `prompt_form` says, see
-        `prompting`; any other request passes as chat. Nothing is recorded: no rollout's calls come here.
+        `prompt`; any other request passes as chat. Nothing is recorded: no rollout's calls come here.
 Answer  reasoning, in its own field or before `</think>` in the text, is a reasoning item; the message is what the
         judge says after it.
 Law     equal requests get the same answer, asked for once (`cache_entries`). A failure is an error, never an answer.
-Errors  those of `paddock.server.upstream_failures` and of `places`; InfraError `judge_timeout` when the caller's time
-        is over.
+Errors  those of `paddock.server.upstream_failures` and of `endpoints`; InfraError `judge_timeout` when the caller's
+        time is over.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ import orjson
 
 from paddock.errors import BugError, InfraError
 from paddock.http import PLAIN_CHAT, PLAIN_MESSAGES, PLAIN_RESPONSES, Call, ModelReply, Peer, Route
-from paddock.models_servers.genrm.asking import ask
+from paddock.models_servers.genrm.answer_cache import AnswerCache
+from paddock.models_servers.genrm.client import JudgeClient
 from paddock.models_servers.genrm.config import GenrmModelConfig
-from paddock.models_servers.genrm.places import Places
-from paddock.models_servers.genrm.sharing import Sharing
-from paddock.models_servers.genrm.upstream import Upstream
+from paddock.models_servers.genrm.endpoints import JudgeEndpoints
+from paddock.models_servers.genrm.judge_request import judge_request
 from paddock.server import Handler, ModelServer
 from paddock.server.dialects import Answer, Dialect, reasoning_item, whole_reply
 from paddock.server.dialects.chat_answers import read_completion
@@ -45,13 +45,13 @@ class GenrmModelServer(ModelServer[GenrmModelConfig]):
         super().__init__(config, name=name, peers=peers)
         self.dropped: Counter[str] = Counter()
         """What of requests was not passed on, by name."""
-        self.sharing: Sharing[Answer] = Sharing(config.cache_entries)
-        self.places = Places(config, name=name)
-        self._connected: Upstream | None = None
+        self.sharing: AnswerCache[Answer] = AnswerCache(config.cache_entries)
+        self.places = JudgeEndpoints(config, name=name)
+        self._connected: JudgeClient | None = None
 
     async def start(self) -> None:
         await self.places.start()
-        self._connected = Upstream(self.config, self.places)
+        self._connected = JudgeClient(self.config, self.places)
 
     async def stop(self) -> None:
         await self.sharing.close()
@@ -72,13 +72,13 @@ class GenrmModelServer(ModelServer[GenrmModelConfig]):
         return await self._reply("messages", body, call)
 
     @property
-    def upstream(self) -> Upstream:
+    def upstream(self) -> JudgeClient:
         if self._connected is None:
             raise BugError(f"{self.name} was not started", kind="not_started")
         return self._connected
 
     async def _reply(self, dialect: Dialect, request: JsonObject, call: Call) -> ModelReply:
-        asked = ask(self.config, dialect, request, self._drop)
+        asked = judge_request(self.config, dialect, request, self._drop)
         upstream = self.upstream
         try:
             async with asyncio.timeout(call.remaining_s) as clock:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr, model_validator
 
-from paddock.server.fields import Block, Headers, Urls, bare_urls, told
+from paddock.server.fields import Block, Headers, Urls, bare_urls, secret_text
 from paddock.server.recording_server import RecordingConfig
 
 OFF_POLICY = (
@@ -89,4 +89,4 @@ class OpenAIConfig(RecordingConfig):
 
     @property
     def key(self) -> str | None:
-        return told(self.api_key)
+        return secret_text(self.api_key)

@@ -1,7 +1,7 @@
 """A recording proxy in front of any OpenAI-compatible endpoint, in every dialect, streaming or not.
 
 Law     that of `paddock.server.recording_server`. With token ids a turn's parent is the turn whose ids its prompt
-        continues; without them, the turn that the request continues. Where ids were sent (`splicing`), the answer is
+        continues; without them, the turn that the request continues. Where ids were sent (`splice`), the answer is
         compared with them.
 Errors  those of `paddock.server.upstream_failures`, and of the base.
 """
@@ -13,11 +13,11 @@ import orjson
 
 from paddock.errors import BugError, InfraError
 from paddock.http import Peer
-from paddock.models_servers.openai.asking import ON_POLICY, ask
+from paddock.models_servers.openai.client import EndpointClient
 from paddock.models_servers.openai.config import OpenAIConfig
-from paddock.models_servers.openai.splicing import Splice, length_of, splice, tokenizing
+from paddock.models_servers.openai.request import ON_POLICY, endpoint_request
+from paddock.models_servers.openai.splice import Splice, read_prompt_length, splice, tokenize_body
 from paddock.models_servers.openai.streaming import Reader
-from paddock.models_servers.openai.upstream import Upstream
 from paddock.server.dialects import Answer, Conversation, ItemClosed
 from paddock.server.dialects.chat_answers import has_routed_experts, read_completion
 from paddock.server.dialects.chat_reader import ChatReader
@@ -42,7 +42,7 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
         super().__init__(config, name=name, peers=peers)
         self.broken_splices = 0
         """Answers whose prompt did not go on from the ids that were sent."""
-        self._connected: Upstream | None = None
+        self._connected: EndpointClient | None = None
 
     @property
     def engine_kind(self) -> Engine:
@@ -54,7 +54,7 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
 
     async def start(self) -> None:
         await super().start()
-        self._connected = Upstream(self.config)
+        self._connected = EndpointClient(self.config)
 
     async def stop(self) -> None:
         await super().stop()
@@ -63,7 +63,7 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
 
     async def sample(self, pending: PendingCall) -> AsyncGenerator[Batch, None]:
         spliced = self._splice(pending)
-        asked = ask(
+        asked = endpoint_request(
             self.config,
             pending.dialect,
             pending.request,
@@ -111,10 +111,10 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
     async def _require_room(self, body: bytes, pending: PendingCall) -> None:
         """NeMo-RL's chat server does not say so where a prompt leaves no room only as it is spliced: it fails."""
         try:
-            whole = await self._upstream.tokenized(tokenizing(body), pending.call, pending.secret)
+            whole = await self._upstream.tokenized(tokenize_body(body), pending.call, pending.secret)
         except UpstreamError:
             return
-        found = length_of(whole.content)
+        found = read_prompt_length(whole.content)
         if found is not None and found.tokens >= found.limit:
             raise RefusedError(
                 f"the prompt has {found.tokens} tokens, and the model takes {found.limit}, its answer included",
@@ -132,7 +132,7 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
         pending.placed = placed or Placement(None, [*answer.tokens.prompt_ids])
 
     @property
-    def _upstream(self) -> Upstream:
+    def _upstream(self) -> EndpointClient:
         if self._connected is None:
             raise BugError(f"{self.name} was not started", kind="not_started")
         return self._connected

@@ -14,7 +14,7 @@ from paddock.server.dialects import Answer, EventReader, Part
 from paddock.server.dialects.chat_reader import ChatReader
 from paddock.server.dialects.failures import UnreadableError
 from paddock.server.dialects.responses_answers import ResponsesReader
-from paddock.server.upstream_failures import attributed
+from paddock.server.upstream_failures import upstream_errors
 
 Reader = ChatReader | ResponsesReader
 END_WAIT_S = 1.0
@@ -60,7 +60,7 @@ class Stream:
             yield batch
             if batch and isinstance(batch[-1], Answer):
                 return
-            with attributed(self.host, self._limit_s):
+            with upstream_errors(self.host, self._limit_s):
                 batch = await self._next()
 
     async def aclose(self) -> None:

@@ -2,7 +2,7 @@
 
 Law     that of `paddock.server.recording_server`: the same request again gets the same turn, while nothing continues
         it. A call that can't be answered plays nothing. Recorded turns have no ids: engine `text`.
-Errors  RequestError: `no_rollout` for a call outside a rollout, those of `scripts` and `recorded`, `frozen`.
+Errors  RequestError: `no_rollout` for a call outside a rollout, those of `scripts` and `recordings`, `frozen`.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Any
 from paddock.errors import RequestError
 from paddock.http import SCRIPT, Call, Peer, ReplayScript, Route
 from paddock.models_servers.replay.config import ReplayConfig
-from paddock.models_servers.replay.recorded import Recorded
+from paddock.models_servers.replay.recordings import Recordings
 from paddock.models_servers.replay.scripts import Scripts
 from paddock.server import Handler
 from paddock.server.dialects import Answer, ItemClosed
@@ -28,7 +28,7 @@ class ReplayServer(RecordingServer[ReplayConfig]):
     def __init__(self, config: ReplayConfig, *, name: str, peers: Mapping[str, Peer]) -> None:
         super().__init__(config, name=name, peers=peers)
         self._scripts = Scripts(config.max_scripts)
-        self._recorded: Recorded | None = None
+        self._recorded: Recordings | None = None
 
     @property
     def engine_kind(self) -> Engine:
@@ -40,7 +40,7 @@ class ReplayServer(RecordingServer[ReplayConfig]):
 
     async def start(self) -> None:
         await super().start()
-        self._recorded = Recorded(self.config.rollouts) if self.config.rollouts else None
+        self._recorded = Recordings(self.config.rollouts) if self.config.rollouts else None
 
     def handlers(self) -> Mapping[Route[Any, Any], Handler]:
         return {**super().handlers(), SCRIPT: self._put_script}

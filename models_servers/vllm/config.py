@@ -14,9 +14,9 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from paddock.errors import ConfigError
 from paddock.models_servers.vllm.sampling import unknown_names
 from paddock.server.exact import ExactConfig
-from paddock.server.fields import Urls, bare_urls, told
-from paddock.server.vllm.launch import LaunchSettings
-from paddock.server.vllm.launching import Served
+from paddock.server.fields import Urls, bare_urls, secret_text
+from paddock.server.vllm.launch_settings import LaunchSettings
+from paddock.server.vllm.launcher import ServedModel
 from paddock.types import JsonObject
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -103,15 +103,15 @@ class VllmConfig(ExactConfig):
 
     @property
     def key(self) -> str | None:
-        return told(self.api_key)
+        return secret_text(self.api_key)
 
     @property
-    def served(self) -> Served:
+    def served(self) -> ServedModel:
         """What launched servers serve: prompts of ids, and log-probs of the distribution that is sampled from."""
         options = ["--enable-scale-out", "--enable-prompt-tokens-details", "--logprobs-mode", "processed_logprobs"]
         if self.tokenizer is not None:
             options += ["--tokenizer", str(self.tokenizer)]
-        return Served(self.model, self.key, options)
+        return ServedModel(self.model, self.key, options)
 
     @property
     def tokenizer_folder(self) -> Path:

@@ -5,7 +5,7 @@ Retry   a call is tried again, with waits that double and are spread at random, 
         nothing has come; on another replica where its own has died. What fails later is raised.
 Bounds  one wall clock per try, the call's deadline and `timeout_s`; `max_concurrency` answers at once. Closing the
         generator closes the connection, at which vLLM ends the sampling.
-Ids     checked chunk by chunk (see `reading`); the weights' version is told as `traits` says, or unknown.
+Ids     checked chunk by chunk (see `chunks`); the weights' version is told as `traits` says, or unknown.
 Errors  those of `paddock.server.upstream_failures`: `abort` at vLLM is `upstream_failed`. InfraError
         `log_probs_of_model` where a server can't give the log-probs of what it samples from (see `log_probs` in the
         config), and those of `replicas`. RequestError `context_length_exceeded`, before anything is sent where the
@@ -23,17 +23,17 @@ import orjson
 
 from paddock.errors import InfraError
 from paddock.http import Call
+from paddock.models_servers.vllm.chunks import ChunkReader, Form, read_whole
+from paddock.models_servers.vllm.client import VllmClient
 from paddock.models_servers.vllm.config import VllmConfig
-from paddock.models_servers.vllm.endpoint import Endpoint
-from paddock.models_servers.vllm.reading import ChunkReader, Form, read_whole
-from paddock.models_servers.vllm.replica import Replica, Use
+from paddock.models_servers.vllm.replica import Replica, ReplicaCall
 from paddock.models_servers.vllm.replicas import Replicas
 from paddock.models_servers.vllm.sampling import is_plain, sampling
 from paddock.models_servers.vllm.traits import PATHS, request_body, weight_version
 from paddock.server.dialects import EventReader
 from paddock.server.exact.engine import Chunk
 from paddock.server.upstream_exchange import retry_wait_s
-from paddock.server.upstream_failures import RefusedError, UpstreamError, attributed
+from paddock.server.upstream_failures import RefusedError, UpstreamError, upstream_errors
 from paddock.types import JsonObject, WeightSpan
 
 END_WAIT_S = 1.0
@@ -100,7 +100,7 @@ class VllmEngine:
         """One try."""
         traits, endpoint, limit_s = replica.traits, replica.endpoint, _left_s(call)
         count = 0
-        with attributed(endpoint.host, limit_s), replica.use(_now() + limit_s) as use:
+        with upstream_errors(endpoint.host, limit_s), replica.use(_now() + limit_s) as use:
             before = await weight_version(endpoint, limit_s) if traits.versions == "asked" else None
             asked = request_body(traits.form, traits.model, request.prompt_ids, request.sampled, stream=request.stream)
             path, body = PATHS[traits.form], orjson.dumps(asked)
@@ -108,7 +108,7 @@ class VllmEngine:
                 chunk = read_whole(traits.form, await use.wait(endpoint.whole(path, body)))
                 yield await self._versioned(chunk, endpoint, before, len(chunk.ids))
                 return
-            stream = _Streamed(await use.wait(endpoint.stream(path, body)), traits.form, use)
+            stream = _ChunkStream(await use.wait(endpoint.stream(path, body)), traits.form, use)
             try:
                 while (more := await stream.next()) is not None:
                     count += len(more.ids)
@@ -116,7 +116,7 @@ class VllmEngine:
             finally:
                 stream.close()
 
-    async def _versioned(self, chunk: Chunk, endpoint: Endpoint, before: str | None, count: int) -> Chunk:
+    async def _versioned(self, chunk: Chunk, endpoint: VllmClient, before: str | None, count: int) -> Chunk:
         """With the weights' version where it was `before` and still is; of an answer of `count` ids, its last chunk."""
         if before is None or chunk.finish_reason is None:
             return chunk
@@ -153,10 +153,10 @@ class VllmEngine:
         return retry_wait_s(failure, failed, first_s=config.first_retry_s, longest_s=config.max_retry_s)
 
 
-class _Streamed:
+class _ChunkStream:
     """Chunks of a stream: all that came at once joined; the last one when nothing is missing."""
 
-    def __init__(self, response: aiohttp.ClientResponse, form: Form, use: Use) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, form: Form, use: ReplicaCall) -> None:
         self._response = response
         self._use = use
         self._reader = ChunkReader(form)

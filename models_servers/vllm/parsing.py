@@ -25,7 +25,7 @@ from typing import Any
 
 from paddock.errors import ConfigError
 from paddock.server.exact.engine import Parser
-from paddock.server.vllm.launch import OLDEST
+from paddock.server.vllm.launch_settings import OLDEST
 from paddock.types import JsonObject
 
 _log = logging.getLogger(__name__)

@@ -17,12 +17,12 @@ from typing import Any, Literal, Self, TypeVar
 import aiohttp
 
 from paddock.errors import BugError, InfraError, PaddockError
+from paddock.models_servers.vllm.client import VllmClient
 from paddock.models_servers.vllm.config import VllmConfig
-from paddock.models_servers.vllm.endpoint import Endpoint
 from paddock.models_servers.vllm.traits import Traits, find_traits, weight_version, world_size
 from paddock.processes import restart_wait_s
 from paddock.server.upstream_failures import UpstreamError
-from paddock.server.vllm.launch import Device
+from paddock.server.vllm.launch_settings import Device
 from paddock.server.vllm.processes import VllmProcess
 from paddock.types import JsonObject
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class Use:
+class ReplicaCall:
     """One answer that is being sampled: what is waited for ends when its time is over or its server dies."""
 
     def __init__(self, replica: "Replica", due: float) -> None:
@@ -99,8 +99,8 @@ class Replica:
         self._url = url
         self._make_process = make_process
         self._device = device
-        self._known: tuple[Endpoint, Traits] | None = None
-        self._uses: set[Use] = set()
+        self._known: tuple[VllmClient, Traits] | None = None
+        self._uses: set[ReplicaCall] = set()
         self._suspected = asyncio.Event()
         self._idle = asyncio.Event()
         self._living: asyncio.Task[None] | None = None
@@ -109,7 +109,7 @@ class Replica:
         self._restarts = 0
 
     @property
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> VllmClient:
         return self._found[0]
 
     @property
@@ -118,7 +118,7 @@ class Replica:
 
     @property
     def was_ready(self) -> bool:
-        """Whether `endpoint` and `traits` are known."""
+        """Whether `client` and `traits` are known."""
         return self._known is not None
 
     async def start(self) -> None:
@@ -186,17 +186,17 @@ class Replica:
             "world_size": workers,
         }
 
-    def use(self, due: float) -> Use:
+    def use(self, due: float) -> ReplicaCall:
         """One answer is being sampled, until the loop's time `due` at most."""
-        return Use(self, due)
+        return ReplicaCall(self, due)
 
-    def begin(self, use: Use) -> None:
+    def begin(self, use: ReplicaCall) -> None:
         """UpstreamError: it is dead."""
         if self.state not in ("ready", "draining"):
             raise self._died()
         self._uses.add(use)
 
-    def ended(self, use: Use) -> None:
+    def ended(self, use: ReplicaCall) -> None:
         self._uses.discard(use)
         if not self._uses:
             self._idle.set()
@@ -207,7 +207,7 @@ class Replica:
         return len(self._uses)
 
     @property
-    def _found(self) -> tuple[Endpoint, Traits]:
+    def _found(self) -> tuple[VllmClient, Traits]:
         if self._known is None:
             raise BugError(f"{self.name}: was never ready", kind="not_started")
         return self._known
@@ -219,10 +219,10 @@ class Replica:
         if self._make_process is not None:
             self.process = self._make_process()
             await self.process.start()
-            endpoint = Endpoint(self._session, self.process.url, self._config.key)
+            endpoint = VllmClient(self._session, self.process.url, self._config.key)
         else:
             assert self._url is not None  # one of both is given
-            endpoint = Endpoint(self._session, self._url, self._config.key)
+            endpoint = VllmClient(self._session, self._url, self._config.key)
             if not await endpoint.is_well(self._config.health_timeout_s):
                 raise UpstreamError(f"{self.name} says that it is not well", kind="upstream_status")
         traits = await find_traits(endpoint, self._config.model, self._config.health_timeout_s * PROBE_FACTOR)

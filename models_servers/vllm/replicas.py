@@ -19,7 +19,7 @@ from paddock.errors import ConfigError, InfraError, PaddockError
 from paddock.http.transport import make_session
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.replica import Replica
-from paddock.server.vllm.launching import Launcher
+from paddock.server.vllm.launcher import Launcher
 from paddock.types import JsonObject
 
 MAX_ROLLOUTS = 100_000

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from paddock.errors import ConfigError
-from paddock.models_servers.vllm.endpoint import Endpoint
-from paddock.models_servers.vllm.reading import Form, read_whole
+from paddock.models_servers.vllm.chunks import Form, read_whole
+from paddock.models_servers.vllm.client import VllmClient
 from paddock.server.exact.engine import Chunk
-from paddock.server.upstream_failures import attributed, unreadable
+from paddock.server.upstream_failures import unreadable, upstream_errors
 from paddock.types import JsonObject
 
 PATHS: dict[Form, str] = {"generate": "/inference/v1/generate", "completions": "/v1/completions"}
@@ -39,7 +39,7 @@ class Traits(NamedTuple):
     """`spans`: told with each answer; `asked`: by `/weight_info`."""
 
 
-async def find_traits(endpoint: Endpoint, model: str, timeout_s: float) -> Traits:
+async def find_traits(endpoint: VllmClient, model: str, timeout_s: float) -> Traits:
     """`timeout_s`: for each of the requests; a first generation may take long."""
     name, max_tokens = _served(endpoint, await endpoint.get("/v1/models", timeout_s), model)
     form: Form = "generate"
@@ -61,14 +61,14 @@ async def find_traits(endpoint: Endpoint, model: str, timeout_s: float) -> Trait
     return Traits(form, name, max_tokens, "sampled" if certain else "model", versions)
 
 
-async def weight_version(endpoint: Endpoint, timeout_s: float) -> str | None:
+async def weight_version(endpoint: VllmClient, timeout_s: float) -> str | None:
     """What `/weight_info` says; None: it says nothing."""
     found = await endpoint.get("/weight_info", timeout_s)
     version = found.get("weight_version") if isinstance(found, dict) else None
     return None if version is None else str(version)
 
 
-async def world_size(endpoint: Endpoint, timeout_s: float) -> int | None:
+async def world_size(endpoint: VllmClient, timeout_s: float) -> int | None:
     """Number of its workers; None: it does not say."""
     found = await endpoint.get("/get_world_size", timeout_s)
     number = found.get("world_size") if isinstance(found, dict) else None
@@ -85,7 +85,7 @@ def request_body(form: Form, model: str, prompt_ids: Sequence[int], sampled: Jso
     return {**body, "prompt": prompt_ids, **sampled, "logprobs": 0, "return_token_ids": True}
 
 
-async def _probe(endpoint: Endpoint, form: Form, model: str, allowed: int, timeout_s: float) -> Chunk | None:
+async def _probe(endpoint: VllmClient, form: Form, model: str, allowed: int, timeout_s: float) -> Chunk | None:
     sampled: JsonObject = {
         "max_tokens": 1,
         "temperature": 1.0,
@@ -96,7 +96,7 @@ async def _probe(endpoint: Endpoint, form: Form, model: str, allowed: int, timeo
     body = await endpoint.post(PATHS[form], request_body(form, model, _PROMPT, sampled, stream=False), timeout_s)
     if body is None or (form == "completions" and not _has_ids(body)):
         return None
-    with attributed(endpoint.host, timeout_s):
+    with upstream_errors(endpoint.host, timeout_s):
         answer = read_whole(form, body)
     if answer.ids != [allowed]:
         raise unreadable(endpoint.host, f"only token {allowed} was allowed, {answer.ids[:3]} was sampled")
@@ -109,7 +109,7 @@ def _has_ids(body: Any) -> bool:
     return isinstance(first, dict) and first.get("token_ids") is not None
 
 
-def _served(endpoint: Endpoint, listed: Any, model: str) -> tuple[str, int | None]:
+def _served(endpoint: VllmClient, listed: Any, model: str) -> tuple[str, int | None]:
     entries = listed.get("data") if isinstance(listed, dict) else None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise unreadable(endpoint.host, "/v1/models lists no models")

@@ -17,7 +17,7 @@ from paddock.http.access import stored_token
 from paddock.http.transport import make_client
 from paddock.server import ResourcesServer, ServerConfig
 from paddock.server.base import Handler
-from paddock.server.fields import told
+from paddock.server.fields import secret_text
 from paddock.types import JsonObject, Row, Session, Verdict
 
 
@@ -77,4 +77,4 @@ class ExternalServer(ResourcesServer[ExternalConfig, ForwardedTask]):
         if self._client is None:
             raise BugError(f"{self.name}: was not started", kind="not_started")
         url = self.config.base_url
-        return HttpPeer(self.name, self._client, url, token=told(self.config.token) or stored_token(url))
+        return HttpPeer(self.name, self._client, url, token=secret_text(self.config.token) or stored_token(url))

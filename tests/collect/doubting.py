@@ -3,7 +3,7 @@
 from paddock.errors import InfraError
 from paddock.http import VERIFY, Call, ModelReply, VerifyRequest
 from paddock.server import AgentConfig, AgentServer
-from paddock.server.rollout import Life
+from paddock.server.rollout import RolloutRun
 from paddock.types import JsonObject, Rollout, Row
 from paddock.types.responses import make_response, message_item
 
@@ -14,25 +14,23 @@ class DoubtingAgent(AgentServer[AgentConfig]):
     config_type = AgentConfig
 
     async def run(self, row: Row, call: Call) -> Rollout:
-        return await Life(row, call, self.model, timeout_s=60).live(self._live)
+        return await RolloutRun(row, call, self.model, timeout_s=60).execute(self._run_stages)
 
     async def responses(self, body: JsonObject, call: Call) -> ModelReply:
         raise NotImplementedError
 
-    async def _live(self, life: Life) -> None:
-        plan, attempt = life.row.task["plan"], life.row.stamp.attempt or 0
+    async def _run_stages(self, run: RolloutRun) -> None:
+        plan, attempt = run.row.task["plan"], run.row.stamp.attempt or 0
         word = plan[min(attempt, len(plan) - 1)]
-        knows = life.row.task.get("knows", True)
+        knows = run.row.task.get("knows", True)
         answer = "yes"
-        with life.stage("model"):
+        with run.stage("model"):
             if word == "infra":
                 raise InfraError("the machine's", kind="scripted")
             if word == "doubt":
-                if not (knows and life.row.stamp.doubts):
+                if not (knows and run.row.stamp.doubts):
                     raise InfraError("whose?", kind="scripted", doubtful=True)
                 answer = "no"
-            life.response = make_response([message_item(answer)], life.row.responses_create_params, model="none")
-        with life.stage("verify"):
-            life.verdict = await self.resources.call(
-                VERIFY, VerifyRequest(row=life.row, response=life.response), life.call
-            )
+            run.response = make_response([message_item(answer)], run.row.responses_create_params, model="none")
+        with run.stage("verify"):
+            run.verdict = await self.resources.call(VERIFY, VerifyRequest(row=run.row, response=run.response), run.call)

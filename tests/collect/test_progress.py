@@ -10,7 +10,7 @@ import pytest
 from paddock.collect import Plan, evaluate
 from paddock.collect.in_flight import InFlight
 from paddock.collect.results import MemberKey
-from paddock.server.rollout import Life
+from paddock.server.rollout import RolloutRun
 from paddock.types import Row
 
 MakeCase = Callable[..., Plan]
@@ -37,8 +37,8 @@ async def test_a_line_names_what_hangs_its_stage_and_since_when(
 def test_the_longest_come_first_and_the_others_are_counted() -> None:
     flight = InFlight()
     with flight.attempt(MemberKey(3, 1), "far", "a"), flight.attempt(MemberKey(4, 0), "near", "b"):
-        life = Life(Row(responses_create_params={}), *_call("b"), timeout_s=9.0)
-        with life.stage("model"):
+        run = RolloutRun(Row(responses_create_params={}), *_call("b"), timeout_s=9.0)
+        with run.stage("model"):
             assert flight.slowest() == "3-1 at far for 0 s, 4-0 in model for 0 s"
             assert flight.slowest(1) == "3-1 at far for 0 s and 1 more"
     assert flight.slowest() == ""

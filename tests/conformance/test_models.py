@@ -244,8 +244,8 @@ class Unbounded(ReplayServer):
 
 
 class RepeatingModel(ReplayServer):
-    async def said(self, secret: str, since: TurnSummaryQuery) -> TurnSummaries:
-        return await super().said(secret, TurnSummaryQuery())
+    async def transcript(self, secret: str, since: TurnSummaryQuery) -> TurnSummaries:
+        return await super().transcript(secret, TurnSummaryQuery())
 
 
 BROKEN: dict[str, type[ModelServer[Any]]] = {

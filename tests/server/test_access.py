@@ -16,8 +16,8 @@ from paddock.http import VERIFY, Call, VerifyRequest, headers_for
 from paddock.http.transport import make_client
 from paddock.resources_servers.external import ExternalServer
 from paddock.resources_servers.external.server import ExternalConfig
-from paddock.server.access import left_for_clients
-from paddock.server.running import Runtime
+from paddock.server.access import tokens_for_clients
+from paddock.server.running_servers import Runtime
 from paddock.server.runtime import open_runtime
 from paddock.server.sockets import Address, bind
 from paddock.server.upstream_exchange import json_headers, post_whole
@@ -144,6 +144,6 @@ async def test_servers_that_nobody_could_call_do_not_start_but_those_of_a_run_do
         async with open_runtime(config(), listen=True):
             raise AssertionError("it did not open")
     at = bind("cue", Address("127.0.0.1", 0))
-    with closing(at.sock), left_for_clients("t", {"cue": at}, required=False) as left:
+    with closing(at.sock), tokens_for_clients("t", {"cue": at}, required=False) as left:
         assert left == {}
     assert "--token-file or PADDOCK_TOKEN" in caplog.text

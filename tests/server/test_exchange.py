@@ -9,7 +9,7 @@ import pytest
 
 from paddock.errors import BugError, InfraError
 from paddock.server.dialects import Answer, ItemDelta
-from paddock.server.exchange import Batch, Exchange, Reader
+from paddock.server.exchange import AnswerReader, Batch, Exchange
 
 HELLO = Answer([], "stop", None)
 WORD = ItemDelta(0, "text", "hello")
@@ -48,7 +48,7 @@ class Source:
         self.ends = getattr(self, "ends", 0) + 1
 
 
-async def read(reader: Reader, *, beat_s: float = 60.0) -> list[Batch]:
+async def read(reader: AnswerReader, *, beat_s: float = 60.0) -> list[Batch]:
     found: list[Batch] = []
     while (batch := await reader.batch(beat_s)) is not None:
         found.append(batch)

@@ -15,7 +15,7 @@ def test_a_text_passes_once_and_the_next_time_says_how_many_were_left_out() -> N
     repeats = RepeatFilter(every_s=1000.0)
     passed = [repeats.filter(record("%s is gone", name)) for name in ("a", "b", "a", "a")]
     assert passed == [True, True, False, False]
-    assert list(repeats.rest()) == ["a is gone (2 more times)"]
+    assert list(repeats.unreported()) == ["a is gone (2 more times)"]
     always = RepeatFilter(every_s=0.0)
     assert all(always.filter(record("same")) for _ in range(3))
 

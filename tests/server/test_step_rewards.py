@@ -11,7 +11,7 @@ from paddock.resources_servers.genrm.config import StepScoreSettings
 from paddock.resources_servers.genrm.steps import StepScorer
 from paddock.server import Handler, ResourcesServer, ServerConfig
 from paddock.server.base import Reference
-from paddock.server.step_rewards import SPARE_S, StepJudging, StepRewardSettings
+from paddock.server.step_rewards import SPARE_S, StepRewardCollector, StepRewardSettings
 from paddock.testing import over
 from paddock.testing.judges import ScriptedJudge, ScriptedJudgeConfig
 from paddock.types import JsonObject, Row, Stamp, Verdict
@@ -65,11 +65,11 @@ def settings(**known: Any) -> StepRewardSettings:
     return StepRewardSettings.model_validate({"server": reference, "unscored": "outcome", **known})
 
 
-def judging(peer: Peer, call: Call | None = None, **known: Any) -> StepJudging:
+def collector(peer: Peer, call: Call | None = None, **known: Any) -> StepRewardCollector:
     row = Row(responses_create_params={"input": []}, stamp=Stamp(group_id=1, member=0))
     own = settings(**known)
     slots = asyncio.Semaphore(own.max_concurrency)
-    return StepJudging(own, peer, slots, row, call or Call(), problem="Fix it.")
+    return StepRewardCollector(own, peer, slots, row, call or Call(), problem="Fix it.")
 
 
 def items(number: int) -> list[JsonObject]:
@@ -84,8 +84,8 @@ def world(vote_timeout_s: float, **judge: Any) -> tuple[Judge, Scoring]:
     peers: dict[str, Peer] = {}
     found = Judge(ScriptedJudgeConfig(needle="well", **judge), name="judge", peers=peers)
     server = Scoring(ServerConfig(), name="scoring", peers=peers)
-    asked = StepScoreSettings(max_concurrency=4, vote_timeout_s=vote_timeout_s)
-    server.scorer = StepScorer(asked, lambda: [peers["judge"]])
+    score_settings = StepScoreSettings(max_concurrency=4, vote_timeout_s=vote_timeout_s)
+    server.scorer = StepScorer(score_settings, lambda: [peers["judge"]])
     return found, server
 
 
@@ -96,12 +96,12 @@ def expected(number: int, *, missing: dict[int, str]) -> float | None:
 @pytest.mark.parametrize("transport", ["direct", "http"])
 async def test_twenty_steps_three_without_a_call_one_vote_failed_one_judge_hanging(transport: Any) -> None:
     judge, server = world(vote_timeout_s=300.0, delay_s=0.001)
-    async with over(transport, judge, server) as peers, judging(peers["scoring"], prm_wait_s=0.1) as asked:
+    async with over(transport, judge, server) as peers, collector(peers["scoring"], prm_wait_s=0.1) as steps:
         for number in range(1, 21):
-            asked.ask(number, items(number), f"turn_{number}")
-        assert asked.n_out == 20
-        await _until(lambda: asked.n_out == 1)
-        rewards = await asked.settled()
+            steps.submit(number, items(number), f"turn_{number}")
+        assert steps.n_pending == 20
+        await _until(lambda: steps.n_pending == 1)
+        rewards = await steps.collect()
         await _until(lambda: judge.in_flight == 0)
     missing = {HANGING: "late", DOWN: "no_vote"}
     assert [(step.step_id, step.turn, step.turn_id) for step in rewards.scores] == [
@@ -118,20 +118,20 @@ async def test_twenty_steps_three_without_a_call_one_vote_failed_one_judge_hangi
 
 async def test_a_vote_that_hangs_costs_itself_alone_where_the_server_ends_it_first() -> None:
     judge, server = world(vote_timeout_s=0.3)
-    async with over("direct", judge, server) as peers, judging(peers["scoring"], prm_wait_s=60.0) as asked:
-        asked.ask(HANGING, items(HANGING))
-        rewards = await asked.settled()
+    async with over("direct", judge, server) as peers, collector(peers["scoring"], prm_wait_s=60.0) as steps:
+        steps.submit(HANGING, items(HANGING))
+        rewards = await steps.collect()
     assert (rewards.scores[0].votes, rewards.scores[0].score) == ([-1, None, -1], -1.0)
 
 
 async def test_no_step_waits_for_a_score_and_the_end_waits_no_longer_than_it_may() -> None:
     judge, server = world(vote_timeout_s=300.0, hang_needle="[")
-    async with over("direct", judge, server) as peers, judging(peers["scoring"], prm_wait_s=0.2) as asked:
+    async with over("direct", judge, server) as peers, collector(peers["scoring"], prm_wait_s=0.2) as steps:
         for number in range(1, 21):
-            asked.ask(number, items(number))
+            steps.submit(number, items(number))
         assert judge.requests == 0, "asking is nothing that a step does itself"
         async with asyncio.timeout(30):
-            rewards = await asked.settled()
+            rewards = await steps.collect()
         assert judge.in_flight == 0
     assert {step.missing for step in rewards.scores} == {"late"}
     assert combine_rewards(Verdict(reward=0.0, reason="tests_fail"), rewards).reward == 0.0
@@ -140,10 +140,10 @@ async def test_no_step_waits_for_a_score_and_the_end_waits_no_longer_than_it_may
 async def test_steps_that_are_asked_about_at_once_are_bounded_and_those_that_wait_are_missing_too() -> None:
     judge, server = world(vote_timeout_s=300.0, hang_needle="[")
     known: dict[str, Any] = {"prm_wait_s": 0.1, "max_concurrency": 1}
-    async with over("direct", judge, server) as peers, judging(peers["scoring"], **known) as asked:
+    async with over("direct", judge, server) as peers, collector(peers["scoring"], **known) as steps:
         for number in (1, 2, 3):
-            asked.ask(number, items(number))
-        rewards = await asked.settled()
+            steps.submit(number, items(number))
+        rewards = await steps.collect()
     assert judge.requests == 3, "the votes of one step"
     assert [step.missing for step in rewards.scores] == ["late"] * 3
 
@@ -151,9 +151,9 @@ async def test_steps_that_are_asked_about_at_once_are_bounded_and_those_that_wai
 async def test_waiting_leaves_the_rollout_its_own_time() -> None:
     judge, server = world(vote_timeout_s=300.0, hang_needle="[")
     call = Call().within(SPARE_S + 0.1)
-    async with over("direct", judge, server) as peers, judging(peers["scoring"], call, prm_wait_s=300.0) as asked:
-        asked.ask(1, items(1))
-        rewards = await asked.settled()
+    async with over("direct", judge, server) as peers, collector(peers["scoring"], call, prm_wait_s=300.0) as steps:
+        steps.submit(1, items(1))
+        rewards = await steps.collect()
     assert [step.missing for step in rewards.scores] == ["late"], "the rollout's own end would have been `timeout`"
 
 
@@ -161,8 +161,8 @@ async def test_whoever_leaves_leaves_nothing_running() -> None:
     judge, server = world(vote_timeout_s=300.0, hang_needle="[")
     async with over("direct", judge, server) as peers:
         with pytest.raises(InfraError):
-            async with judging(peers["scoring"]) as asked:
-                asked.ask(1, items(1))
+            async with collector(peers["scoring"]) as steps:
+                steps.submit(1, items(1))
                 await _until(lambda: judge.in_flight == 3)
                 raise InfraError("the sandbox died")
         assert judge.in_flight == 0
@@ -176,20 +176,20 @@ async def test_whoever_leaves_leaves_nothing_running() -> None:
 async def test_what_the_judging_gets_wrong_is_missing_and_fails_nothing() -> None:
     server = Odd(ServerConfig(), name="scoring", peers={})
     server.answers = ("step_1", "step_1", ValueError("broken"), InfraError("down", kind="connection"))
-    async with over("direct", server) as peers, judging(peers["scoring"]) as asked:
+    async with over("direct", server) as peers, collector(peers["scoring"]) as steps:
         for number in range(1, 5):
-            asked.ask(number, items(number))
-        rewards = await asked.settled()
+            steps.submit(number, items(number))
+        rewards = await steps.collect()
     assert [step.score for step in rewards.scores] == [1.0, None, None, None]
     assert [step.missing for step in rewards.scores] == [None, "other_step", "ValueError", "connection"]
 
 
 async def test_steps_without_a_call_may_be_left_out_and_keep_their_places() -> None:
     judge, server = world(vote_timeout_s=300.0)
-    async with over("direct", judge, server) as peers, judging(peers["scoring"], skip_without_call=True) as asked:
+    async with over("direct", judge, server) as peers, collector(peers["scoring"], skip_without_call=True) as steps:
         for number in (3, 4, 5, 20):
-            asked.ask(number, items(number))
-        rewards = await asked.settled()
+            steps.submit(number, items(number))
+        rewards = await steps.collect()
     assert [(step.turn, step.score, step.missing) for step in rewards.scores] == [
         (3, -1.0, None),
         (4, None, "skipped"),
@@ -213,16 +213,16 @@ async def _votes(seed_of: int) -> StepRewards:
     async with over("direct", hashing, server) as peers:
         server.scorer = StepScorer(StepScoreSettings(votes=5), lambda: [peers["judge"]])
         slots = asyncio.Semaphore(2)
-        async with StepJudging(settings(), peers["scoring"], slots, row, Call(), problem="Fix it.") as asked:
+        async with StepRewardCollector(settings(), peers["scoring"], slots, row, Call(), problem="Fix it.") as steps:
             for number in range(1, 9):
-                asked.ask(number, [message_item(f"said {number}")])
-            return await asked.settled()
+                steps.submit(number, [message_item(f"said {number}")])
+            return await steps.collect()
 
 
 async def _ask_for_ever(peer: Peer) -> None:
-    async with judging(peer, prm_wait_s=300.0) as asked:
-        asked.ask(1, items(1))
-        await asked.settled()
+    async with collector(peer, prm_wait_s=300.0) as steps:
+        steps.submit(1, items(1))
+        await steps.collect()
 
 
 async def _until(holds: Any) -> None:
@@ -238,12 +238,12 @@ async def test_a_rollout_of_which_no_step_was_judged_is_masked_and_one_without_s
     judge, server = world(vote_timeout_s=300.0, hang_needle="[")
     async with (
         over("direct", judge, server) as peers,
-        judging(peers["scoring"], prm_wait_s=0.1, unscored="mask", skip_without_call=skips) as asked,
+        collector(peers["scoring"], prm_wait_s=0.1, unscored="mask", skip_without_call=skips) as steps,
     ):
-        asked.ask(1, [message_item("[1] thinking aloud")])
+        steps.submit(1, [message_item("[1] thinking aloud")])
         if skips:
-            assert (await asked.settled()).present_scores == []
+            assert (await steps.collect()).present_scores == []
             return
         with pytest.raises(VerifierError, match=r"of 1 steps none was judged \(late\)") as failed:
-            await asked.settled()
+            await steps.collect()
         assert (failed.value.kind, failed.value.retryable) == ("steps_unjudged", False)

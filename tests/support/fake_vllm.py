@@ -9,7 +9,7 @@ from pathlib import Path
 
 import tests.support.vllm
 
-from paddock.server.vllm.launch import LaunchSettings
+from paddock.server.vllm.launch_settings import LaunchSettings
 
 _MAIN = """
 import asyncio, os, signal, subprocess, sys

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from paddock.errors import InfraError
 from paddock.http import RESPONSES, SEED, VERIFY, Call, VerifyRequest
 from paddock.server import AgentConfig, AgentServer, ResourcesServer, ServerConfig
-from paddock.server.rollout import Life
+from paddock.server.rollout import RolloutRun
 from paddock.types import JsonObject, Rollout, Row, Verdict
 from paddock.types.responses import calls, make_response, output_items
 
@@ -50,18 +50,18 @@ class Worker(AgentServer[AgentConfig]):
     config_type = AgentConfig
 
     async def run(self, row: Row, call: Call) -> Rollout:
-        life = Life(row, call, self.model, timeout_s=self.config.rollout_timeout_s)
-        return await life.live(self._live)
+        run = RolloutRun(row, call, self.model, timeout_s=self.config.rollout_timeout_s)
+        return await run.execute(self._run_stages)
 
-    async def _live(self, life: Life) -> None:
-        task = SeenTask.model_validate(life.row.task)
-        odd = bool((life.row.stamp.member or 0) % 2)
-        await self.resources.call(SEED, life.row, life.call)
+    async def _run_stages(self, run: RolloutRun) -> None:
+        task = SeenTask.model_validate(run.row.task)
+        odd = bool((run.row.stamp.member or 0) % 2)
+        await self.resources.call(SEED, run.row, run.call)
         items: list[JsonObject] = []
         results = iter(task.results)
         for turn in range(len(task.turns) - odd):
             body = {"input": [{"role": "user", "content": f"turn {turn}"}, *items]}
-            reply: Any = await self.model.call(RESPONSES, body, life.call, secret=life.secret)
+            reply: Any = await self.model.call(RESPONSES, body, run.call, secret=run.secret)
             items += output_items(reply)
             for made in calls(reply):
                 output = next(results) + (" (odd)" if odd else "")
@@ -75,6 +75,6 @@ class Worker(AgentServer[AgentConfig]):
             "malformed": {"bad_json": 2} if odd else {},
         }
         response = make_response(items, {}, model="policy")
-        life.truncated = odd
-        life.response = {**response, "model_patch": task.patch, "harness": told}
-        life.verdict = await self.resources.call(VERIFY, VerifyRequest(row=life.row, response=life.response), life.call)
+        run.truncated = odd
+        run.response = {**response, "model_patch": task.patch, "harness": told}
+        run.verdict = await self.resources.call(VERIFY, VerifyRequest(row=run.row, response=run.response), run.call)

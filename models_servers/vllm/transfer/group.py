@@ -61,6 +61,6 @@ def broadcast(group: Any, tensor: torch.Tensor) -> None:
     group.broadcast([tensor.reshape(-1).view(torch.uint8)], options).wait()
 
 
-def arrived(number: int, ranks: Iterable[int]) -> list[str]:
+def arrival_keys(number: int, ranks: Iterable[int]) -> list[str]:
     """Keys that workers set in the store when they are about to receive: 0 for the group, then one per update."""
     return [f"arrived/{number}/{rank}" for rank in ranks]

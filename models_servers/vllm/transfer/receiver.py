@@ -23,14 +23,14 @@ from vllm.distributed.weight_transfer.base import (
     WeightTransferUpdateInfo,
 )
 
-from paddock.models_servers.vllm.transfer.group import address_towards, arrived, broadcast, join_store, make_group
+from paddock.models_servers.vllm.transfer.group import address_towards, arrival_keys, broadcast, join_store, make_group
 
 RELOAD = "vllm.model_executor.model_loader.reload"
 EMBEDDING = "vllm.model_executor.layers.vocab_parallel_embedding"
 
 
 @dataclass
-class Meeting(WeightTransferInitInfo):  # type: ignore[misc]
+class TransferInit(WeightTransferInitInfo):  # type: ignore[misc]
     """Where the trainer waits; as its sender tells it."""
 
     master_address: str
@@ -42,7 +42,7 @@ class Meeting(WeightTransferInitInfo):  # type: ignore[misc]
 
 
 @dataclass
-class Update(WeightTransferUpdateInfo):  # type: ignore[misc]
+class TransferUpdate(WeightTransferUpdateInfo):  # type: ignore[misc]
     """What the trainer is about to send, in its order."""
 
     number: int
@@ -53,11 +53,11 @@ class Update(WeightTransferUpdateInfo):  # type: ignore[misc]
     shapes: list[list[int]]
 
 
-class GlooReceiver(WeightTransferEngine[Meeting, Update]):  # type: ignore[misc]
+class GlooReceiver(WeightTransferEngine[TransferInit, TransferUpdate]):  # type: ignore[misc]
     """Made by vLLM in each worker."""
 
-    init_info_cls = Meeting
-    update_info_cls = Update
+    init_info_cls = TransferInit
+    update_info_cls = TransferUpdate
     _group: Any = None
     _store: Any = None
     _rank = 0
@@ -68,7 +68,7 @@ class GlooReceiver(WeightTransferEngine[Meeting, Update]):  # type: ignore[misc]
     _received = False
     """All of it has come, and was loaded."""
 
-    def init_transfer_engine(self, init_info: Meeting) -> None:
+    def init_transfer_engine(self, init_info: TransferInit) -> None:
         self.shutdown()
         parallel = self.parallel_config
         self._rank = init_info.rank_offset + parallel.data_parallel_index * parallel.world_size + parallel.rank
@@ -89,7 +89,7 @@ class GlooReceiver(WeightTransferEngine[Meeting, Update]):  # type: ignore[misc]
         if torch.accelerator.is_available():
             torch.accelerator.synchronize()
 
-    def receive_weights(self, update_info: Update) -> None:
+    def receive_weights(self, update_info: TransferUpdate) -> None:
         if self._group is None:
             raise RuntimeError("no trainer is connected: it has to call trainer_init first")
         self._arrive(update_info.number)
@@ -139,7 +139,7 @@ class GlooReceiver(WeightTransferEngine[Meeting, Update]):  # type: ignore[misc]
         return None
 
     def _arrive(self, number: int) -> None:
-        (key,) = arrived(number, (self._rank,))
+        (key,) = arrival_keys(number, (self._rank,))
         self._store.set(key, "")
 
 

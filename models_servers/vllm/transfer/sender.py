@@ -21,7 +21,7 @@ import torch
 from vllm.distributed.weight_transfer.base import TrainerInitInfo, TrainerWeightTransferEngine
 
 from paddock.models_servers.vllm.transfer import BACKEND
-from paddock.models_servers.vllm.transfer.group import TIMEOUT_S, arrived, broadcast, make_group, open_store
+from paddock.models_servers.vllm.transfer.group import TIMEOUT_S, arrival_keys, broadcast, make_group, open_store
 
 POLL_S = 0.002
 
@@ -126,7 +126,7 @@ class GlooSender(TrainerWeightTransferEngine[GlooInit]):  # type: ignore[misc]
         call.result(TIMEOUT_S)
 
     def _await_workers(self, number: int, call: "Future[None]") -> None:
-        keys, due = arrived(number, self._workers), time.monotonic() + TIMEOUT_S
+        keys, due = arrival_keys(number, self._workers), time.monotonic() + TIMEOUT_S
         while not self._store.check(keys):
             if call.done():
                 call.result()

@@ -17,7 +17,7 @@ from paddock.http.access import find_token
 from paddock.server.lifecycle import longest_stop_s
 from paddock.server.loops import run_until_signalled
 from paddock.server.repeats import log_warnings
-from paddock.server.runtime import Runtime, Served, describe_servers, open_runtime
+from paddock.server.runtime import RunningServer, Runtime, describe_servers, open_runtime
 from paddock.server.settings import serve_settings
 from paddock.server.targets import load_target
 
@@ -93,7 +93,7 @@ def _show(config: Config, options: Options) -> int:
     return 0
 
 
-def _print_servers(servers: Sequence[Served]) -> None:
+def _print_servers(servers: Sequence[RunningServer]) -> None:
     width = max((len(server.name) for server in servers), default=0)
     kinds = max((len(f"{server.kind}/{server.implementation}") for server in servers), default=0)
     for server in servers:

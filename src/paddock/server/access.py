@@ -21,7 +21,7 @@ _log = logging.getLogger("paddock.server")
 
 
 class Access(NamedTuple):
-    """What callers have to bring."""
+    """What callers of a server have to bring."""
 
     token: str | None = None
     """None: nothing."""
@@ -37,26 +37,26 @@ class Access(NamedTuple):
 NO_TOKEN = Access()
 
 
-def access_by(token: str | None, *, make: bool) -> Access:
-    """By the token that is configured, else by one that is made, if one is to be."""
+def make_access(token: str | None, *, make: bool) -> Access:
+    """Access by the configured token, else by a new one where `make` says so."""
     if token is not None or not make:
         return Access(token)
     return Access(secrets.token_urlsafe(TOKEN_BYTES), made=True)
 
 
 @contextmanager
-def left_for_clients(token: str, bound: Mapping[str, Bound], *, required: bool) -> Iterator[dict[str, Path]]:
+def tokens_for_clients(token: str, bound: Mapping[str, Bound], *, required: bool) -> Iterator[dict[str, Path]]:
     """The files from which callers of each server learn the token, by its name. `required`: servers without are no use;
     else it is logged, for the runtime's own calls bring the token anyway."""
     with ExitStack() as stack:
         files: dict[str, Path] = {}
-        for name, at in bound.items():
+        for name, address in bound.items():
             try:
-                files[name] = store_token(at.url, token)
+                files[name] = store_token(address.url, token)
             except ConfigError as error:
                 if required:
                     raise
                 _log.warning("%s: %s", name, error)
                 break
-            stack.callback(remove_token, at.url, token)
+            stack.callback(remove_token, address.url, token)
         yield files

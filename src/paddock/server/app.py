@@ -22,7 +22,7 @@ from paddock.errors import RequestError
 from paddock.http import VERIFY, Route
 from paddock.server.access import NO_TOKEN, Access
 from paddock.server.base import ResourcesServer, Server
-from paddock.server.endpoints import Endpoint, refusal
+from paddock.server.endpoints import RouteEndpoint, refusal
 from paddock.server.openapi import operation
 from paddock.server.pages import add_docs
 from paddock.server.request_checks import LimitedBodies, RequireToken
@@ -41,12 +41,13 @@ def build_app(
     `limits`: of bodies."""
     telemetry = telemetry or Telemetry(server)
     endpoints = {
-        route: Endpoint(route, handler, long=_is_long(route, server)) for route, handler in telemetry.handlers().items()
+        route: RouteEndpoint(route, handler, long=_is_long(route, server))
+        for route, handler in telemetry.handlers().items()
     }
     app = _App(has_token=access.token is not None, title=f"paddock {server.KIND}: {server.name}", version=__version__)
     add_docs(app)
     app.add_api_route("/metrics", _exposition(telemetry), methods=["GET"], include_in_schema=False)
-    app.add_api_route("/", _answer({"status": "ok"}), methods=["GET"], summary="Liveness")
+    app.add_api_route("/", _constant({"status": "ok"}), methods=["GET"], summary="Liveness")
     app.add_api_route(
         "/healthz", _health(server), methods=["GET"], summary="What this server is, and whether it can serve"
     )
@@ -59,7 +60,7 @@ def build_app(
             openapi_extra=operation(route, server),
         )
     server.extend(app)
-    app.add_exception_handler(HTTPException, _refused(server))
+    app.add_exception_handler(HTTPException, _error_handler(server))
     # The last one that is added is asked first: before any that the server added itself.
     app.add_middleware(LimitedBodies, limits=limits)
     if access.token is not None:
@@ -89,16 +90,16 @@ class _App(FastAPI):
         return description
 
 
-def _refused(server: Server[Any]) -> Callable[[Request, Exception], Response]:
+def _error_handler(server: Server[Any]) -> Callable[[Request, Exception], Response]:
     """Answers a request that no route takes, and errors of routes that the server added itself."""
-    there = ", ".join(f"{route.method} {route.path}" for route in server.handlers())
+    routes = ", ".join(f"{route.method} {route.path}" for route in server.handlers())
 
     def answer(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # what it is registered for
         message, kind = str(error.detail), "refused"
         if error.status_code in (404, 405):
             # Without the path that was asked for: a rollout's secret may be in it.
-            message, kind = f"{server.name}: {message}; there are: {there}", "no_route"
+            message, kind = f"{server.name}: {message}; there are: {routes}", "no_route"
         return refusal(request.url.path, RequestError(message, kind=kind), error.status_code, error.headers)
 
     return answer
@@ -107,7 +108,7 @@ def _refused(server: Server[Any]) -> Callable[[Request, Exception], Response]:
 def _health(server: Server[Any]) -> Callable[[], Awaitable[Response]]:
     """200, or 503 with the reason where the server could not serve a request at this moment."""
     module = type(server).__module__
-    what = {
+    identity = {
         "name": server.name,
         "kind": server.KIND,
         "implementation": module.split(".")[2] if module.count(".") > 1 else "",
@@ -117,13 +118,13 @@ def _health(server: Server[Any]) -> Callable[[], Awaitable[Response]]:
     async def answer() -> Response:
         why_not = await server.why_not_ready()
         if why_not is None:
-            return JSONResponse({"status": "ok", **what})
-        return JSONResponse({"status": "unavailable", "reason": why_not, **what}, status_code=503)
+            return JSONResponse({"status": "ok", **identity})
+        return JSONResponse({"status": "unavailable", "reason": why_not, **identity}, status_code=503)
 
     return answer
 
 
-def _answer(wire: dict[str, str]) -> Callable[[], Awaitable[dict[str, str]]]:
+def _constant(wire: dict[str, str]) -> Callable[[], Awaitable[dict[str, str]]]:
     async def answer() -> dict[str, str]:
         return wire
 

@@ -63,14 +63,14 @@ class _LoopThread(threading.Thread):
         self.opened: Future[Any] = Future()
         self._context = context
         self._closing = asyncio.Event()
-        self._holding: asyncio.Task[Any] | None = None
+        self._hold_task: asyncio.Task[Any] | None = None
 
     def run(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self.loop) as runner, suppress(asyncio.CancelledError):
             runner.run(self._hold())
 
     async def _hold(self) -> None:
-        self._holding = asyncio.current_task()
+        self._hold_task = asyncio.current_task()
         try:
             async with self._context as value:
                 self.opened.set_result(value)
@@ -90,8 +90,8 @@ class _LoopThread(threading.Thread):
     def _stop(self) -> None:
         if self.opened.done():
             self._closing.set()
-        elif self._holding is not None:
-            self._holding.cancel()
+        elif self._hold_task is not None:
+            self._hold_task.cancel()
 
 
 def _wait(future: "Future[Any]") -> Any:

@@ -1,7 +1,7 @@
 """What a server is, and the bases of the three kinds.
 
 A plugin derives from one base, names its config (and a resources server its task) as pydantic models, and implements
-the base's few methods with plain records. Paths, codecs, errors, transports and start-up are the house's business.
+the base's few methods with plain records. Paths, codecs, errors, transports and start-up are done here.
 Errors  a plugin may raise plain exceptions: those of a resources server become VerifierError in `/verify` and
         RowError never (only a task that does not validate is the row's fault), all others BugError.
 """
@@ -113,9 +113,9 @@ class Server(Generic[ConfigT]):
     OWN_PROCESS: ClassVar[bool] = False
     """It never runs in its callers' process: it imports what they need not have, or keeps a core busy."""
     OPEN_FILES: ClassVar[int] = 1
-    """That one rollout in flight takes at least, in a process with the servers that it needs."""
+    """Open files that one rollout in flight takes at least, in a process with the servers that it needs."""
     PROCESSES: ClassVar[int] = 0
-    """That one rollout in flight takes at least."""
+    """Processes that one rollout in flight takes at least."""
     config_type: ClassVar[type[ServerConfig]] = ServerConfig
 
     def __init__(self, config: ConfigT, *, name: str, peers: Mapping[str, Peer]) -> None:
@@ -127,7 +127,7 @@ class Server(Generic[ConfigT]):
     @classmethod
     def check_references(cls, config: ConfigT, classes: "Mapping[str, type[Server[Any]]]") -> None:
         """ConfigError where a server that `config` names can't do what this one asks of it. `classes`: of the config's
-        servers, by instance name. Asked before anything starts, and when a config is only checked."""
+        servers, by instance name. Called before anything starts, and when a config is only checked."""
 
     async def start(self) -> None:
         """Acquire what serving needs, without calling peers; an error here means that nothing is served."""
@@ -178,11 +178,11 @@ class ResourcesServer(Server[ConfigT], Generic[ConfigT, TaskT]):
         return Session()
 
     async def verify(self, task: TaskT, row: Row, response: JsonObject) -> Verdict:
-        """Judge. Deterministic and idempotent: the same row and response give the same verdict."""
+        """Judge a response. Deterministic and idempotent: the same row and response give the same verdict."""
         raise NotImplementedError
 
     async def withdraw(self, task: TaskT, row: Row) -> None:
-        """The member that the row's stamp names has ended without a response. Asked of group-wise servers alone."""
+        """Note that the member of the row's stamp has ended without a response. Only group-wise servers are asked."""
 
     async def reverify(self, task: TaskT, row: Row, response: JsonObject, verdict: Verdict) -> Verdict:
         """Judge a stored rollout again, offline; `verdict`: the one that it has. A server that judges by more than the
@@ -239,7 +239,7 @@ AgentConfigT = TypeVar("AgentConfigT", bound=AgentConfig)
 
 
 class AgentServer(Server[AgentConfigT]):
-    """Owns the life of one rollout: seed, act, verify, return. A failing rollout is data, not an exception."""
+    """Owns one rollout from start to end: seed, act, verify, return. A failing rollout is data, not an exception."""
 
     KIND = "agents"
     OWN_PROMPT: ClassVar[bool] = False
@@ -304,7 +304,7 @@ class ModelServer(Server[ConfigT]):
             PLAIN_CHAT: self.chat,
             PLAIN_MESSAGES: self.messages,
             TURNS: self._turns,
-            TRANSCRIPT: self._said,
+            TRANSCRIPT: self._transcript,
             FORGET: self._forget,
             SETTINGS: self._set,
         }
@@ -314,19 +314,19 @@ class ModelServer(Server[ConfigT]):
         raise NotImplementedError
 
     async def chat(self, body: JsonObject, call: Call) -> ModelReply:
-        """`POST /v1/chat/completions`, likewise."""
+        """`POST /v1/chat/completions`, in a rollout as `responses` is."""
         raise NotImplementedError
 
     async def messages(self, body: JsonObject, call: Call) -> ModelReply:
-        """`POST /v1/messages`, likewise."""
+        """`POST /v1/messages`, in a rollout as `responses` is."""
         raise NotImplementedError
 
     async def turns(self, secret: str) -> TurnRecord:
         """Freeze a rollout's record and return it; an unknown secret has no turns."""
         raise NotImplementedError
 
-    async def said(self, secret: str, since: TurnSummaryQuery) -> TurnSummaries:
-        """What a rollout's turns said so far; an unknown secret has none."""
+    async def transcript(self, secret: str, since: TurnSummaryQuery) -> TurnSummaries:
+        """The turns of a rollout so far, without their ids; an unknown secret has none."""
         raise NotImplementedError
 
     async def forget(self, secret: str) -> None:
@@ -340,8 +340,8 @@ class ModelServer(Server[ConfigT]):
     async def _turns(self, _body: JsonObject, call: Call) -> TurnRecord:
         return await self.turns(call.path["secret"])
 
-    async def _said(self, since: TurnSummaryQuery, call: Call) -> TurnSummaries:
-        return await self.said(call.path["secret"], since)
+    async def _transcript(self, since: TurnSummaryQuery, call: Call) -> TurnSummaries:
+        return await self.transcript(call.path["secret"], since)
 
     async def _set(self, settings: RolloutSettings, call: Call) -> JsonObject:
         await self.set(call.path["secret"], settings)

@@ -12,17 +12,17 @@ from paddock.errors import ConfigError
 from paddock.server.base import Server
 
 ISOLATED_OPEN_FILES = 3
-"""Of one rollout in flight, in the process of its agent: its caller's connection and its own two."""
+"""Open files of one rollout in flight in its agent's process: its caller's connection and its own two."""
 
 
 def require_capacity(config: Config, names: Iterable[str], *, concurrency: int, isolate: bool) -> None:
-    """`names`: servers that are started, with those that they need."""
+    """`names` are the servers that are started, with those that they need."""
     needed = [config.instance(name) for name in config.needed(names)]
-    classes: list[type[Server[Any]]] = [resolve_class(one.implementation, one.kind) for one in needed]
+    classes: list[type[Server[Any]]] = [resolve_class(instance.implementation, instance.kind) for instance in needed]
     files = max((cls.OPEN_FILES for cls in classes), default=1)
     processes = max((cls.PROCESSES for cls in classes), default=0)
-    lacks = limits.lack_of_open_files(concurrency, max(files, ISOLATED_OPEN_FILES if isolate else 1))
-    if lacks is None and processes:
-        lacks = limits.lack_of_processes(concurrency, processes)
-    if lacks is not None:
-        raise ConfigError(lacks, kind="limits")
+    problem = limits.lack_of_open_files(concurrency, max(files, ISOLATED_OPEN_FILES if isolate else 1))
+    if problem is None and processes:
+        problem = limits.lack_of_processes(concurrency, processes)
+    if problem is not None:
+        raise ConfigError(problem, kind="limits")

@@ -22,7 +22,7 @@ from paddock.http import HttpPeer
 from paddock.http.transport import make_client
 from paddock.server.access import Access
 from paddock.server.handover import GO, Handover, Status
-from paddock.server.lifecycle import build_servers, listening, started
+from paddock.server.lifecycle import build_servers, serve_http, start_servers
 from paddock.server.loops import loop_factory, spare_collector
 from paddock.server.repeats import log_warnings
 from paddock.server.sockets import Bound
@@ -33,9 +33,9 @@ class Channel:
 
     def __init__(self) -> None:
         self._socket = socket.socket(fileno=os.dup(0))
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(nothing, 0)
-        os.close(nothing)
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.close(null)
         self._lines = self._socket.makefile("rb")
 
     def read_line(self) -> bytes:
@@ -44,7 +44,7 @@ class Channel:
             return self._lines.readline()
         return b""
 
-    def tell(self, status: Status) -> None:
+    def send(self, status: Status) -> None:
         with suppress(OSError):  # the parent is gone: the lifeline sees to that
             self._socket.sendall(status.line())
 
@@ -121,12 +121,12 @@ def _report(serving: "asyncio.Task[None]", channel: Channel) -> int:
     if not isinstance(error, PaddockError):
         traceback.print_exception(error)
         error = InfraError(f"can't start: {type(error).__name__}: {error}", kind="start_failed")
-    channel.tell(Status.of(error))
+    channel.send(Status.of(error))
     return 2 if isinstance(error, ConfigError) else 1
 
 
 async def _serve(handover: Handover, channel: Channel, go: asyncio.Event) -> None:
-    """Prepare, wait for the parent's word, serve until cancelled."""
+    """Prepare, wait until the parent says `go`, serve until cancelled."""
     name = handover.name
     config = Config.from_yaml(handover.config, servers=[name])
     sock = socket.socket(fileno=handover.listen_fd)
@@ -136,17 +136,17 @@ async def _serve(handover: Handover, channel: Channel, go: asyncio.Event) -> Non
     server = build_servers(config, peers, [name])[name]
     half_s = handover.stop_timeout_s / 2
     try:
-        async with started([server], start_timeout_s=handover.start_timeout_s, stop_timeout_s=half_s):
-            channel.tell(Status(event="prepared"))
+        async with start_servers([server], start_timeout_s=handover.start_timeout_s, stop_timeout_s=half_s):
+            channel.send(Status(event="prepared"))
             await go.wait()
-            async with listening(
+            async with serve_http(
                 {name: server},
                 {name: Bound(sock, "")},
                 access=Access(handover.token, handover.token_is_made),
                 stop_timeout_s=half_s,
                 limits=handover.requests,
             ):
-                channel.tell(Status(event="ready"))
+                channel.send(Status(event="ready"))
                 await asyncio.Event().wait()
     finally:
         sock.close()

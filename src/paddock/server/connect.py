@@ -67,11 +67,11 @@ def connect(
             )
         words = [target] if isinstance(target, str | Path) else list(target)
         loaded = load_target(words, names=servers, extra=_nested(overrides))
-        return Connection(Background(_opened(open_runtime(loaded.config, names=loaded.names))))
+        return Connection(Background(_open_local(open_runtime(loaded.config, names=loaded.names))))
     if overrides or servers:
         given = ", ".join([*overrides, *(["servers"] if servers else [])])
         raise ConfigError(f"running servers are as they are: {given} can't be set", kind="target_invalid")
-    return Connection(Background(_reached(urls, token)))
+    return Connection(Background(_open_remote(urls, token)))
 
 
 class Connection:
@@ -80,9 +80,9 @@ class Connection:
     def __init__(self, background: Background[dict[str, ServerAddress]]) -> None:
         self._background = background
         self._handles: dict[str, Handle] = {}
-        for name, known in background.opened.items():
-            peers = {other: one.peer for other, one in background.opened.items()}
-            self._handles[name] = HANDLES[known.kind](name, peers, background.answer, known.local)
+        for name, address in background.opened.items():
+            peers = {peer_name: known.peer for peer_name, known in background.opened.items()}
+            self._handles[name] = HANDLES[address.kind](name, peers, background.answer, address.local)
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._handles:
@@ -126,7 +126,7 @@ class Connection:
 
 
 @asynccontextmanager
-async def _opened(runtime: Any) -> AsyncIterator[dict[str, ServerAddress]]:
+async def _open_local(runtime: Any) -> AsyncIterator[dict[str, ServerAddress]]:
     async with runtime as opened:
         yield {
             name: ServerAddress(server.kind, opened.peers[name], opened.local.get(name))
@@ -135,32 +135,34 @@ async def _opened(runtime: Any) -> AsyncIterator[dict[str, ServerAddress]]:
 
 
 @asynccontextmanager
-async def _reached(urls: Mapping[str, str], token: str | None) -> AsyncIterator[dict[str, ServerAddress]]:
+async def _open_remote(urls: Mapping[str, str], token: str | None) -> AsyncIterator[dict[str, ServerAddress]]:
     """Running servers, after each has said what it is. A name of `""` is asked for too."""
     async with AsyncExitStack() as stack:
         client = make_client()
         stack.push_async_callback(client.aclose)
-        found: dict[str, ServerAddress] = {}
+        addresses: dict[str, ServerAddress] = {}
         for given, url in urls.items():
-            said = await _hello(client, url)
-            name = given or str(said["name"])
-            found[name] = ServerAddress(said["kind"], HttpPeer(name, client, url, token=token_for(url, token)), None)
-        yield found
+            health = await _read_health(client, url)
+            name = given or str(health["name"])
+            addresses[name] = ServerAddress(
+                health["kind"], HttpPeer(name, client, url, token=token_for(url, token)), None
+            )
+        yield addresses
 
 
-async def _hello(client: httpx.AsyncClient, url: str) -> JsonObject:
+async def _read_health(client: httpx.AsyncClient, url: str) -> JsonObject:
     try:
         reply = await client.get(f"{url.rstrip('/')}/healthz", timeout=HELLO_TIMEOUT_S)
-        said = reply.json()
+        health = reply.json()
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise InfraError(f"{url}: can't be reached: {type(error).__name__}: {error}", kind="connection") from error
     except ValueError:
-        said = None
-    if not isinstance(said, dict) or said.get("kind") not in KINDS or not isinstance(said.get("name"), str):
+        health = None
+    if not isinstance(health, dict) or health.get("kind") not in KINDS or not isinstance(health.get("name"), str):
         raise ConfigError(
             f"{url}: no server of ours: its /healthz does not say a name and a kind", kind="target_invalid"
         )
-    return said
+    return health
 
 
 def _urls(target: Any) -> dict[str, str] | None:
@@ -181,8 +183,8 @@ def _nested(overrides: Mapping[str, Any]) -> JsonObject:
     tree: JsonObject = {}
     for path, value in overrides.items():
         *parents, last = path.split(".")
-        below = tree
+        subtree = tree
         for key in parents:
-            below = below.setdefault(key, {})
-        below[last] = value
+            subtree = subtree.setdefault(key, {})
+        subtree[last] = value
     return tree

@@ -25,8 +25,8 @@ from paddock.types import JsonObject
 JSON = "application/json"
 
 
-class Events(Response):
-    """A stream of server-sent events. `caller`: who waits for it, if that is known."""
+class EventResponse(Response):
+    """A stream of server-sent events. `caller`: the client that waits for it, if that is known."""
 
     media_type = "text/event-stream"
 
@@ -47,7 +47,7 @@ class Events(Response):
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
         except asyncio.CancelledError:
-            if not caller.ended_it():
+            if not caller.has_cancelled():
                 raise
         finally:
             caller.forget()
@@ -55,7 +55,7 @@ class Events(Response):
                 await self._events.aclose()
 
 
-class Endpoint:
+class RouteEndpoint:
     """One route of a server."""
 
     def __init__(self, route: Route[Any, Any], handler: Handler, *, long: bool) -> None:
@@ -69,12 +69,12 @@ class Endpoint:
         route = self._route
         try:
             call = Call.from_headers(request.headers, request.path_params)
-            body = route.from_wire(await _object(request) if self._has_body else {})
+            body = route.from_wire(await _json_object(request) if self._has_body else {})
             work = self._handler(body, call)
             caller = _Caller(request.receive, call.remaining_s) if self._long else None
             reply = await (work if caller is None else _unless_gone(work, caller))
             if isinstance(reply, EventStream):
-                return Events(reply.events, caller)
+                return EventResponse(reply.events, caller)
             return Response(orjson.dumps(route.reply_to_wire(body, reply)), media_type=JSON)
         except PaddockError as error:
             return refusal(route.path, error)
@@ -83,7 +83,7 @@ class Endpoint:
             return refusal(route.path, BugError(f"{route.path}: {kind}: {error}", kind=kind))
 
 
-async def _object(request: Request) -> JsonObject:
+async def _json_object(request: Request) -> JsonObject:
     try:
         wire = orjson.loads(await request.body())
     except ClientDisconnect as error:
@@ -104,7 +104,7 @@ def refusal(
 
 
 class _Caller:
-    """Whoever waits for a reply. The task that made this is cancelled when the caller goes, or no longer waits."""
+    """The client that waits for a reply. The task that made this is cancelled when the client goes or its time ends."""
 
     def __init__(self, receive: Receive, waits_s: float | None = None) -> None:
         task = asyncio.current_task()
@@ -113,25 +113,27 @@ class _Caller:
         self._task = task
         self._ended = self._forgotten = False
         self._listening: asyncio.Task[None] | None = None
-        loop.call_soon(self._begin, receive)  # a round later than what the task itself starts: that goes first
-        self._due = None if waits_s is None else loop.call_later(waits_s, self._end)
+        loop.call_soon(
+            self._start_listening, receive
+        )  # a round later than what the task itself starts: that goes first
+        self._deadline = None if waits_s is None else loop.call_later(waits_s, self._end)
 
-    def ended_it(self) -> bool:
-        """Of a cancellation that was caught: nobody else asked for it."""
+    def has_cancelled(self) -> bool:
+        """Whether a caught cancellation came from here: nobody else asked for it."""
         return self._ended and self._task.uncancel() == 0
 
-    def waits(self) -> None:
-        """However long it takes."""
-        if self._due is not None:
-            self._due.cancel()
+    def remove_deadline(self) -> None:
+        """Wait for the reply however long it takes."""
+        if self._deadline is not None:
+            self._deadline.cancel()
 
     def forget(self) -> None:
         self._forgotten = True
-        self.waits()
+        self.remove_deadline()
         if self._listening is not None:
             self._listening.cancel()
 
-    def _begin(self, receive: Receive) -> None:
+    def _start_listening(self, receive: Receive) -> None:
         if not self._forgotten:
             self._listening = self._task.get_loop().create_task(self._listen(receive))
 
@@ -155,12 +157,12 @@ async def _unless_gone(work: Awaitable[Any], caller: _Caller) -> Any:
     try:
         reply = await work
     except asyncio.CancelledError as error:
-        if not caller.ended_it():
+        if not caller.has_cancelled():
             raise
         raise _gone() from error
     finally:
         if isinstance(reply, EventStream):
-            caller.waits()
+            caller.remove_deadline()
         else:
             caller.forget()
     return reply

@@ -35,12 +35,12 @@ class Exchange:
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._pump(source))
 
-    def join(self) -> "Reader":
+    def join(self) -> "AnswerReader":
         self._readers += 1
         if self._orphaned is not None:
             self._orphaned.cancel()
             self._orphaned = None
-        return Reader(self)
+        return AnswerReader(self)
 
     def close(self, error: Exception | None = None) -> None:
         """Nobody joins it any more; one without its answer is cancelled, and its readers get `error`. Again: nothing
@@ -115,7 +115,7 @@ class Exchange:
         return bool(waiting)
 
 
-class Reader:
+class AnswerReader:
     """One client's. To be closed; one that is forgotten closes itself. Its methods raise what the engine raised."""
 
     def __init__(self, exchange: Exchange) -> None:

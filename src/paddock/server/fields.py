@@ -29,11 +29,11 @@ Urls = Annotated[str | list[str], AfterValidator(_usable)]
 
 
 def bare_urls(value: str | list[str] | None) -> list[str]:
-    """Each without a slash at its end."""
+    """The URLs as a list, each without a slash at its end."""
     urls = [value] if isinstance(value, str) else value or []
     return [url.rstrip("/") for url in urls]
 
 
-def told(secret: SecretStr | None) -> str | None:
-    """What it hides; None: nothing, or an empty text."""
+def secret_text(secret: SecretStr | None) -> str | None:
+    """The text that a secret hides; None: there is none, or it is empty."""
     return secret.get_secret_value() or None if secret else None

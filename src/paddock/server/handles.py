@@ -29,7 +29,7 @@ from paddock.server.base import AgentServer, ResourcesServer, Server
 from paddock.types import JsonObject, Row
 from paddock.types.responses import ToolCall, call_item, make_response, message_item
 
-Answer = Callable[[Coroutine[Any, Any, Any]], Any]
+RunCoroutine = Callable[[Coroutine[Any, Any, Any]], Any]
 """Gives a coroutine's result, or an awaitable of it."""
 
 
@@ -75,16 +75,18 @@ class Handle:
     kind = ""
     calls = ""
 
-    def __init__(self, name: str, peers: Mapping[str, Peer], answer: Answer, local: Server[Any] | None) -> None:
+    def __init__(
+        self, name: str, peers: Mapping[str, Peer], run_coroutine: RunCoroutine, local: Server[Any] | None
+    ) -> None:
         self.name = name
         self._peers = peers
         self._peer = peers[name]
-        self._answer = answer
+        self._run_coroutine = run_coroutine
         self._local = local
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """What a route of the server's own answers to a JSON object, such as `/compare`."""
-        return self._answer(self._post(path, dict(body)))
+        return self._run_coroutine(self._post(path, dict(body)))
 
     async def _post(self, path: str, body: JsonObject) -> JsonObject:
         if self._local is None:
@@ -123,20 +125,20 @@ class ResourcesHandle(Handle):
 
     def seed(self, row: Row | Mapping[str, Any]) -> Any:
         """The row's Session."""
-        return self._answer(self._peer.call(SEED, as_row(row), Call()))
+        return self._run_coroutine(self._peer.call(SEED, as_row(row), Call()))
 
     def verify(self, row: Row | Mapping[str, Any], answer: Any) -> Any:
         """The Verdict on an answer to a row."""
-        read = as_row(row)
-        request = VerifyRequest(row=read, response=as_response(answer, read))
-        return self._answer(self._peer.call(VERIFY, request, Call()))
+        row_record = as_row(row)
+        request = VerifyRequest(row=row_record, response=as_response(answer, row_record))
+        return self._run_coroutine(self._peer.call(VERIFY, request, Call()))
 
     def oracle(self, row: Row | Mapping[str, Any]) -> list[list[JsonObject]]:
         """Known-good output items per turn; at once, and only where the server runs in this process."""
         if not isinstance(self._local, ResourcesServer):
             raise RequestError(f"{self.name} runs elsewhere: it tells nobody what is right", kind="not_local")
-        read = as_row(row)
-        return [list(turn) for turn in self._local.oracle(self._local.read_task(read), read)]
+        row_record = as_row(row)
+        return [list(turn) for turn in self._local.oracle(self._local.read_task(row_record), row_record)]
 
 
 class AgentHandle(Handle):
@@ -145,11 +147,11 @@ class AgentHandle(Handle):
 
     def run(self, row: Row | Mapping[str, Any], *, turns: Sequence[Any] | None = None) -> Any:
         """The Rollout of a row. `turns`: what a replay model server answers, one answer per turn."""
-        return self._answer(self._run(as_row(row), turns))
+        return self._run_coroutine(self._run(as_row(row), turns))
 
     def responses(self, params: str | Mapping[str, Any]) -> Any:
         """The agent's own response to a request or a text."""
-        return self._answer(_respond(self._peer, params))
+        return self._run_coroutine(_respond(self._peer, params))
 
     async def _run(self, row: Row, turns: Sequence[Any] | None) -> Any:
         call = Call()
@@ -171,7 +173,7 @@ class ModelHandle(Handle):
 
     def responses(self, params: str | Mapping[str, Any]) -> Any:
         """The model's response to a Responses API request or a text."""
-        return self._answer(_respond(self._peer, params))
+        return self._run_coroutine(_respond(self._peer, params))
 
 
 async def _respond(peer: Peer, params: str | Mapping[str, Any]) -> JsonObject:

@@ -19,10 +19,10 @@ GO = b"go\n"
 
 
 class Handover(Record):
-    """All that a child needs to know."""
+    """Everything that a child is given to run its server."""
 
     name: str
-    """The instance that it is."""
+    """Name of the instance that the child runs."""
     config: str
     """The composed config, unresolved."""
     listen_fd: int
@@ -32,7 +32,7 @@ class Handover(Record):
     token: str | None = Field(default=None, repr=False)
     """What it asks of callers and brings to peers."""
     token_is_made: bool = False
-    """It was made at the runtime's start."""
+    """The token was made at the runtime's start, not configured."""
     python: str | None = None
     """Its interpreter; None: the parent's."""
     path: list[str]
@@ -40,7 +40,7 @@ class Handover(Record):
     start_timeout_s: float
     stop_timeout_s: float
     requests: RequestLimits
-    """That its callers' requests are held against."""
+    """Limits of its callers' requests."""
 
     def line(self) -> bytes:
         return self.model_dump_json().encode() + b"\n"
@@ -62,8 +62,8 @@ class Status(Record):
     def line(self) -> bytes:
         return self.model_dump_json(exclude_defaults=True).encode() + b"\n"
 
-    def raised(self, name: str) -> PaddockError:
-        """The error that it tells of."""
+    def to_error(self, name: str) -> PaddockError:
+        """The error that the message holds, as one of this process."""
         error = from_wire(500, self.error)
         message = error.message if error.message.startswith(f"{name}: ") else f"{name}: {error.message}"
         if self.is_config:

@@ -76,52 +76,52 @@ class _Protocol(HttpToolsProtocol):
     our side does not stall."""
 
     STALL_TIMEOUT_S = DEFAULT_LIMITS.stall_timeout_s
-    _heard_at = 0.0
+    _received_at = 0.0
     """The loop's time at which the last bytes came."""
     _guard: asyncio.TimerHandle | None = None
     """While a request is due."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's own
         super().connection_made(transport)
-        self._expect()
+        self._start_guard()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._forget()
+        self._stop_guard()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        self._heard_at = self.loop.time()
+        self._received_at = self.loop.time()
         super().data_received(data)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._expect()
+        self._start_guard()
 
     def on_message_complete(self) -> None:
-        self._forget()
+        self._stop_guard()
         super().on_message_complete()
 
-    def _expect(self) -> None:
+    def _start_guard(self) -> None:
         if self._guard is None:
-            self._heard_at = self.loop.time()
-            self._guard = self.loop.call_later(self.STALL_TIMEOUT_S, self._look)
+            self._received_at = self.loop.time()
+            self._guard = self.loop.call_later(self.STALL_TIMEOUT_S, self._check_stall)
 
-    def _forget(self) -> None:
+    def _stop_guard(self) -> None:
         if self._guard is not None:
             self._guard.cancel()
             self._guard = None
 
-    def _look(self) -> None:
+    def _check_stall(self) -> None:
         """A loop that was held up may have bytes to read that came in time: they are given a moment."""
-        left_s = self._heard_at + self.STALL_TIMEOUT_S - self.loop.time()
+        left_s = self._received_at + self.STALL_TIMEOUT_S - self.loop.time()
         if left_s > 0 or self.flow.read_paused:
-            self._guard = self.loop.call_later(max(left_s, STALL_GRACE_S), self._look)
+            self._guard = self.loop.call_later(max(left_s, STALL_GRACE_S), self._check_stall)
         else:
-            self._guard = self.loop.call_later(STALL_GRACE_S, self._end, self._heard_at)
+            self._guard = self.loop.call_later(STALL_GRACE_S, self._end, self._received_at)
 
-    def _end(self, heard_at: float) -> None:
-        if self._heard_at != heard_at or self.flow.read_paused:
-            self._look()
+    def _end(self, received_at: float) -> None:
+        if self._received_at != received_at or self.flow.read_paused:
+            self._check_stall()
             return
         self._guard = None
         if self.cycle is None or not self.cycle.response_started:
@@ -158,19 +158,19 @@ class HttpServer:
         config.load()
         self._server = uvicorn.Server(config)
         self._server.lifespan = config.lifespan_class(config)
-        self._ticking: asyncio.Task[None] | None = None
+        self._main_loop: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Accept; the first request may come before this returns."""
         await self._server.startup(sockets=[self._sock])
-        self._ticking = asyncio.create_task(self._server.main_loop())
+        self._main_loop = asyncio.create_task(self._server.main_loop())
 
     async def stop(self) -> None:
         """Refuse new connections, end requests in flight, close. As long as the longest handler ignores its end."""
-        if self._ticking is None:
+        if self._main_loop is None:
             self._sock.close()
             return
-        self._ticking.cancel()
+        self._main_loop.cancel()
         self._app.end()
         await self._server.shutdown(sockets=[self._sock])
 
@@ -178,7 +178,7 @@ class HttpServer:
 async def _refuse(scope: Scope, send: Send, error: PaddockError) -> None:
     reply = error_reply(str(scope.get("path", "")), error)
     body = orjson.dumps(reply.body)
-    given = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close"}
-    headers = [(name.encode(), value.encode()) for name, value in {**given, **reply.headers}.items()]
+    fields = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close"}
+    headers = [(name.encode(), value.encode()) for name, value in {**fields, **reply.headers}.items()]
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -18,7 +18,7 @@ from paddock.server.access import Access
 from paddock.server.handover import Handover
 from paddock.server.isolated_server import IsolatedServer
 from paddock.server.lifecycle import common_settings, stop_each
-from paddock.server.running import Runtime
+from paddock.server.running_servers import Runtime
 from paddock.server.settings import RequestLimits, ServeSettings
 from paddock.server.sockets import Bound
 from paddock.temporary import Hold, hold_existing, turns_root
@@ -28,7 +28,7 @@ KILL_S = 0.2
 
 
 @asynccontextmanager
-async def isolated(
+async def run_isolated(
     runtime: Runtime, names: Sequence[str], bound: Mapping[str, Bound], settings: ServeSettings, access: Access
 ) -> AsyncIterator[None]:
     """`bound`: they, and whatever they call. Fills the runtime's peers, and tells it when a server is given up."""
@@ -45,32 +45,32 @@ async def isolated(
         )
         handover = _handover(name, runtime.config.to_yaml(), bound[name], urls, own, access, common.python)
         supervisors.append(IsolatedServer(handover, bound[name].sock, own, runtime.fail))
-    held: list[Hold | None] = []
+    holds: list[Hold | None] = []
     try:
         await _start_all(supervisors)
         # Turns of a server that dies are there for the one that takes its place.
         models = [name for name in names if runtime.config.instance(name).kind == "models_servers"]
-        held = [hold_existing(turns_root() / name) for name in models]
+        holds = [hold_existing(turns_root() / name) for name in models]
         runtime.peers.update({name: HttpPeer(name, client, urls[name], token=access.token) for name in names})
         yield
     finally:
-        stops = {one.name: one.stop for one in supervisors}
-        longest_s = max(one.stop_timeout_s for one in supervisors)
+        stops = {server.name: server.stop for server in supervisors}
+        longest_s = max(server.stop_timeout_s for server in supervisors)
         await stop_each(stops, stop_timeout_s=longest_s + KILL_S, together=True)
         await client.aclose()
-        for one in held:
-            if one is not None:
-                one.release()
+        for turns_hold in holds:
+            if turns_hold is not None:
+                turns_hold.release()
 
 
 async def _start_all(supervisors: list[IsolatedServer]) -> None:
-    timeout_s = max(one.start_timeout_s for one in supervisors)
-    late = {one.name for one in supervisors}
+    timeout_s = max(server.start_timeout_s for server in supervisors)
+    late = {server.name for server in supervisors}
 
-    async def prepare(one: IsolatedServer) -> None:
-        async with asyncio.timeout(one.start_timeout_s):
-            await one.prepare()
-        late.discard(one.name)
+    async def prepare(server: IsolatedServer) -> None:
+        async with asyncio.timeout(server.start_timeout_s):
+            await server.prepare()
+        late.discard(server.name)
 
     try:
         async with asyncio.timeout(timeout_s):
@@ -81,7 +81,7 @@ async def _start_all(supervisors: list[IsolatedServer]) -> None:
                 for supervisor in supervisors:
                     group.create_task(supervisor.go())
     except TimeoutError as error:
-        names = ", ".join(sorted(late or {one.name for one in supervisors}))
+        names = ", ".join(sorted(late or {server.name for server in supervisors}))
         raise InfraError(f"not ready within {timeout_s:g} s: {names}", kind="start_timeout", retryable=False) from error
     except ExceptionGroup as errors:
         first = errors.exceptions[0]
@@ -103,10 +103,10 @@ def _paths(python: Path | None) -> list[str]:
 def _interpreter(name: str, python: Path | None) -> str | None:
     if python is None:
         return None
-    found = python.expanduser()
-    if not os.access(found, os.X_OK) or found.is_dir():
-        raise ConfigError(f"{name}: python: {found} is no program; name an interpreter", kind="python_missing")
-    return str(found)
+    path = python.expanduser()
+    if not os.access(path, os.X_OK) or path.is_dir():
+        raise ConfigError(f"{name}: python: {path} is no program; name an interpreter", kind="python_missing")
+    return str(path)
 
 
 def _handover(

@@ -71,21 +71,21 @@ def longest_stop_s(config: Config, settings: ServeSettings, names: Sequence[str]
 
 
 @asynccontextmanager
-async def started(
+async def start_servers(
     servers: Iterable[Server[Any]], *, start_timeout_s: float, stop_timeout_s: float
 ) -> AsyncIterator[None]:
     """The servers, started in order."""
-    begun: list[Server[Any]] = []
+    running: list[Server[Any]] = []
     try:
-        due = asyncio.get_running_loop().time() + start_timeout_s
+        deadline = asyncio.get_running_loop().time() + start_timeout_s
         for server in servers:
-            begun.append(server)
+            running.append(server)
             own_s = server.config.start_timeout_s
-            await _start(server, due if own_s is None else asyncio.get_running_loop().time() + own_s)
+            await _start(server, deadline if own_s is None else asyncio.get_running_loop().time() + own_s)
         yield
     finally:
         await stop_each(
-            {server.name: server.stop for server in reversed(begun)}, stop_timeout_s=stop_timeout_s, together=False
+            {server.name: server.stop for server in reversed(running)}, stop_timeout_s=stop_timeout_s, together=False
         )
 
 
@@ -93,11 +93,11 @@ async def stop_each(
     stops: Mapping[str, Callable[[], Awaitable[None]]], *, stop_timeout_s: float, together: bool
 ) -> None:
     """Each stop, one after the other or together, all of them within the time; errors are logged."""
-    due = asyncio.get_running_loop().time() + stop_timeout_s
+    deadline = asyncio.get_running_loop().time() + stop_timeout_s
 
-    async def one(name: str, stop: Callable[[], Awaitable[None]]) -> None:
+    async def stop_one(name: str, stop: Callable[[], Awaitable[None]]) -> None:
         try:
-            async with asyncio.timeout_at(due):
+            async with asyncio.timeout_at(deadline):
                 await stop()
         except TimeoutError:
             _log.warning("%s: did not stop within %.1f s", name, stop_timeout_s)
@@ -105,14 +105,14 @@ async def stop_each(
             _log.exception("%s: failed while stopping", name)
 
     if together:
-        await asyncio.gather(*(one(name, stop) for name, stop in stops.items()))
+        await asyncio.gather(*(stop_one(name, stop) for name, stop in stops.items()))
         return
     for name, stop in stops.items():
-        await one(name, stop)
+        await stop_one(name, stop)
 
 
 @asynccontextmanager
-async def listening(
+async def serve_http(
     servers: Mapping[str, Server[Any]],
     bound: Mapping[str, Bound],
     *,
@@ -142,9 +142,9 @@ async def listening(
         await stop_each(stops, stop_timeout_s=stop_timeout_s, together=True)
 
 
-async def _start(server: Server[Any], due: float) -> None:
+async def _start(server: Server[Any], deadline: float) -> None:
     try:
-        async with asyncio.timeout_at(due) as clock:
+        async with asyncio.timeout_at(deadline) as clock:
             await server.start()
     except PaddockError as error:
         error.message = f"{server.name}: {error.message}"

@@ -47,10 +47,10 @@ def aggregate(replies: Sequence[JsonObject]) -> AggregateMetrics:
 
 
 def _passed(members: Sequence[JsonObject]) -> int:
-    return sum(1 for member in members if _deciding(member) >= 1.0)
+    return sum(1 for member in members if _passing_reward(member) >= 1.0)
 
 
-def _deciding(member: JsonObject) -> float:
+def _passing_reward(member: JsonObject) -> float:
     """What a reply passes by: where steps are rewarded too, the environment's own reward."""
     return dict(_numbers(member)).get(OUTCOME_REWARD, float(member["reward"]))
 
@@ -60,7 +60,7 @@ def _means(replies: Sequence[JsonObject]) -> dict[str, float]:
     for reply in replies:
         for key, value in _numbers(reply):
             values.setdefault(key, []).append(value)
-    return {key: sum(found) / len(found) for key, found in values.items()}
+    return {key: sum(numbers) / len(numbers) for key, numbers in values.items()}
 
 
 def _numbers(reply: JsonObject) -> Iterator[tuple[str, float]]:

@@ -99,7 +99,7 @@ _ITEM: JsonObject = {
         )
     ],
 }
-JUDGED: JsonObject = {
+JUDGED_RESPONSE: JsonObject = {
     "type": "object",
     "description": "A Responses API response; `output` holds its items. One with a `model_patch` may go without.",
     "properties": {
@@ -152,8 +152,8 @@ def schema_of(model: type[BaseModel]) -> JsonObject:
         name = str(node["$ref"]).rpartition("/")[2]
         return OBJECT if name in inside else whole(inner[name], (*inside, name))
 
-    found: JsonObject = whole(schema, ())
-    return found
+    inlined: JsonObject = whole(schema, ())
+    return inlined
 
 
 def _request(route: Route[Any, Any], server: Server[Any]) -> JsonObject:
@@ -164,7 +164,7 @@ def _request(route: Route[Any, Any], server: Server[Any]) -> JsonObject:
         return {
             **row,
             "required": [*row["required"], "response"],
-            "properties": {**row["properties"], "response": JUDGED},
+            "properties": {**row["properties"], "response": JUDGED_RESPONSE},
         }
     if route in (RESPONSES, PLAIN_RESPONSES):
         return PARAMS
@@ -177,8 +177,8 @@ def _request(route: Route[Any, Any], server: Server[Any]) -> JsonObject:
         SCRIPT: ReplayScript,
         SETTINGS: RolloutSettings,
     }
-    known = records.get(route, route.request_type)
-    return schema_of(known) if known is not None else OBJECT
+    record = records.get(route, route.request_type)
+    return schema_of(record) if record is not None else OBJECT
 
 
 def _reply(route: Route[Any, Any], server: Server[Any]) -> JsonObject:
@@ -190,8 +190,8 @@ def _reply(route: Route[Any, Any], server: Server[Any]) -> JsonObject:
     if route in records:
         return schema_of(records[route])
     if route is VERIFY:
-        asked = _request(route, server)["properties"]
-        return _object({**asked, "reward": {"type": "number"}, "verdict": schema_of(Verdict)})
+        properties = _request(route, server)["properties"]
+        return _object({**properties, "reward": {"type": "number"}, "verdict": schema_of(Verdict)})
     if route is RUN:
         own = schema_of(Rollout)["properties"]
         rollout = {key: own[key] for key in ("outcome", "verdict", "failure", "timing", "usage", "engine", "turns")}

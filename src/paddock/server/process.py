@@ -30,13 +30,13 @@ class ServerProcess:
     def __init__(self, handover: Handover) -> None:
         self.name = handover.name
         self._handover = handover
-        self._channel, theirs = socket.socketpair()
+        self._channel, child_end = socket.socketpair()
         self._channel.settimeout(0)
         self._received = b""
         self._talking = False
         """The loop waits on the channel: it is not closed under it."""
-        with theirs:
-            process = _start(handover, theirs)
+        with child_end:
+            process = _start(handover, child_end)
         pump = threading.Thread(target=_pump, args=(self.name, process), name=f"{self.name}-output", daemon=True)
         pump.start()
         self._child = Child(process, name=f"{self.name}-exit", at_end=lambda: pump.join(DRAIN_S))
@@ -44,10 +44,10 @@ class ServerProcess:
         self.pid = self._child.pid
 
     async def prepare(self) -> None:
-        """Hand over, and wait until it could serve."""
-        await self._ask(self._handover.line(), "prepared")
+        """Send the handover, and wait until the child could serve."""
+        await self._exchange(self._handover.line(), "prepared")
 
-    async def _ask(self, data: bytes, event: str) -> None:
+    async def _exchange(self, data: bytes, event: str) -> None:
         """Send, and wait for the message `event`; raises what the process says instead."""
         line = b""
         if not self._child.exited.done():
@@ -67,13 +67,13 @@ class ServerProcess:
         except ValidationError as error:
             raise InfraError(f"{self.name}: unreadable message {line[:80]!r}", kind="child_unreadable") from error
         if status.event == "error":
-            raise status.raised(self.name)
+            raise status.to_error(self.name)
         if status.event != event:
             raise InfraError(f"{self.name}: said {status.event} instead of {event}", kind="child_unreadable")
 
     async def go(self) -> None:
         """Let it serve."""
-        await self._ask(GO, "ready")
+        await self._exchange(GO, "ready")
 
     async def exit_code(self) -> int:
         """Wait for its end: the exit code, negative for a signal. Nothing of its group is left then."""

@@ -36,7 +36,7 @@ from paddock.server.dialects import (
     make_writer,
     whole_reply,
 )
-from paddock.server.exchange import Batch, Exchange, Reader
+from paddock.server.exchange import AnswerReader, Batch, Exchange
 from paddock.tokens import (
     FrozenError,
     Placement,
@@ -62,7 +62,7 @@ from paddock.types.responses import new_id
 OVERFLOW = "context_length_exceeded"
 MAX_NAMES = 1000
 """Different names of dropped things that are counted; clients choose them."""
-ANEW = PrefixMatch(None, [], "")
+NO_MATCH = PrefixMatch(None, [], "")
 NO_SETTINGS = RolloutSettings()
 _log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class PendingCall:
     hash: str = ""
     turn_id: str = field(default_factory=lambda: new_id("turn"))
     """Of the turn that its answer will be."""
-    matched: PrefixMatch = ANEW
+    matched: PrefixMatch = NO_MATCH
     root: bytes = b""
     """Of what is told besides the history (`RecordingServer.root`); of a rollout's request."""
     settings: RolloutSettings = NO_SETTINGS
@@ -176,7 +176,7 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         self._end(secret)
         return self.store.freeze(secret)
 
-    async def said(self, secret: str, since: TurnSummaryQuery) -> TurnSummaries:
+    async def transcript(self, secret: str, since: TurnSummaryQuery) -> TurnSummaries:
         turns = self.store.turns(secret)[since.known :]
         return TurnSummaries(turns=[_said(turn) for turn in turns])
 
@@ -257,7 +257,7 @@ class RecordingServer(ModelServer[RecordingConfigT]):
             raise RequestError(f"this rollout has sampled its {most} tokens", kind=OVERFLOW, stage="model")
 
     async def _events(
-        self, writer: Writer, running: _RunningCall, reader: Reader, *, begun: bool
+        self, writer: Writer, running: _RunningCall, reader: AnswerReader, *, begun: bool
     ) -> AsyncGenerator[bytes, None]:
         """What the writer starts with goes with the first batch, unless that has not come."""
         unsent, sent_at = writer.start(), time.monotonic()

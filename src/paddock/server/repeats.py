@@ -36,8 +36,8 @@ class RepeatFilter(logging.Filter):
         self._passed_at[text] = now
         return True
 
-    def rest(self) -> Iterator[str]:
-        """What was left out and never said."""
+    def unreported(self) -> Iterator[str]:
+        """Texts that were left out and not reported, with their number."""
         for text, more in self._left_out.items():
             yield f"{text} ({more} more times)"
 
@@ -68,5 +68,5 @@ def warnings_once() -> Iterator[None]:
         yield
     finally:
         root.removeHandler(handler)
-        for text in repeats.rest():
+        for text in repeats.unreported():
             print(text, file=sys.stderr)  # noqa: T201 - the command's voice

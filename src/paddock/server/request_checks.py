@@ -46,7 +46,7 @@ class RequireToken:
         self._made = made
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or self._is_open(scope["path"]) or self._may(scope):
+        if scope["type"] != "http" or self._is_open(scope["path"]) or self._has_token(scope):
             await self._app(scope, receive, send)
             return
         error = RequestError(NEEDS_TOKEN + (HOW_TO_FIND if self._made else ""), kind="unauthorized")
@@ -55,9 +55,9 @@ class RequireToken:
     def _is_open(self, path: str) -> bool:
         return path in OPEN_PATHS or (self._made and (path in PAGES or path.startswith(f"{ASSETS}/")))
 
-    def _may(self, scope: Scope) -> bool:
-        given = dict(scope["headers"])
-        keys = (given.get(b"authorization", b""), SCHEME.encode() + given.get(API_KEY.encode(), b""))
+    def _has_token(self, scope: Scope) -> bool:
+        headers = dict(scope["headers"])
+        keys = (headers.get(b"authorization", b""), SCHEME.encode() + headers.get(API_KEY.encode(), b""))
         return any(hmac.compare_digest(key, self._expected) for key in keys)
 
 
@@ -75,7 +75,7 @@ class LocalRequests:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        error = None if scope["type"] == "lifespan" else why_not(scope)
+        error = None if scope["type"] == "lifespan" else refusal_reason(scope)
         if error is None:
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
@@ -84,7 +84,7 @@ class LocalRequests:
             await send({"type": "websocket.close", "code": 1008})
 
 
-def why_not(scope: Scope) -> RequestError | None:
+def refusal_reason(scope: Scope) -> RequestError | None:
     """Why a request is not answered; None: it is."""
     if _is_unix(scope):
         return None
@@ -115,10 +115,10 @@ def _values(scope: Scope, name: bytes) -> list[str]:
 
 
 def _is_local(host: str) -> bool:
-    found = _HOST.fullmatch(host)
-    if found is None or int(found["port"] or 0) > _LAST_PORT:
+    match = _HOST.fullmatch(host)
+    if match is None or int(match["port"] or 0) > _LAST_PORT:
         return False
-    address = found["v4"] or found["v6"]
+    address = match["v4"] or match["v6"]
     try:
         return address is None or bool(ipaddress.ip_address(address))
     except ValueError:
@@ -177,11 +177,11 @@ class LimitedBodies:
             elif name == b"transfer-encoding":
                 has_body = True
             elif name == b"content-encoding":
-                error = error or _encoded(value)
+                error = error or _encoding_error(value)
             elif name == b"content-type":
                 types.append(value)
         if has_body and types != [JSON]:
-            error = error or _typed(types)
+            error = error or _type_error(types)
         if length is not None and length > self._max_bytes:
             error = error or BodyTooLargeError(self._limits)
         if error is not None:
@@ -204,21 +204,21 @@ class LimitedBodies:
         return counting
 
 
-def _encoded(value: bytes) -> UnsupportedBodyError | None:
+def _encoding_error(value: bytes) -> UnsupportedBodyError | None:
     encoding = value.decode("latin-1").strip()
     if encoding.lower() in ("", "identity"):
         return None
     return UnsupportedBodyError(f"content-encoding `{encoding[:40]}`: send the body as it is (`identity`)")
 
 
-def _typed(values: list[bytes]) -> UnsupportedBodyError | None:
+def _type_error(values: list[bytes]) -> UnsupportedBodyError | None:
     """`values`: of the header, each time that it was sent."""
-    said = ", ".join(value.decode("latin-1") for value in values)
-    name, _, parameters = said.partition(";")
+    text = ", ".join(value.decode("latin-1") for value in values)
+    name, _, parameters = text.partition(";")
     if not _JSON_TYPE.fullmatch(name.strip().lower()):
-        given = f"`{name.strip()[:80]}`" if values else "(none)"
+        shown = f"`{name.strip()[:80]}`" if values else "(none)"
         return UnsupportedBodyError(
-            f"content-type {given}: a body is JSON, and is sent as that: -H 'Content-Type: application/json'"
+            f"content-type {shown}: a body is JSON, and is sent as that: -H 'Content-Type: application/json'"
         )
     named = _CHARSET.search(parameters)
     if named is None or named.group(1).lower() in _READABLE:

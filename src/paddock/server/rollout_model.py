@@ -25,21 +25,21 @@ UNSET = RolloutSettings()
 T = TypeVar("T")
 
 
-class TunnelWish(NamedTuple):
-    """What a tunnel is to be."""
+class TunnelOptions(NamedTuple):
+    """How a tunnel is to be opened."""
 
     screen: Callable[[str, bytes], bytes] | None = None
     api_key: str | None = None
-    """Not None: it is for a program on this machine, which has to bring this."""
+    """Not None: the tunnel is for a program on this machine, which has to bring this key."""
 
 
-OpenTunnel = Callable[[TunnelWish], Awaitable[Tunnel]]
+OpenTunnel = Callable[[TunnelOptions], Awaitable[Tunnel]]
 CONTEXT_KIND = "context_length_exceeded"
 """`paddock.server.upstream_failures`, and OpenAI's own code."""
 
 
 class RolloutModel:
-    """One rollout's; `async with` closes what it opened."""
+    """The model of one rollout; `async with` closes what it opened."""
 
     def __init__(
         self,
@@ -51,11 +51,11 @@ class RolloutModel:
         open_tunnel: OpenTunnel | None = None,
         settings: RolloutSettings = UNSET,
     ) -> None:
-        """`open_tunnel` None: there is no inside to call from. `settings`: for what is asked from inside."""
+        """`open_tunnel` None: there is no inside to call from. `settings` hold for calls from inside."""
         self.name = name
         self.tunnel: Tunnel | None = None
         self.calls = 0
-        """From here."""
+        """Model calls that were made from here."""
         self._peer = peer
         self._call = call
         self._secret = secret
@@ -90,36 +90,36 @@ class RolloutModel:
             if self._settings != UNSET:
                 await self._peer.call(SETTINGS, self._settings, Call(deadline=self._call.deadline), secret=self._secret)
             self._api_key = secrets.token_hex(16) if outside else None
-            wanted = TunnelWish(_filter_of(request_filter) if request_filter else None, self._api_key)
-            self.tunnel = await self._stack.enter_async_context(await self._open_tunnel(wanted))
+            options = TunnelOptions(_filter_of(request_filter) if request_filter else None, self._api_key)
+            self.tunnel = await self._stack.enter_async_context(await self._open_tunnel(options))
             self._opened.set()
         key = {"api_key": self._api_key} if self._api_key else {}
         return ModelEndpoint(base_url=self.tunnel.base_url, model=self.name, **key)
 
-    async def watched(self, run: Coroutine[Any, Any, T]) -> T:
-        """What comes of a harness's run. InfraError when the tunnel is lost under it: a program may wait for a network
+    async def watch(self, run: Coroutine[Any, Any, T]) -> T:
+        """The result of a harness's run. InfraError when the tunnel is lost meanwhile: a program may wait for a network
         for ever, and what it says to its end would not show why."""
         running = asyncio.ensure_future(run)
-        lost = asyncio.ensure_future(self._lost())
+        tunnel_end = asyncio.ensure_future(self._tunnel_lost())
         try:
-            await asyncio.wait({running, lost}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({running, tunnel_end}, return_when=asyncio.FIRST_COMPLETED)
             if not running.done():
                 raise InfraError("the tunnel to the model was lost", kind="tunnel_lost")
             return running.result()
         finally:
-            for task in (running, lost):
+            for task in (running, tunnel_end):
                 task.cancel()
-            await asyncio.gather(running, lost, return_exceptions=True)
+            await asyncio.gather(running, tunnel_end, return_exceptions=True)
 
-    async def _lost(self) -> None:
+    async def _tunnel_lost(self) -> None:
         await self._opened.wait()
         assert self.tunnel is not None
         await self.tunnel.ended.wait()
 
     async def transcript(self, skip: int = 0) -> Sequence[TurnSummary]:
         since = TurnSummaryQuery(known=skip)
-        told = await self._peer.call(TRANSCRIPT, since, Call(deadline=self._call.deadline), secret=self._secret)
-        return told.turns
+        summaries = await self._peer.call(TRANSCRIPT, since, Call(deadline=self._call.deadline), secret=self._secret)
+        return summaries.turns
 
     @property
     def overflowed(self) -> bool:
@@ -131,7 +131,7 @@ class RolloutModel:
 
 
 def _filter_of(request_filter: RequestFilter) -> Callable[[str, bytes], bytes]:
-    """On bytes. What is no JSON object goes on as it is: the model server says so."""
+    """The request filter on bytes. A body that is no JSON object passes unchanged: the model server refuses it."""
 
     def filter_body(path: str, body: bytes) -> bytes:
         try:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from paddock.config import Config, resolve_class
 from paddock.errors import ConfigError
 from paddock.http import DirectPeer
-from paddock.server.access import Access, access_by, left_for_clients
+from paddock.server.access import Access, make_access, tokens_for_clients
 from paddock.server.base import Server
-from paddock.server.lifecycle import build_servers, check_references, common_settings, listening, started
-from paddock.server.running import Runtime, Served
+from paddock.server.lifecycle import build_servers, check_references, common_settings, serve_http, start_servers
+from paddock.server.running_servers import RunningServer, Runtime
 from paddock.server.settings import ServeSettings, serve_settings
 from paddock.server.sockets import LOOPBACK, Address, Bound, bind, require_token
 from paddock.temporary import sweep
@@ -44,25 +44,25 @@ async def open_runtime(
     made here (`serve.loopback_token`).
     """
     settings = serve_settings(config)
-    chosen = _chosen(config, names)
+    chosen = _needed_names(config, names)
     config.require(chosen)
     check_references(config, chosen)
     # A server that runs for others may be asked again for what it was told before; a run of its own asks for nothing.
     await asyncio.to_thread(sweep, chosen if listen else ())
     async with AsyncExitStack() as stack:
         apart = [name for name in chosen if isolate or _is_apart(config, name)]
-        heard = chosen if listen or isolate else config.needed(apart) if apart else []
-        bound = _bind_all(config, heard, host, token, stack)
-        access = access_by(token, make=settings.loopback_token and bool(bound))
+        listeners = chosen if listen or isolate else config.needed(apart) if apart else []
+        bound = _bind_all(config, listeners, host, token, stack)
+        access = make_access(token, make=settings.loopback_token and bool(bound))
         files: dict[str, Path] = {}
         if access.token is not None and access.made:
-            files = stack.enter_context(left_for_clients(access.token, bound, required=listen))
-        described = {name: _served(config, name, bound) for name in chosen}
-        runtime = Runtime(config, described, token=access.token, token_files=files)
+            files = stack.enter_context(tokens_for_clients(access.token, bound, required=listen))
+        servers = {name: _running_server(config, name, bound) for name in chosen}
+        runtime = Runtime(config, servers, token=access.token, token_files=files)
         if apart:
-            from paddock.server.isolate import isolated  # with its HTTP client: only where it is wanted
+            from paddock.server.isolate import run_isolated  # with its HTTP client: only where it is wanted
 
-            await stack.enter_async_context(isolated(runtime, apart, bound, settings, access))
+            await stack.enter_async_context(run_isolated(runtime, apart, bound, settings, access))
         here = [name for name in chosen if name not in apart]
         if here:
             await stack.enter_async_context(_in_process(runtime, here, bound, settings, access))
@@ -71,22 +71,22 @@ async def open_runtime(
 
 def describe_servers(
     config: Config, names: Sequence[str] | None, *, host: str | None = None, token: str | None = None
-) -> list[Served]:
+) -> list[RunningServer]:
     """What `open_runtime` would serve, checked as far as it can be without starting; `url` only for a fixed port."""
     serve_settings(config)
-    chosen = _chosen(config, names)
+    chosen = _needed_names(config, names)
     build_servers(config, {}, chosen)
     check_references(config, chosen)
-    described: list[Served] = []
+    servers: list[RunningServer] = []
     for name in chosen:
         address = _address(config, name, host)
         require_token(name, address.host, token)
         url = f"http://{address.host}:{address.port}" if address.port else None
-        described.append(_served(config, name, {})._replace(url=url))
-    return described
+        servers.append(_running_server(config, name, {})._replace(url=url))
+    return servers
 
 
-def _chosen(config: Config, names: Sequence[str] | None) -> list[str]:
+def _needed_names(config: Config, names: Sequence[str] | None) -> list[str]:
     """`names` and what they reference; None: all."""
     chosen = config.needed(config.instances if names is None else names)
     if not chosen:
@@ -106,12 +106,14 @@ async def _in_process(
     )
     # Of the time to stop, listeners and servers get half each.
     half_s = settings.stop_timeout_s / 2
-    async with started(servers.values(), start_timeout_s=settings.start_timeout_s, stop_timeout_s=half_s):
-        heard = {name: server for name, server in servers.items() if name in bound}
-        if not heard:
+    async with start_servers(servers.values(), start_timeout_s=settings.start_timeout_s, stop_timeout_s=half_s):
+        listeners = {name: server for name, server in servers.items() if name in bound}
+        if not listeners:
             yield
             return
-        async with listening(heard, bound, access=access, stop_timeout_s=half_s, telemetry=telemetry, limits=settings):
+        async with serve_http(
+            listeners, bound, access=access, stop_timeout_s=half_s, telemetry=telemetry, limits=settings
+        ):
             yield
 
 
@@ -148,10 +150,10 @@ def _address(config: Config, name: str, host: str | None) -> Address:
     return Address(host or own.host or config.top("default_host") or LOOPBACK, own.port or 0)
 
 
-def _served(config: Config, name: str, bound: Mapping[str, Bound]) -> Served:
+def _running_server(config: Config, name: str, bound: Mapping[str, Bound]) -> RunningServer:
     instance = config.instance(name)
     url = bound[name].url if name in bound else None
-    return Served(name, instance.kind, instance.implementation, url)
+    return RunningServer(name, instance.kind, instance.implementation, url)
 
 
-__all__ = ["Runtime", "Served", "describe_servers", "open_runtime"]
+__all__ = ["RunningServer", "Runtime", "describe_servers", "open_runtime"]

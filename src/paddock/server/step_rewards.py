@@ -65,39 +65,39 @@ class StepRewardSettings(BaseModel):
         return value
 
 
-class _Entry:
-    """One step, and who asks for its score."""
+class _StepEntry:
+    """One step, and the task that asks for its score."""
 
     def __init__(self, turn: int, turn_id: str | None) -> None:
         self.turn = turn
         self.turn_id = turn_id
         self.score: StepScore | None = None
         self.missing: str | None = "late"
-        self.asking: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None] | None = None
 
     @property
     def step_id(self) -> str:
         return f"step_{self.turn}"
 
-    def judged(self) -> JudgedStep:
-        known = self.score
+    def result(self) -> JudgedStep:
+        score = self.score
         return JudgedStep(
             step_id=self.step_id,
             turn=self.turn,
             turn_id=self.turn_id,
-            score=known.score if known else None,
-            votes=list(known.votes) if known else [],
+            score=score.score if score else None,
+            votes=list(score.votes) if score else [],
             missing=self.missing,
         )
 
 
-class StepJudging:
-    """The steps of one rollout; `async with` ends what it began."""
+class StepRewardCollector:
+    """Asks for the scores of one rollout's steps; `async with` ends the calls that it began."""
 
     def __init__(
         self, settings: StepRewardSettings, judge: Peer, slots: asyncio.Semaphore, row: Row, call: Call, *, problem: str
     ) -> None:
-        """`slots`: for calls, over all rollouts."""
+        """`slots` bounds the calls over all rollouts."""
         self._settings = settings
         self._slots = slots
         self._judge = judge
@@ -105,7 +105,7 @@ class StepJudging:
         self._call = call
         self._problem = problem
         self._history: list[list[JsonObject]] = []
-        self._entries: list[_Entry] = []
+        self._entries: list[_StepEntry] = []
 
     async def __aenter__(self) -> Self:
         return self
@@ -115,9 +115,9 @@ class StepJudging:
     ) -> None:
         await self._end()
 
-    def ask(self, turn: int, items: list[JsonObject], turn_id: str | None = None) -> None:
+    def submit(self, turn: int, items: list[JsonObject], turn_id: str | None = None) -> None:
         """A step has ended: ask for its score, and come back at once. To be called inside a running event loop."""
-        entry = _Entry(turn, turn_id)
+        entry = _StepEntry(turn, turn_id)
         self._entries.append(entry)
         history = list(self._history)
         self._history.append(items)
@@ -131,40 +131,40 @@ class StepJudging:
             step=items,
             seed=_seed(self._row, turn),
         )
-        entry.asking = asyncio.get_running_loop().create_task(self._fill(entry, request))
+        entry.task = asyncio.get_running_loop().create_task(self._fill(entry, request))
 
     @property
-    def n_out(self) -> int:
+    def n_pending(self) -> int:
         """Steps whose score has not come."""
-        return len(self._out())
+        return len(self._pending())
 
-    async def settled(self) -> StepRewards:
-        """All that came in time."""
-        out = self._out()
-        if out:
-            await asyncio.wait(out, timeout=self._patience_s())
+    async def collect(self) -> StepRewards:
+        """The step rewards with the scores that came in time."""
+        pending = self._pending()
+        if pending:
+            await asyncio.wait(pending, timeout=self._wait_s())
         await self._end()
-        found = StepRewards(
+        rewards = StepRewards(
             coefficient=self._settings.coefficient,
             outcome_values=self._settings.outcome_values,
-            scores=[entry.judged() for entry in self._entries],
+            scores=[entry.result() for entry in self._entries],
         )
-        why = {step.missing for step in found.scores} - {None, "skipped"}
-        if self._settings.unscored == "mask" and why and not found.present_scores:
+        why = {step.missing for step in rewards.scores} - {None, "skipped"}
+        if self._settings.unscored == "mask" and why and not rewards.present_scores:
             kinds = ", ".join(sorted(map(str, why)))
             raise VerifierError(
-                f"{self._judge.name}: of {len(found.scores)} steps none was judged ({kinds})",
+                f"{self._judge.name}: of {len(rewards.scores)} steps none was judged ({kinds})",
                 kind="steps_unjudged",
                 stage="verify",
                 retryable=False,
             )
-        return found
+        return rewards
 
-    def _patience_s(self) -> float:
+    def _wait_s(self) -> float:
         left = self._call.remaining_s
         return self._settings.prm_wait_s if left is None else min(self._settings.prm_wait_s, max(0.0, left - SPARE_S))
 
-    async def _fill(self, entry: _Entry, request: StepRequest) -> None:
+    async def _fill(self, entry: _StepEntry, request: StepRequest) -> None:
         try:
             async with self._slots:
                 score = await self._judge.call(SCORE_STEP, request, Call(deadline=self._call.deadline))
@@ -180,22 +180,22 @@ class StepJudging:
             entry.score = score
             entry.missing = "no_vote" if score.score is None else None
 
-    def _out(self) -> list[asyncio.Task[None]]:
-        return [entry.asking for entry in self._entries if entry.asking is not None and not entry.asking.done()]
+    def _pending(self) -> list[asyncio.Task[None]]:
+        return [entry.task for entry in self._entries if entry.task is not None and not entry.task.done()]
 
     async def _end(self) -> None:
-        running = self._out()
+        running = self._pending()
         for task in running:
             task.cancel()
         if not running:
             return
-        _, deaf = await asyncio.wait(running, timeout=END_WAIT_S)
-        if deaf:
+        _, stuck = await asyncio.wait(running, timeout=END_WAIT_S)
+        if stuck:
             _log.warning("%s: a call that was cancelled has not ended in %g s", self._judge.name, END_WAIT_S)
 
 
 def _seed(row: Row, turn: int) -> int:
-    """31 bits."""
+    """A seed of 31 bits, the same for the same attempt and turn."""
     stamp = row.stamp
-    known = [stamp.group_id, stamp.epoch, stamp.member, stamp.attempt, turn]
-    return int.from_bytes(hashlib.sha256(json.dumps(known).encode()).digest()[:4], "big") >> 1
+    parts = [stamp.group_id, stamp.epoch, stamp.member, stamp.attempt, turn]
+    return int.from_bytes(hashlib.sha256(json.dumps(parts).encode()).digest()[:4], "big") >> 1

@@ -46,7 +46,7 @@ def load_target(
     if plugin is None:
         config = load(paths, overrides, extra=extra, strict=strict, servers=chosen)
         return Target(config, chosen)
-    own = _shipped(plugin)
+    own = _configured_instances(plugin)
     if own is None:
         own = [plugin.name]
         bare: JsonObject = {plugin.name: {plugin.kind: {plugin.name: {}}}}
@@ -65,15 +65,15 @@ def find_plugin(word: str | Path) -> Plugin | None:
     """The plugin that a word names; None: it looks like a file. ConfigError: it is neither."""
     if not isinstance(word, str) or not word.isidentifier() or Path(word).exists():
         return None
-    found = [Plugin(kind, word) for kind in KINDS if word in implementations(kind)]
-    if not found:
-        known = ", ".join(sorted({name for kind in KINDS for name in implementations(kind)}))
-        raise ConfigError(f"`{word}` is neither a config file nor a plugin; plugins: {known}", kind="target_unknown")
+    plugins_found = [Plugin(kind, word) for kind in KINDS if word in implementations(kind)]
+    if not plugins_found:
+        plugins = ", ".join(sorted({name for kind in KINDS for name in implementations(kind)}))
+        raise ConfigError(f"`{word}` is neither a config file nor a plugin; plugins: {plugins}", kind="target_unknown")
     # A resources server comes first: it is what runs alone.
-    return found[0]
+    return plugins_found[0]
 
 
-def _shipped(plugin: Plugin) -> list[str] | None:
+def _configured_instances(plugin: Plugin) -> list[str] | None:
     """The plugin's instances in its own config file; None: it has no such file."""
     try:
         path = find_file(plugin.config_path)
@@ -84,6 +84,6 @@ def _shipped(plugin: Plugin) -> list[str] | None:
 
 def _instances(path: Path, plugin: Plugin) -> Iterator[str]:
     tree = yaml.safe_load(path.read_text())
-    for name, below in tree.items() if isinstance(tree, dict) else ():
-        if isinstance(below, dict) and plugin.name in (below.get(plugin.kind) or {}):
+    for name, blocks in tree.items() if isinstance(tree, dict) else ():
+        if isinstance(blocks, dict) and plugin.name in (blocks.get(plugin.kind) or {}):
             yield name

@@ -22,7 +22,7 @@ _ROUTES: dict[str, Route[JsonObject, ModelReply]] = {
     "/v1/messages": MESSAGES,
 }
 _JSON = {"content-type": "application/json"}
-_KEPT = ("content-type", "retry-after", "x-should-retry")
+_PASSED_HEADERS = ("content-type", "retry-after", "x-should-retry")
 _EVENTS = {"content-type": "text/event-stream"}
 
 
@@ -39,14 +39,14 @@ class PeerUpstream:
     @asynccontextmanager
     async def __call__(self, request: ModelRequest) -> AsyncIterator[UpstreamAnswer]:
         if request.path == "/v1/models":
-            yield _whole(
+            yield _whole_answer(
                 200, {"object": "list", "data": [{"id": self._model, "object": "model", "owned_by": "paddock"}]}
             )
         elif isinstance(self._peer, HttpPeer):
             path = f"/r/{self._secret}{request.path}"
-            async with self._peer.relay(path, request.body, request.headers, self._fresh()) as reply:
-                kept = {name: value for name, value in reply.headers.items() if name in _KEPT}
-                yield UpstreamAnswer(reply.status_code, kept, reply.aiter_bytes())
+            async with self._peer.relay(path, request.body, request.headers, self._new_call()) as reply:
+                headers = {name: value for name, value in reply.headers.items() if name in _PASSED_HEADERS}
+                yield UpstreamAnswer(reply.status_code, headers, reply.aiter_bytes())
         else:
             yield await self._direct(request)
 
@@ -58,25 +58,25 @@ class PeerUpstream:
             body = orjson.loads(request.body)
             if not isinstance(body, dict):
                 raise RequestError("body: needs a JSON object", kind="body_invalid")
-            reply = await self._peer.call(route, body, self._fresh(), secret=self._secret)
+            reply = await self._peer.call(route, body, self._new_call(), secret=self._secret)
         except orjson.JSONDecodeError as error:
-            return _failed(request.path, RequestError(f"body is no JSON: {error}", kind="body_invalid"))
+            return _error_answer(request.path, RequestError(f"body is no JSON: {error}", kind="body_invalid"))
         except PaddockError as error:
-            return _failed(request.path, error)
+            return _error_answer(request.path, error)
         if isinstance(reply, EventStream):
             return UpstreamAnswer(200, _EVENTS, reply.events)
-        return _whole(200, reply)
+        return _whole_answer(200, reply)
 
-    def _fresh(self) -> Call:
+    def _new_call(self) -> Call:
         return Call(deadline=self._call.deadline)
 
 
-def _failed(path: str, error: PaddockError) -> UpstreamAnswer:
+def _error_answer(path: str, error: PaddockError) -> UpstreamAnswer:
     reply = error_reply(path, error)
-    return _whole(reply.status, reply.body, reply.headers)
+    return _whole_answer(reply.status, reply.body, reply.headers)
 
 
-def _whole(status: int, body: JsonObject, headers: Mapping[str, str] | None = None) -> UpstreamAnswer:
+def _whole_answer(status: int, body: JsonObject, headers: Mapping[str, str] | None = None) -> UpstreamAnswer:
     async def parts() -> AsyncIterator[bytes]:
         yield orjson.dumps(body)
 

@@ -42,22 +42,22 @@ def headers_to(url: httpx.URL, headers: Mapping[str, str]) -> Mapping[str, str]:
     return headers if token is None else {API_KEY: token, **headers}
 
 
-def require_ok(response: httpx.Response, asked: bytes) -> None:
-    """`response`: with its content, where it is an error's. `asked`: the body that it answers."""
+def require_ok(response: httpx.Response, request_body: bytes) -> None:
+    """`response`: with its content, where it is an error's. `request_body`: the body that it answers."""
     if response.status_code == 404:
-        raise not_found(response.url, orjson.loads(asked).get("model"), response.content)
+        raise not_found(response.url, orjson.loads(request_body).get("model"), response.content)
     if response.status_code >= 300:
         host = host_of(response.url)
         raise status_error(host, response.status_code, response.content, response.headers.get("retry-after"))
 
 
 def json_headers(key: str | None, more: Mapping[str, str]) -> dict[str, str]:
-    """Of each request; `key` goes over `more`."""
+    """Headers of each request; `key` goes over an authorization in `more`."""
     authorization = {"authorization": f"Bearer {key}"} if key else {}
     return {"content-type": "application/json", **more, **authorization}
 
 
 def retry_wait_s(failure: UpstreamError, failed: int, *, first_s: float, longest_s: float) -> float:
-    """Before the next try; `failed`: how many have, from 1."""
+    """Seconds to wait before the next attempt; `failed`: how many attempts have failed, from 1."""
     wait_s = min(longest_s, first_s * 2.0 ** min(failed - 1, 60))
     return max(wait_s * random.uniform(0.5, 1.0), min(failure.retry_after_s, longest_s))

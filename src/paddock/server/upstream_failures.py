@@ -56,7 +56,7 @@ def host_of(url: httpx.URL) -> str:
 
 def status_error(host: str, status: int, content: bytes, retry_after: str | None) -> PaddockError:
     """The error of an answer with status 300 or more."""
-    text, code = _said(content)
+    text, code = _error_text(content)
     if status in (401, 403):
         # Its words are left out: some endpoints repeat the key.
         return InfraError(
@@ -71,9 +71,9 @@ def status_error(host: str, status: int, content: bytes, retry_after: str | None
 
 def not_found(url: httpx.URL, model: object, content: bytes) -> InfraError:
     """The error of a 404: the endpoint has no such path, or no such model."""
-    place = f"{url.scheme}://{host_of(url)}{url.path}"
+    path = f"{url.scheme}://{host_of(url)}{url.path}"
     return InfraError(
-        f"{place} answered 404 for model `{model}`: {_said(content)[0]}; check `base_url` and `model`",
+        f"{path} answered 404 for model `{model}`: {_error_text(content)[0]}; check `base_url` and `model`",
         kind="upstream_not_found",
         stage="model",
         retryable=False,
@@ -81,18 +81,18 @@ def not_found(url: httpx.URL, model: object, content: bytes) -> InfraError:
 
 
 def _failed(host: str, error: dict[str, Any]) -> PaddockError:
-    said, code = str(error.get("message") or "")[:MAX_TEXT], str(error.get("code") or "")
-    if _is_too_long(f"{code} {said}"):
-        return _refused(f"{host} answered: {said}", f"{code} {said}")
-    return UpstreamError(f"{host} failed: {code} {said}", kind="upstream_failed")
+    message, code = str(error.get("message") or "")[:MAX_TEXT], str(error.get("code") or "")
+    if _is_too_long(f"{code} {message}"):
+        return _refused(f"{host} answered: {message}", f"{code} {message}")
+    return UpstreamError(f"{host} failed: {code} {message}", kind="upstream_failed")
 
 
 def unreadable(host: str, why: object, kind: AnswerFault = "upstream_unreadable") -> UpstreamError:
     return UpstreamError(f"{host}: no usable answer: {str(why)[:MAX_TEXT]}", kind=kind)
 
 
-class attributed:  # noqa: N801 - read as a statement: `with attributed(...):`
-    """What goes wrong inside an exchange of `limit_s` seconds gets its owner."""
+class upstream_errors:  # noqa: N801 - read as a statement: `with upstream_errors(...):`
+    """Gives what goes wrong inside an exchange of `limit_s` seconds its owner."""
 
     __slots__ = ("_host", "_limit_s")
 
@@ -128,7 +128,7 @@ def _is_too_long(words: str) -> bool:
     return any(phrase in words for phrase in _TOO_LONG)
 
 
-def _said(content: bytes) -> tuple[str, str]:
+def _error_text(content: bytes) -> tuple[str, str]:
     """Message and code of an error body, whatever its form."""
     try:
         body = orjson.loads(content)

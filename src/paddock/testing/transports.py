@@ -17,7 +17,7 @@ from paddock.http.transport import make_client
 from paddock.server import Server
 from paddock.server.access import Access
 from paddock.server.app import build_app
-from paddock.server.lifecycle import listening, started
+from paddock.server.lifecycle import serve_http, start_servers
 from paddock.server.sockets import LOOPBACK, Address, Bound, bind
 
 Transport = Literal["direct", "asgi", "http"]
@@ -41,11 +41,11 @@ async def over(transport: Transport, *servers: Server[Any], token: str | None = 
             if isinstance(server.peers, MutableMapping):
                 server.peers.update(peers)
         await stack.enter_async_context(
-            started(servers, start_timeout_s=START_TIMEOUT_S, stop_timeout_s=STOP_TIMEOUT_S)
+            start_servers(servers, start_timeout_s=START_TIMEOUT_S, stop_timeout_s=STOP_TIMEOUT_S)
         )
         if bound:
             await stack.enter_async_context(
-                listening(named, bound, access=Access(token), stop_timeout_s=STOP_TIMEOUT_S)
+                serve_http(named, bound, access=Access(token), stop_timeout_s=STOP_TIMEOUT_S)
             )
         yield peers
 

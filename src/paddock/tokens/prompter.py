@@ -63,15 +63,15 @@ class MessageEnd(NamedTuple):
         return None if found is None else TurnSuffix(found[2], tail[found[0] + len(found[2]) :])
 
 
-def closing(ends: Iterable[MessageEnd]) -> frozenset[str]:
+def closing_stops(ends: Iterable[MessageEnd]) -> frozenset[str]:
     """Stops that end answers whatever follows."""
     return frozenset[str]().union(*(end.marks for end in ends if end.texts))
 
 
-def opening(ends: Iterable[MessageEnd]) -> frozenset[str]:
+def opening_stops(ends: Iterable[MessageEnd]) -> frozenset[str]:
     """Stops that are marks of next messages alone."""
     ends = list(ends)
-    return frozenset[str]().union(*(end.marks for end in ends)) - closing(ends)
+    return frozenset[str]().union(*(end.marks for end in ends)) - closing_stops(ends)
 
 
 def find_message_end(
@@ -145,8 +145,8 @@ class TurnSuffixes:
         """How one with calls ends."""
         self._check_tools(arguments)
         ends = (self._end, self._call_end)
-        self._closing = closing(ends)
-        self.openers = opening(ends)
+        self._closing = closing_stops(ends)
+        self.openers = opening_stops(ends)
         """Stops that are marks of next messages, and stand for no end of an answer."""
 
     def after(

@@ -97,7 +97,7 @@ def read_file(path: Path) -> StoredTurns:
     return StoredTurns(turns, state, whole, histories, settings)
 
 
-class Appending:
+class LineWriter:
     """Adds lines to rollouts' files. The latest files stay open: a rollout's lines come close together."""
 
     def __init__(self, *, max_open: int = 64) -> None:
@@ -248,7 +248,7 @@ class TurnStore:
         self._max_memory_bytes = max_memory_bytes
         self._clock = clock
         self._recent: OrderedDict[str, _Rollout] = OrderedDict()
-        self._files = Appending()
+        self._files = LineWriter()
         self._on_disk: set[str] = set()
         """Keys that may have a file; for others the disk is not asked."""
         self._memory_bytes = 0

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from paddock.http import PLAIN_RESPONSES, RESPONSES, SEED, VERIFY, Call, ModelReply, VerifyRequest
 from paddock.server import AgentConfig, AgentServer, ResourcesServer, ServerConfig
-from paddock.server.rollout import Life, require_answer
+from paddock.server.rollout import RolloutRun, require_answer
 from paddock.types import JsonObject, Rollout, Row, Session, Verdict
 from paddock.types.responses import calls, output_items
 
@@ -67,32 +67,32 @@ class RoomsAgent(AgentServer[AgentConfig]):
     config_type = AgentConfig
 
     async def run(self, row: Row, call: Call) -> Rollout:
-        life = Life(row, call, self.model, timeout_s=self.config.rollout_timeout_s)
-        return await life.live(self._run_rollout)
+        run = RolloutRun(row, call, self.model, timeout_s=self.config.rollout_timeout_s)
+        return await run.execute(self._run_rollout)
 
     async def responses(self, body: JsonObject, call: Call) -> ModelReply:
         return await self.model.call(PLAIN_RESPONSES, body, call)
 
-    async def _run_rollout(self, life: Life) -> None:
-        session = await self.resources.call(SEED, life.row, life.call)
+    async def _run_rollout(self, run: RolloutRun) -> None:
+        session = await self.resources.call(SEED, run.row, run.call)
         signs: list[str] = session.visible["signs"]
         said: list[Any] = [{"role": "user", "content": f"a {signs[0]}"}]
         done: list[Any] = []
         for after in [*signs[1:], None]:
-            reply = await self._ask(life, said)
-            life.response = reply
+            reply = await self._ask(run, said)
+            run.response = reply
             made = calls(reply)
             done += output_items(reply)
             if not made:
                 break
             shown = {"type": "function_call_output", "call_id": made[0].call_id, "output": f"a {after}"}
             said += [*output_items(reply), shown]
-        life.response = {**(life.response or {}), "output": done}
-        life.verdict = await self.resources.call(VERIFY, VerifyRequest(row=life.row, response=life.response), life.call)
+        run.response = {**(run.response or {}), "output": done}
+        run.verdict = await self.resources.call(VERIFY, VerifyRequest(row=run.row, response=run.response), run.call)
 
-    async def _ask(self, life: Life, said: list[Any]) -> JsonObject:
-        body = {**life.row.responses_create_params, "input": said}
-        reply = await self.model.call(RESPONSES, body, life.call, secret=life.secret)
+    async def _ask(self, run: RolloutRun, said: list[Any]) -> JsonObject:
+        body = {**run.row.responses_create_params, "input": said}
+        reply = await self.model.call(RESPONSES, body, run.call, secret=run.secret)
         assert isinstance(reply, dict)
         return require_answer(reply)
 

@@ -92,9 +92,9 @@ class WatchedAgent(SweAgent):
 
     tunnels: dict[str, Tunnel]
 
-    async def _tunnel(self, life: Any, sandbox_id: str, *more: Any) -> Tunnel:
-        made = await super()._tunnel(life, sandbox_id, *more)
-        self.tunnels[life.secret] = made
+    async def _tunnel(self, run: Any, sandbox_id: str, *more: Any) -> Tunnel:
+        made = await super()._tunnel(run, sandbox_id, *more)
+        self.tunnels[run.secret] = made
         return made
 
     def sandboxes_of(self, number: int) -> list[str]:

@@ -24,7 +24,7 @@ from paddock.http import SCRIPT, Call, ModelReply, ReplayScript, new_secret
 from paddock.models_servers.replay import ReplayServer
 from paddock.models_servers.replay.config import ReplayConfig
 from paddock.server.access import Access
-from paddock.server.lifecycle import listening
+from paddock.server.lifecycle import serve_http
 from paddock.server.sockets import LOOPBACK, Address, bind
 from paddock.testing import over
 from paddock.types import JsonObject
@@ -82,7 +82,7 @@ async def run(binary: str, place: Path, repo: Path, items: list[JsonObject], mod
     bound = bind("model", Address(LOOPBACK, 0))
     async with (
         over("direct", server) as peers,
-        listening({"model": server}, {"model": bound}, access=Access(), stop_timeout_s=2.0),
+        serve_http({"model": server}, {"model": bound}, access=Access(), stop_timeout_s=2.0),
     ):
         turns = [[item] for item in items]
         await peers["model"].call(SCRIPT, ReplayScript(turns=[*turns, [message_item("Done.")]]), Call(), secret=secret)

@@ -16,8 +16,8 @@ from paddock.config import load, validate
 from paddock.errors import ConfigError, InfraError, from_wire
 from paddock.http.transport import make_session
 from paddock.models_servers.genrm.config import GenrmModelConfig
-from paddock.server.vllm.launching import Launcher, Served
-from paddock.server.vllm.restarting import RestartingVllm
+from paddock.server.vllm.launcher import Launcher, ServedModel
+from paddock.server.vllm.restarting_vllm import RestartingVllm
 from paddock.types.responses import messages
 
 Judging = Callable[..., Any]
@@ -80,7 +80,7 @@ async def test_one_that_dies_comes_back_until_its_restarts_are_used_up(judging: 
 @pytest.mark.slow
 async def test_one_that_is_not_well_any_more_is_started_again(fake_vllm: FakeVllm) -> None:
     settings = fake_vllm.settings("fades", max_restarts=1, restart_wait_s=0.05)
-    launcher = await Launcher.make(Served("m"), settings, name="judge")
+    launcher = await Launcher.make(ServedModel("m"), settings, name="judge")
     async with make_session() as session:
         kept = RestartingVllm("judge-0", launcher.maker(0, session), settings, check_interval_s=0.05, misses=2)
         try:

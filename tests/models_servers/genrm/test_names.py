@@ -5,7 +5,7 @@ from pathlib import Path
 from paddock.config import load, resolve_class
 from paddock.models_servers.genrm.config import GenrmModelConfig
 from paddock.server.vllm.folders import LogFolder
-from paddock.server.vllm.launching import Launcher
+from paddock.server.vllm.launcher import Launcher
 
 RECIPE = """
 config_paths: [responses_api_models/genrm_model/configs/genrm_model.yaml]

@@ -148,7 +148,7 @@ def test_nothing_outlives_a_parent_that_is_killed(fake_vllm: Any) -> None:
         "import asyncio\n"
         "from paddock.models_servers.vllm.config import VllmConfig\n"
         "from paddock.models_servers.vllm.engine import VllmEngine\n"
-        "from paddock.server.vllm.launch import LaunchSettings\n"
+        "from paddock.server.vllm.launch_settings import LaunchSettings\n"
         f"settings = LaunchSettings.model_validate_json({settings!r})\n"
         "config = VllmConfig(model='scripted', launch=settings)\n"
         "async def main():\n"

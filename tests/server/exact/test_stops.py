@@ -3,7 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from paddock.server.exact.server import Stopper, stop_texts
+from paddock.server.exact.server import StopTextFilter, stop_texts
 
 TEXT = st.text("ab", max_size=12)
 
@@ -12,7 +12,7 @@ TEXT = st.text("ab", max_size=12)
 @example(["ab", "b"], ["b", "abb"])
 @example(["abb"], ["b", "abb"])
 def test_what_is_told_is_the_text_before_the_stop_that_is_complete_first(pieces: list[str], stops: list[str]) -> None:
-    stopper = Stopper(stops)
+    stopper = StopTextFilter(stops)
     told = "".join(stopper.feed(piece, finished=False) for piece in pieces) + stopper.feed("", finished=True)
     whole = "".join(pieces)
     complete = (
@@ -23,7 +23,7 @@ def test_what_is_told_is_the_text_before_the_stop_that_is_complete_first(pieces:
 
 
 def test_only_what_may_begin_a_stop_is_held_back() -> None:
-    stopper = Stopper(["END"])
+    stopper = StopTextFilter(["END"])
     assert [stopper.feed(piece, finished=False) for piece in ("a", "bE", "N", "x", "E", "ND", "more")] == [
         "a",
         "b",

@@ -13,13 +13,13 @@ from pydantic import BaseModel
 
 from paddock.config import validate
 from paddock.errors import ConfigError
-from paddock.server.vllm.device import ask_device
+from paddock.server.vllm.device import find_device
 from paddock.server.vllm.folders import LogFolder
-from paddock.server.vllm.launch import LaunchSettings
-from paddock.server.vllm.launching import Launcher, Served
+from paddock.server.vllm.launch_settings import LaunchSettings
+from paddock.server.vllm.launcher import Launcher, ServedModel
 from paddock.temporary import is_private
 
-SERVED = Served("m", "geheim", ["--reasoning-parser", "qwen3"])
+SERVED = ServedModel("m", "geheim", ["--reasoning-parser", "qwen3"])
 
 
 class Launching(BaseModel):
@@ -46,7 +46,7 @@ async def test_an_interpreter_that_hangs_is_ended_with_all_that_it_started(tmp_p
     python.chmod(0o755)
     started = time.monotonic()
     with pytest.raises(ConfigError, match=r"launch\.python.*did not say what vLLM runs on within 3 s") as error:
-        await ask_device(python, timeout_s=3.0)
+        await find_device(python, timeout_s=3.0)
     assert time.monotonic() - started < 60
     assert error.value.kind == "vllm_missing"
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
@@ -59,7 +59,7 @@ async def test_an_interpreter_that_was_killed_is_no_vllm(tmp_path: Path) -> None
     python.write_text("#!/bin/sh\nkill -9 $$\n")
     python.chmod(0o755)
     with pytest.raises(ConfigError, match="has no vLLM that works: it said nothing"):
-        await ask_device(python)
+        await find_device(python)
 
 
 @pytest.mark.parametrize(
@@ -70,10 +70,10 @@ async def test_an_old_vllm_is_not_started(tmp_path: Path, version: str, is_old: 
     python.write_text(f"#!/bin/sh\necho version={version}\necho device=cpu\n")
     python.chmod(0o755)
     if not is_old:
-        assert await ask_device(python) == "cpu"
+        assert await find_device(python) == "cpu"
         return
     with pytest.raises(ConfigError, match=rf"has vLLM {re.escape(version)}; 0\.32 or newer") as error:
-        await ask_device(python)
+        await find_device(python)
     assert error.value.kind == "vllm_missing"
 
 

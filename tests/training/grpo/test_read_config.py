@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from paddock.errors import ConfigError
-from paddock.server.dialects.sampling import merged
+from paddock.server.dialects.sampling import merge_sampling
 from paddock.training.grpo.read_config import RunConfig, read_config, register_of
 
 SERVERS: dict[str, Any] = {
@@ -112,7 +112,7 @@ def test_nobody_cuts_the_distribution_that_training_samples_from(folder: Path) -
     assert set(vllm(validated)["sampling_overrides"]) == {*UNSET} - {"top_k"}
     row = {"temperature": 0.5, "top_k": 20, "min_p": 0.1, "seed": 1}
     overrides = vllm(read(folder))["sampling_overrides"]
-    assert merged({"presence_penalty": 1.0}, row, overrides).params == {"temperature": 0.5}
+    assert merge_sampling({"presence_penalty": 1.0}, row, overrides).params == {"temperature": 0.5}
 
 
 def test_the_recipes_words_for_what_ends_an_answer_hold_for_every_answer(folder: Path) -> None:
@@ -120,7 +120,7 @@ def test_the_recipes_words_for_what_ends_an_answer_hold_for_every_answer(folder:
     block = vllm(read(folder, {"policy": {"generation": ends}}))
     overrides = block["sampling_overrides"]
     assert overrides == {"stop_token_ids": [7, 9], "stop": ["END"], **dict.fromkeys(UNSET)}
-    assert merged({"stop": ["mine"]}, {}, overrides).params == {"stop_token_ids": [7, 9], "stop": ["END"]}
+    assert merge_sampling({"stop": ["mine"]}, {}, overrides).params == {"stop_token_ids": [7, 9], "stop": ["END"]}
     for wrong in ({"stop_token_ids": [-1]}, {"stop_strings": [""]}):
         assert f"policy.generation.{next(iter(wrong))}.0" in refused(folder, {"policy": {"generation": wrong}})
     assert "should be a valid list" in refused(folder, {"policy": {"generation": {"stop_strings": "END"}}})

@@ -24,7 +24,7 @@ from paddock.sandbox import Provider, SandboxHandle, SandboxSettings, SandboxSpe
 from paddock.sandbox.blocklist import Blocklist
 from paddock.sandbox.socket_listener import loopback_listener
 from paddock.sandbox.tunnel import Tunnel, TunnelSettings
-from paddock.server.rollout_model import RolloutModel, TunnelWish
+from paddock.server.rollout_model import RolloutModel, TunnelOptions
 from paddock.server.upstream import PeerUpstream
 from paddock.testing.sandboxes import WORKDIR
 from paddock.testing.transports import over
@@ -261,7 +261,7 @@ class HarnessFixture:
     def _model(self, secret: str, sandbox: SandboxFixture, limits: RunLimits) -> RolloutModel:
         """Limits are the model server's for programs alone: a native harness ends by itself."""
 
-        async def tunnel(wish: TunnelWish) -> Tunnel:
+        async def tunnel(wish: TunnelOptions) -> Tunnel:
             inside = wish.api_key is None
             listener = await self.provider.tunnel(sandbox.id, port=TUNNEL_PORT) if inside else loopback_listener()
             upstream = PeerUpstream(self._peer, Call(), secret=secret, model="policy")

@@ -15,8 +15,8 @@ from paddock.server.dialects.parts import Channel, ItemClosed, ItemDelta, ItemOp
 from paddock.server.dialects.replies import (
     input_json,
     message_head,
+    message_text,
     messages_usage,
-    said_text,
     signature_of,
     stop_of,
     tool_use,
@@ -87,7 +87,7 @@ class MessagesWriter:
             delta = {"type": "input_json_delta", "partial_json": input_json(item)}
             yield self._event("content_block_delta", nth, delta=delta)
         elif kind == "message":
-            yield from self._rest(nth, "text", said_text(item))
+            yield from self._rest(nth, "text", message_text(item))
         elif kind == "reasoning":
             yield from self._rest(nth, "thinking", reasoning_text(item))
             signature = signature_of(item, self._handle)

@@ -184,7 +184,7 @@ def block_of(item: JsonObject, handle: str | None) -> JsonObject | None:
     """The content block of an item; None: it says nothing here."""
     kind = item_type(item)
     if kind == "message":
-        text = said_text(item)
+        text = message_text(item)
         return {"type": "text", "text": text} if text else None
     if kind == "reasoning":
         text, signature = reasoning_text(item), signature_of(item, handle)
@@ -194,7 +194,7 @@ def block_of(item: JsonObject, handle: str | None) -> JsonObject | None:
     return None
 
 
-def said_text(item: JsonObject) -> str:
+def message_text(item: JsonObject) -> str:
     """Of a message, what it refuses with too."""
     content = item.get("content")
     refusals = (part.get("refusal") for part in output_items(content))

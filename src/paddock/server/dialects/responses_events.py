@@ -19,7 +19,7 @@ from paddock.types import JsonObject
 from paddock.types.responses import item_type, make_response, new_id
 
 
-class _Form(NamedTuple):
+class _TextEvents(NamedTuple):
     """How a channel's text is told."""
 
     event: str
@@ -36,8 +36,8 @@ class _Form(NamedTuple):
 
 _PART = "response.content_part"
 _SUMMARY_PART = "response.reasoning_summary_part"
-_FORMS: dict[Channel, _Form] = {
-    "text": _Form(
+_FORMS: dict[Channel, _TextEvents] = {
+    "text": _TextEvents(
         "response.output_text",
         "text",
         "content",
@@ -45,10 +45,10 @@ _FORMS: dict[Channel, _Form] = {
         {"type": "output_text", "text": "", "annotations": []},
         _PART,
     ),
-    "refusal": _Form(
+    "refusal": _TextEvents(
         "response.refusal", "refusal", "content", "content_index", {"type": "refusal", "refusal": ""}, _PART
     ),
-    "summary": _Form(
+    "summary": _TextEvents(
         "response.reasoning_summary_text",
         "text",
         "summary",
@@ -56,11 +56,11 @@ _FORMS: dict[Channel, _Form] = {
         {"type": "summary_text", "text": ""},
         _SUMMARY_PART,
     ),
-    "reasoning": _Form(
+    "reasoning": _TextEvents(
         "response.reasoning_text", "text", "content", "content_index", {"type": "reasoning_text", "text": ""}
     ),
-    "arguments": _Form("response.function_call_arguments", "arguments"),
-    "input": _Form("response.custom_tool_call_input", "input"),
+    "arguments": _TextEvents("response.function_call_arguments", "arguments"),
+    "input": _TextEvents("response.custom_tool_call_input", "input"),
 }
 _OF_PART: dict[Any, Channel] = {
     "output_text": "text",
@@ -140,7 +140,7 @@ class ResponsesWriter:
                 yield self._told(form.framing + ".done", form, index, part, part=value)
         yield self._event({"type": "response.output_item.done", "output_index": index, "item": item})
 
-    def _told(self, kind: str, form: _Form, index: int, number: int, **fields: Any) -> bytes:
+    def _told(self, kind: str, form: _TextEvents, index: int, number: int, **fields: Any) -> bytes:
         event = {"type": kind, "item_id": self._item_ids.get(index, ""), "output_index": index}
         if form.number:
             event[form.number] = number

@@ -70,7 +70,7 @@ class MergedSampling(NamedTuple):
     """Those that the config or the row set, or took away, and that are not as the client asked."""
 
 
-def merged(client: Mapping[str, Any], row: Mapping[str, Any], config: Mapping[str, Any]) -> MergedSampling:
+def merge_sampling(client: Mapping[str, Any], row: Mapping[str, Any], config: Mapping[str, Any]) -> MergedSampling:
     """`client`: a request's body, of which only sampling parameters are read."""
     asked = sampling_of(client)
     if not (row or config):

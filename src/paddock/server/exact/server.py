@@ -24,7 +24,7 @@ from paddock.server.dialects.canonical import chat_messages, shown_names
 from paddock.server.dialects.chat_items import ChatItems
 from paddock.server.dialects.conversation import Conversation, require_renderable
 from paddock.server.dialects.items import CALLS
-from paddock.server.dialects.sampling import merged
+from paddock.server.dialects.sampling import merge_sampling
 from paddock.server.exact.engine import Chunk, Parser, ParserFactory, TokenEngine
 from paddock.server.exchange import Batch
 from paddock.server.fields import Block
@@ -101,8 +101,8 @@ class ExactServer(RecordingServer[ExactConfigT]):
         told = pending.conversation
         stream = pending.request.get("stream") is True
         items = ChatItems(told.custom, told.namespaces)
-        stopper = Stopper(stop_texts(pending.sampling.get("stop")))
-        answer = _Answering(parsers(told.tools, prompt), items, vocabulary.decoder(), stopper, stream=stream)
+        stopper = StopTextFilter(stop_texts(pending.sampling.get("stop")))
+        answer = _AnswerBuilder(parsers(told.tools, prompt), items, vocabulary.decoder(), stopper, stream=stream)
         chunks = engine.generate(prompt, pending.sampling, pending.call, rollout=pending.secret, stream=stream)
         async with aclosing(chunks):
             async for chunk in chunks:
@@ -116,7 +116,7 @@ class ExactServer(RecordingServer[ExactConfigT]):
         require_renderable(pending.request, told)
         for key in told.dropped:
             self.drop(key)
-        sampling = merged(told.params, pending.settings.sampling, self.config.sampling_overrides)
+        sampling = merge_sampling(told.params, pending.settings.sampling, self.config.sampling_overrides)
         pending.sampling, pending.overridden = sampling
         if self.config.max_tokens_per_turn is not None:
             pending.sampling.setdefault("max_tokens", self.config.max_tokens_per_turn)
@@ -149,7 +149,7 @@ class ExactServer(RecordingServer[ExactConfigT]):
         return prompter.after(before, _messages(pending.matched.environment), told.tools, arguments, names=names)
 
 
-class Stopper:
+class StopTextFilter:
     """Of one answer."""
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -172,10 +172,12 @@ class Stopper:
         return held[: len(held) - kept]
 
 
-class _Answering:
+class _AnswerBuilder:
     """An answer while it is sampled."""
 
-    def __init__(self, parser: Parser, items: ChatItems, decoder: Decoder, stopper: Stopper, *, stream: bool) -> None:
+    def __init__(
+        self, parser: Parser, items: ChatItems, decoder: Decoder, stopper: StopTextFilter, *, stream: bool
+    ) -> None:
         self._parser = parser
         self._items = items
         self._decoder = decoder

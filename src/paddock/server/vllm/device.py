@@ -18,7 +18,7 @@ from typing import NamedTuple
 from paddock.errors import ConfigError
 from paddock.processes import supervised_argv
 from paddock.processes.supervised import KILL_S
-from paddock.server.vllm.launch import OLDEST, Device
+from paddock.server.vllm.launch_settings import OLDEST, Device
 
 ASK_TIMEOUT_S = 120.0
 """Importing vLLM from a cold disk takes long."""
@@ -41,7 +41,7 @@ class _ProbeOutput(NamedTuple):
     err: bytes
 
 
-async def ask_device(python: Path, *, timeout_s: float = ASK_TIMEOUT_S) -> Device:
+async def find_device(python: Path, *, timeout_s: float = ASK_TIMEOUT_S) -> Device:
     """By the vLLM of that interpreter's environment."""
     try:
         said = await _said([str(python), "-P", "-c", _ASK], timeout_s)

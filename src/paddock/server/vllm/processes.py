@@ -30,7 +30,7 @@ LOG_LINES = 15
 _progress = logging.getLogger("paddock.progress")
 
 
-class Command(NamedTuple):
+class VllmCommand(NamedTuple):
     """What is started."""
 
     argv: Sequence[str]
@@ -46,7 +46,7 @@ class Command(NamedTuple):
 class VllmProcess:
     """`start` once, then `stop`."""
 
-    def __init__(self, name: str, command: Command, session: aiohttp.ClientSession) -> None:
+    def __init__(self, name: str, command: VllmCommand, session: aiohttp.ClientSession) -> None:
         self.name = name
         self.url = ""
         """Its root, once started."""

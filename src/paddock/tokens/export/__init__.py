@@ -7,7 +7,7 @@ line of `paddock samples`. `inline` puts ids into a rollout's response, as NeMo-
 
 from paddock.tokens.export.exact_turns import ExactTurns, exact_turns
 from paddock.tokens.export.inline import inline
-from paddock.tokens.export.records import Mode, Reason, Sample, Skipped, Span
+from paddock.tokens.export.records import Mode, Reason, Sample, SkippedTurn, Span
 from paddock.tokens.export.rollouts import RolloutSample, plan_rollout, rollout_samples
 from paddock.tokens.export.sample_plan import PlannedSample, SamplePlan, plan, samples, skipped
 from paddock.tokens.export.summary import Summary
@@ -20,7 +20,7 @@ __all__ = [
     "RolloutSample",
     "Sample",
     "SamplePlan",
-    "Skipped",
+    "SkippedTurn",
     "Span",
     "Summary",
     "exact_turns",

@@ -33,7 +33,7 @@ train on. `no_log_probs`: it has ids but not what they were sampled with. `off_p
 out."""
 
 
-class Skipped(NamedTuple):
+class SkippedTurn(NamedTuple):
     """A turn that no sample trains on."""
 
     turn: str

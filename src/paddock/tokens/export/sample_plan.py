@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, get_args
 
 from paddock.tokens.export.exact_turns import ExactTurns, exact_turns
-from paddock.tokens.export.records import Mode, Sample, Skipped, Span
+from paddock.tokens.export.records import Mode, Sample, SkippedTurn, Span
 from paddock.types import Turn, TurnRecord, WeightSpan
 
 
@@ -38,7 +38,7 @@ class SamplePlan(NamedTuple):
 
     planned: list[PlannedSample]
     """In the order of their last turns."""
-    skipped: list[Skipped]
+    skipped: list[SkippedTurn]
     """The turns that no sample trains on, in the record's order."""
     joined: ExactTurns
 
@@ -77,7 +77,7 @@ def plan(record: TurnRecord, mode: Mode) -> SamplePlan:
         raise ValueError(f"mode {mode!r}: not one of {', '.join(get_args(Mode))}")
     here = {turn for one in planned for turn in one.trained}
     skipped = [
-        Skipped(turn.id, reason or "off_path")
+        SkippedTurn(turn.id, reason or "off_path")
         for turn, reason in zip(record.turns, joined.reasons, strict=True)
         if reason is not None or turn.id not in here
     ]
@@ -89,7 +89,7 @@ def samples(record: TurnRecord, mode: Mode) -> Iterator[Sample]:
     return plan(record, mode).make()
 
 
-def skipped(record: TurnRecord, mode: Mode) -> list[Skipped]:
+def skipped(record: TurnRecord, mode: Mode) -> list[SkippedTurn]:
     """The turns that no sample trains on, in the record's order."""
     return plan(record, mode).skipped
 

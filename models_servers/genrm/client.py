@@ -3,7 +3,7 @@
 Retry   failures that may pass are tried again, elsewhere at once and at the same place after waits that double, for
         `retry_for_s` from the first failure on. Whoever does not wait any more cancels: that ends it earlier.
 Bounds  one wall clock per exchange; `max_concurrency` exchanges at once, a wait between tries not among them.
-Errors  those of `paddock.server.upstream_failures` and of `places`.
+Errors  those of `paddock.server.upstream_failures` and of `endpoints`.
 """
 
 import asyncio
@@ -12,17 +12,17 @@ from typing import TypeVar
 
 from paddock.http.transport import make_client
 from paddock.models_servers.genrm.config import GenrmModelConfig
-from paddock.models_servers.genrm.places import Places
+from paddock.models_servers.genrm.endpoints import JudgeEndpoints
 from paddock.server.upstream_exchange import WholeAnswer, json_headers, post_whole, retry_wait_s
-from paddock.server.upstream_failures import UpstreamError, attributed, host_of
+from paddock.server.upstream_failures import UpstreamError, host_of, upstream_errors
 
 T = TypeVar("T")
 
 
-class Upstream:
+class JudgeClient:
     """Asks whichever place's turn it is."""
 
-    def __init__(self, config: GenrmModelConfig, places: Places) -> None:
+    def __init__(self, config: GenrmModelConfig, places: JudgeEndpoints) -> None:
         self.tries = 0
         """Exchanges that were begun."""
         self._config = config
@@ -58,7 +58,7 @@ class Upstream:
         self.tries += 1
         limit_s = self._config.timeout_s
         try:
-            with attributed(host_of(url), limit_s):
+            with upstream_errors(host_of(url), limit_s):
                 found = read(await post_whole(self._client, url, body, self._headers, limit_s))
         except UpstreamError as error:
             place.rests_until = asyncio.get_running_loop().time() + self._wait_s(error, failed + 1)

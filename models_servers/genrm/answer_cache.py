@@ -15,12 +15,12 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class _Running(Generic[T]):
+class _SharedTask(Generic[T]):
     task: asyncio.Task[T]
     waiting: int = 0
 
 
-class Sharing(Generic[T]):
+class AnswerCache(Generic[T]):
     """To be closed: it owns what is running."""
 
     def __init__(self, entries: int) -> None:
@@ -30,7 +30,7 @@ class Sharing(Generic[T]):
         """Requests that waited for what another had asked."""
         self._entries = entries
         self._answers: OrderedDict[bytes, T] = OrderedDict()
-        self._running: dict[bytes, _Running[T]] = {}
+        self._running: dict[bytes, _SharedTask[T]] = {}
         self._tasks: set[asyncio.Task[T]] = set()
 
     async def get(self, key: bytes, make: Callable[[], Awaitable[T]]) -> T:
@@ -60,14 +60,14 @@ class Sharing(Generic[T]):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _begin(self, key: bytes, make: Callable[[], Awaitable[T]]) -> _Running[T]:
+    def _begin(self, key: bytes, make: Callable[[], Awaitable[T]]) -> _SharedTask[T]:
         async def work() -> T:
             return await make()
 
         task = asyncio.create_task(work())
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._ended(key, done))
-        return _Running(task)
+        return _SharedTask(task)
 
     def _ended(self, key: bytes, task: asyncio.Task[T]) -> None:
         self._tasks.discard(task)

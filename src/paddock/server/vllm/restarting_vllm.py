@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from paddock.errors import PaddockError
 from paddock.processes import restart_wait_s
-from paddock.server.vllm.launch import LaunchSettings
+from paddock.server.vllm.launch_settings import LaunchSettings
 from paddock.server.vllm.processes import VllmProcess
 
 _log = logging.getLogger(__name__)

@@ -57,7 +57,7 @@ def test_a_folder_that_can_not_be_made_again_ends_nobody_else(fake_vllm: Any) ->
         "import asyncio, shutil, pathlib\n"
         "from paddock.models_servers.vllm.config import VllmConfig\n"
         "from paddock.models_servers.vllm.engine import VllmEngine\n"
-        "from paddock.server.vllm.launch import LaunchSettings\n"
+        "from paddock.server.vllm.launch_settings import LaunchSettings\n"
         f"settings = LaunchSettings.model_validate_json({settings!r})\n"
         "async def main():\n"
         "    engine = VllmEngine(VllmConfig(model='scripted', launch=settings), name='policy')\n"

@@ -1,4 +1,4 @@
-"""What a runtime is to those who use it: servers by name, ways to call them, and whether they can go on."""
+"""The running servers of a config, as their users see them: by name, how they are called, and whether they failed."""
 
 import asyncio
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from paddock.http import Peer
 from paddock.server.base import Server
 
 
-class Served(NamedTuple):
+class RunningServer(NamedTuple):
     """One running server."""
 
     name: str
@@ -27,7 +27,7 @@ class Runtime:
     def __init__(
         self,
         config: Config,
-        servers: Mapping[str, Served],
+        servers: Mapping[str, RunningServer],
         *,
         token: str | None = None,
         token_files: Mapping[str, Path] | None = None,

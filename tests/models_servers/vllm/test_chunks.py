@@ -5,7 +5,7 @@ from typing import Any, get_args
 import orjson
 import pytest
 
-from paddock.models_servers.vllm.reading import ChunkReader, Form, read_whole
+from paddock.models_servers.vllm.chunks import ChunkReader, Form, read_whole
 from paddock.server.dialects.failures import EngineFailedError, UnreadableError
 from paddock.types import JsonObject
 

@@ -17,7 +17,7 @@ from paddock.errors import InfraError
 from paddock.models_servers.openai.config import REFUSED, OpenAIConfig
 from paddock.server.dialects import Dialect
 from paddock.server.dialects.conversation import read_request
-from paddock.server.dialects.sampling import BUDGET, MergedSampling, merged
+from paddock.server.dialects.sampling import BUDGET, MergedSampling, merge_sampling
 from paddock.server.dialects.to_chat import chat_request
 from paddock.server.dialects.to_responses import responses_request
 from paddock.types import JsonObject
@@ -30,7 +30,7 @@ _TOKENS_OF_VLLM: JsonObject = {"return_token_ids": True, "logprobs": True}
 _TOKENS_OF_NEMO_RL: JsonObject = {"logprobs": True, "top_logprobs": 0, "return_tokens_as_token_ids": True}
 
 
-class Asked(NamedTuple):
+class EndpointRequest(NamedTuple):
     """One call as it goes to the endpoint."""
 
     body: bytes
@@ -38,14 +38,14 @@ class Asked(NamedTuple):
     sampling: MergedSampling
 
 
-def ask(
+def endpoint_request(
     config: OpenAIConfig,
     dialect: Dialect,
     request: JsonObject,
     row: JsonObject,
     drop: Callable[[str], None],
     messages: list[JsonObject] | None = None,
-) -> Asked:
+) -> EndpointRequest:
     """`row`: its sampling parameters. `drop` is told each thing of the request that is not passed on. `messages`: go
     in place of the request's."""
     taken = read_request(dialect, request)
@@ -62,7 +62,7 @@ def ask(
     overrides = config.sampling_overrides
     if in_nemo_rl:
         overrides = {**overrides, **_refused(found, row, drop)}
-    sampling = merged(found, row, overrides)
+    sampling = merge_sampling(found, row, overrides)
     if in_nemo_rl:
         _require_on_policy(sampling.params)
     for layer in (row, overrides):
@@ -78,7 +78,7 @@ def ask(
             found["stream_options"] = {"include_usage": True}
     if config.request_token_ids:
         found |= _TOKENS_OF_NEMO_RL if in_nemo_rl else _TOKENS_OF_VLLM
-    return Asked(orjson.dumps(found), stream, sampling)
+    return EndpointRequest(orjson.dumps(found), stream, sampling)
 
 
 def _refused(found: JsonObject, row: JsonObject, drop: Callable[[str], None]) -> JsonObject:

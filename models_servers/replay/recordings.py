@@ -17,18 +17,18 @@ from paddock.errors import ConfigError, RequestError
 from paddock.types import JsonObject
 
 
-class _Place(NamedTuple):
+class _TurnPosition(NamedTuple):
     offset: int
     length: int
     turn: int
 
 
-class Recorded:
+class Recordings:
     """The recorded turns of one file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._places: dict[str, list[_Place]] = {}
+        self._places: dict[str, list[_TurnPosition]] = {}
         self._asked: Counter[str] = Counter()
         try:
             self._index()
@@ -58,7 +58,7 @@ class Recorded:
                         f"{self._path}:{number}: no rollout: {error}", kind="rollouts_unreadable"
                     ) from error
                 for index, asked in enumerate(hashes):
-                    self._places.setdefault(asked, []).append(_Place(offset, len(line), index))
+                    self._places.setdefault(asked, []).append(_TurnPosition(offset, len(line), index))
                 offset += len(line)
 
 

@@ -16,14 +16,14 @@ from paddock.errors import InfraError
 from paddock.http.transport import make_session
 from paddock.models_servers.genrm.config import GenrmModelConfig
 from paddock.server.upstream_failures import UpstreamError
-from paddock.server.vllm.launching import Launcher
-from paddock.server.vllm.restarting import RestartingVllm
+from paddock.server.vllm.launcher import Launcher
+from paddock.server.vllm.restarting_vllm import RestartingVllm
 
 PATH = "/chat/completions"
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class JudgeEndpoint:
     """One of them."""
 
     find: Callable[[], str | None]
@@ -46,11 +46,11 @@ class Place:
         return self._parsed
 
 
-class Places:
+class JudgeEndpoints:
     """All of one judge."""
 
     def __init__(self, config: GenrmModelConfig, *, name: str) -> None:
-        self.all = [Place(lambda url=url: url) for url in config.urls]  # type: ignore[misc]
+        self.all = [JudgeEndpoint(lambda url=url: url) for url in config.urls]  # type: ignore[misc]
         self._config = config
         self._name = name
         self._kept: list[RestartingVllm] = []
@@ -66,7 +66,7 @@ class Places:
         self._launcher = launcher = await Launcher.make(self._config.served, launch, name=self._name)
         names = [f"{self._name}-{nth}" for nth in range(launch.replicas)]
         self._kept = [RestartingVllm(name, launcher.maker(nth, session), launch) for nth, name in enumerate(names)]
-        self.all = [Place(lambda kept=kept: kept.url and f"{kept.url}/v1") for kept in self._kept]  # type: ignore[misc]
+        self.all = [JudgeEndpoint(lambda kept=kept: kept.url and f"{kept.url}/v1") for kept in self._kept]  # type: ignore[misc]
         results = await asyncio.gather(*(kept.start() for kept in self._kept), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
@@ -91,7 +91,7 @@ class Places:
         """The loop's time at which one can be asked again."""
         return min(place.rests_until for place in self.all)
 
-    def turn(self) -> tuple[Place, httpx.URL]:
+    def turn(self) -> tuple[JudgeEndpoint, httpx.URL]:
         """The one whose turn it is, and where its chat completions are."""
         now = asyncio.get_running_loop().time()
         up = [(place, url) for place in self.all if (url := place.url) is not None]

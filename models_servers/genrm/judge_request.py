@@ -4,7 +4,7 @@ Shapes  a comparison is a request with `response_1` and `response_2` in `metadat
         other request passes as chat.
 Law     `extra_body` and `chat_template_kwargs` of the config stand over the client's. A judge is given no tools, and no
         reasoning of earlier turns.
-Errors  RequestError for a comparison with one text only, and those of `prompting` and of the dialects.
+Errors  RequestError for a comparison with one text only, and those of `prompt` and of the dialects.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ import orjson
 
 from paddock.errors import RequestError
 from paddock.models_servers.genrm.config import GenrmModelConfig
-from paddock.models_servers.genrm.prompting import Comparison, in_plain_words, in_roles
+from paddock.models_servers.genrm.prompt import Comparison, plain_messages, role_messages
 from paddock.server.dialects import Dialect
 from paddock.server.dialects.conversation import read_request
 from paddock.server.dialects.to_chat import chat_request
@@ -26,7 +26,7 @@ _OURS = ("stream", "stream_options", "n", "messages", "model")
 """Keys that extras may not set."""
 
 
-class Asked(NamedTuple):
+class JudgeRequest(NamedTuple):
     """One request as it goes to the endpoint."""
 
     body: bytes
@@ -34,7 +34,9 @@ class Asked(NamedTuple):
     """Equal for equal requests."""
 
 
-def ask(config: GenrmModelConfig, dialect: Dialect, request: JsonObject, drop: Callable[[str], None]) -> Asked:
+def judge_request(
+    config: GenrmModelConfig, dialect: Dialect, request: JsonObject, drop: Callable[[str], None]
+) -> JudgeRequest:
     """`drop` is told each thing of the request that is not passed on."""
     taken = read_request(dialect, request)
     metadata = taken.body.get("metadata")
@@ -55,13 +57,13 @@ def ask(config: GenrmModelConfig, dialect: Dialect, request: JsonObject, drop: C
         found["chat_template_kwargs"] = kwargs
     found["model"] = config.model
     others = {key: value for key, value in said.items() if key not in TEXTS}
-    return Asked(orjson.dumps(found), _key(found, others))
+    return JudgeRequest(orjson.dumps(found), _key(found, others))
 
 
 def _put(config: GenrmModelConfig, history: list[JsonObject], comparison: Comparison) -> list[JsonObject]:
     if config.prompt_form == "plain":
-        return in_plain_words(history, comparison)
-    return in_roles(history, comparison, principle_role=config.supports_principle_role)
+        return plain_messages(history, comparison)
+    return role_messages(history, comparison, principle_role=config.supports_principle_role)
 
 
 def _comparison(metadata: Mapping[str, Any]) -> Comparison | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from paddock.models_servers.genrm.sharing import Sharing
+from paddock.models_servers.genrm.answer_cache import AnswerCache
 from paddock.testing import ErrorStatus, ScriptedUpstream, first
 from paddock.types import JsonObject
 
@@ -59,7 +59,7 @@ async def test_a_failure_is_not_kept(judging: Judging) -> None:
 
 
 async def test_one_who_goes_away_takes_nothing_from_the_others() -> None:
-    sharing: Sharing[str] = Sharing(4)
+    sharing: AnswerCache[str] = AnswerCache(4)
     gate, begun = asyncio.Event(), 0
 
     async def make() -> str:
@@ -78,7 +78,7 @@ async def test_one_who_goes_away_takes_nothing_from_the_others() -> None:
 
 
 async def test_work_that_nobody_waits_for_ends_and_the_next_one_asks_anew() -> None:
-    sharing: Sharing[str] = Sharing(4)
+    sharing: AnswerCache[str] = AnswerCache(4)
     ended = asyncio.Event()
 
     async def hang() -> str:

@@ -20,13 +20,13 @@ from paddock.http.transport import make_client
 from paddock.models_servers.openai.config import OpenAIConfig
 from paddock.models_servers.openai.streaming import Reader, Stream
 from paddock.server.upstream_exchange import WholeAnswer, headers_to, json_headers, post_whole, require_ok, retry_wait_s
-from paddock.server.upstream_failures import UpstreamError, attributed, host_of
+from paddock.server.upstream_failures import UpstreamError, host_of, upstream_errors
 
 T = TypeVar("T")
 PATHS = {"responses": "/responses", "chat": "/chat/completions"}
 
 
-class Upstream:
+class EndpointClient:
     """The endpoint."""
 
     def __init__(self, config: OpenAIConfig) -> None:
@@ -48,7 +48,7 @@ class Upstream:
         async def attempt() -> T:
             async with self._slots:
                 limit_s = self._limit_s(call)
-                with attributed(host_of(url), limit_s):
+                with upstream_errors(host_of(url), limit_s):
                     return read(await post_whole(self._client, url, body, self._headers, limit_s))
 
         return await self._tried(attempt, call)
@@ -60,7 +60,7 @@ class Upstream:
         async def attempt() -> Stream:
             await self._slots.acquire()
             limit_s = self._limit_s(call)
-            with attributed(host_of(url), limit_s):
+            with upstream_errors(host_of(url), limit_s):
                 return await self._open(url, body, make_reader(), limit_s)
 
         return await self._tried(attempt, call)
@@ -70,7 +70,7 @@ class Upstream:
         url = self._url(secret)
         url = url.copy_with(path=url.path.removesuffix(PATHS["chat"]).removesuffix("/v1") + "/tokenize")
         limit_s = self._limit_s(call)
-        with attributed(host_of(url), limit_s):
+        with upstream_errors(host_of(url), limit_s):
             return await post_whole(self._client, url, body, self._headers, limit_s)
 
     def _url(self, secret: str | None) -> httpx.URL:

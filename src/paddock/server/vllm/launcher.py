@@ -4,7 +4,7 @@ Law     a secret is never in an argument: the key goes in the variable VLLM_API_
         `generation_config.json` applies.
 CPU     the engine in one process with its worker, one thread per `cpu_threads`, none of them bound to a core.
 GPU     each replica sees devices of its own: the next `gpus_per_replica` of those that are visible here.
-Errors  those of `asking` and `folders`; ConfigError `gpus_missing`.
+Errors  those of `device` and `folders`; ConfigError `gpus_missing`.
 """
 
 import os
@@ -19,15 +19,15 @@ import aiohttp
 from paddock.errors import ConfigError
 from paddock.http.access import TOKEN_VARIABLE
 from paddock.http.transport import SERVER_KEEPALIVE_S
-from paddock.server.vllm.device import ask_device
+from paddock.server.vllm.device import find_device
 from paddock.server.vllm.folders import LogFolder
-from paddock.server.vllm.launch import Device, LaunchSettings
-from paddock.server.vllm.processes import Command, VllmProcess
+from paddock.server.vllm.launch_settings import Device, LaunchSettings
+from paddock.server.vllm.processes import VllmCommand, VllmProcess
 
 CPU_KV_CACHE_GIB = 4
 
 
-class Served(NamedTuple):
+class ServedModel(NamedTuple):
     """What is served, besides what the `launch` block says."""
 
     model: str
@@ -42,7 +42,7 @@ class Launcher:
     """Makes the processes of one server's replicas. To be closed: it holds the folder of their logs."""
 
     def __init__(
-        self, served: Served, settings: LaunchSettings, device: Device, folder: LogFolder, *, name: str
+        self, served: ServedModel, settings: LaunchSettings, device: Device, folder: LogFolder, *, name: str
     ) -> None:
         self.device = device
         self._served = served
@@ -51,9 +51,9 @@ class Launcher:
         self._name = name
 
     @classmethod
-    async def make(cls, served: Served, settings: LaunchSettings, *, name: str) -> "Launcher":
+    async def make(cls, served: ServedModel, settings: LaunchSettings, *, name: str) -> "Launcher":
         """Asks vLLM what it runs on where the config does not say."""
-        device: Device = await ask_device(_python(settings)) if settings.device == "auto" else settings.device
+        device: Device = await find_device(_python(settings)) if settings.device == "auto" else settings.device
         folder = LogFolder(settings.folder, name, Path(tempfile.gettempdir()))
         return cls(served, settings, device, folder, name=name)
 
@@ -63,7 +63,7 @@ class Launcher:
 
     def maker(self, nth: int, session: aiohttp.ClientSession) -> Callable[[], VllmProcess]:
         """Of replica `nth`."""
-        command = Command(
+        command = VllmCommand(
             self.argv(),
             self.env(nth),
             self._folder.path / f"{nth}.log",

@@ -42,7 +42,7 @@ class Splice(NamedTuple):
         return Placement(self.turn, prompt_ids[end:]) if prompt_ids[:end] == self.ids else None
 
 
-class Length(NamedTuple):
+class PromptLength(NamedTuple):
     """Of a prompt."""
 
     tokens: int
@@ -50,17 +50,17 @@ class Length(NamedTuple):
     """Of prompt and answer."""
 
 
-def tokenizing(body: bytes) -> bytes:
+def tokenize_body(body: bytes) -> bytes:
     """What of a chat request makes its prompt."""
     asked = orjson.loads(body)
     return orjson.dumps({key: asked[key] for key in _OF_PROMPTS if key in asked})
 
 
-def length_of(told: bytes) -> Length | None:
+def read_prompt_length(told: bytes) -> PromptLength | None:
     """By the answer of `/tokenize`; None: it does not say."""
     try:
         found = orjson.loads(told)
-        return Length(int(found["count"]), int(found["max_model_len"]))
+        return PromptLength(int(found["count"]), int(found["max_model_len"]))
     except (ValueError, TypeError, KeyError):
         return None
 

@@ -47,7 +47,7 @@ class Comparison(NamedTuple):
     principle: str | None
 
 
-def in_roles(history: Sequence[JsonObject], asked: Comparison, *, principle_role: bool) -> list[JsonObject]:
+def role_messages(history: Sequence[JsonObject], asked: Comparison, *, principle_role: bool) -> list[JsonObject]:
     """`history`: chat messages."""
     messages = [_defused(message) for message in _of_known_roles(history)]
     if asked.principle is not None and principle_role:
@@ -59,7 +59,7 @@ def in_roles(history: Sequence[JsonObject], asked: Comparison, *, principle_role
     return messages
 
 
-def in_plain_words(history: Sequence[JsonObject], asked: Comparison) -> list[JsonObject]:
+def plain_messages(history: Sequence[JsonObject], asked: Comparison) -> list[JsonObject]:
     """`history`: chat messages."""
     texts = [
         (f"message {nth}, {message['role']}", _text(message))

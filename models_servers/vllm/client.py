@@ -12,17 +12,17 @@ import httpx
 import orjson
 
 from paddock.server.dialects.failures import UnreadableError
-from paddock.server.upstream_failures import attributed, host_of, status_error
+from paddock.server.upstream_failures import host_of, status_error, upstream_errors
 from paddock.types import JsonObject
 
 
-class _Answer(NamedTuple):
+class _HttpReply(NamedTuple):
     status: int
     content: bytes
     retry_after: str | None
 
 
-class Endpoint:
+class VllmClient:
     """The server at `root`, a URL without `/v1`."""
 
     def __init__(self, session: aiohttp.ClientSession, root: str, key: str | None) -> None:
@@ -36,23 +36,23 @@ class Endpoint:
 
     async def get(self, path: str, timeout_s: float) -> Any:
         """The JSON at `path`; None where there is no such path."""
-        with attributed(self.host, timeout_s):
+        with upstream_errors(self.host, timeout_s):
             answer = await self._send("GET", path, None, timeout_s)
             return None if answer.status in (404, 405, 501) else self._json(answer)
 
     async def post(self, path: str, body: JsonObject, timeout_s: float) -> Any:
         """The JSON that answers `body`; None where there is no such path, or it is closed."""
-        with attributed(self.host, timeout_s):
+        with upstream_errors(self.host, timeout_s):
             answer = await self._send("POST", path, orjson.dumps(body), timeout_s)
             return None if answer.status in (403, 404, 405, 501) else self._json(answer)
 
     async def is_well(self, timeout_s: float) -> bool:
         """Whether `/health` says so; raises where it is not answered."""
-        with attributed(self.host, timeout_s):
+        with upstream_errors(self.host, timeout_s):
             return (await self._send("GET", "/health", None, timeout_s)).status == 200
 
     async def stream(self, path: str, body: bytes) -> aiohttp.ClientResponse:
-        """An answer that is a stream, which its caller closes; its head has come. Within `attributed`."""
+        """An answer that is a stream, which its caller closes; its head has come. Within `upstream_errors`."""
         response = await self._request("POST", path, body)
         kind = response.headers.get("content-type", "")
         if response.status < 300 and "text/event-stream" in kind:
@@ -64,11 +64,11 @@ class Endpoint:
         raise UnreadableError(f"a stream was asked for, `{kind}` came")
 
     async def whole(self, path: str, body: bytes) -> Any:
-        """The JSON of an answer that is no stream. Within `attributed`."""
+        """The JSON of an answer that is no stream. Within `upstream_errors`."""
         async with await self._request("POST", path, body) as response:
             return self._json(await _whole(response))
 
-    async def _send(self, method: str, path: str, content: bytes | None, timeout_s: float) -> _Answer:
+    async def _send(self, method: str, path: str, content: bytes | None, timeout_s: float) -> _HttpReply:
         async with asyncio.timeout(timeout_s), await self._request(method, path, content) as response:
             return await _whole(response)
 
@@ -77,7 +77,7 @@ class Endpoint:
             method, self._root + path, data=content, headers=self._headers, allow_redirects=False
         )
 
-    def _json(self, answer: _Answer) -> Any:
+    def _json(self, answer: _HttpReply) -> Any:
         if answer.status >= 300:
             raise self._refused(answer)
         try:
@@ -85,9 +85,9 @@ class Endpoint:
         except orjson.JSONDecodeError as error:
             raise UnreadableError(f"no JSON: {error}") from error
 
-    def _refused(self, answer: _Answer) -> Exception:
+    def _refused(self, answer: _HttpReply) -> Exception:
         return status_error(self.host, answer.status, answer.content, answer.retry_after)
 
 
-async def _whole(response: aiohttp.ClientResponse) -> _Answer:
-    return _Answer(response.status, await response.read(), response.headers.get("retry-after"))
+async def _whole(response: aiohttp.ClientResponse) -> _HttpReply:
+    return _HttpReply(response.status, await response.read(), response.headers.get("retry-after"))
