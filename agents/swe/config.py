@@ -40,13 +40,13 @@ class PromptOverride(BaseModel):
     weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     """How often it is drawn, in proportion to the others'."""
     harness: str | None = None
-    """As the agent's; None: the agent's."""
+    """The harness of this option, named as the agent's is; None: the agent's."""
     harness_config: JsonObject | None = None
     """The harness's own settings; None: the agent's where it is the agent's harness, else its defaults."""
     user_prompt_template: str | None = None
     """Jinja2 text, or path, of the first user message; None: the agent's `prompt_template`, else the harness's own."""
     system_prompt_template: str | None = None
-    """Of the system message; None: the harness's own."""
+    """Jinja2 text, or path, of the system message; None: the harness's own."""
     diversify_tool_names: bool = False
     """Show each tool by its name or a synonym of it (`paddock.tools.SYNONYMS`), drawn too. Arguments keep theirs."""
     camel_case_tool_names: bool = False
@@ -65,7 +65,7 @@ class SweAgentConfig(AgentConfig):
     agent_max_tokens: int | None = Field(default=None, ge=1)
     """Sampled tokens of all calls; None: no limit."""
     agent_timeout_s: float = Field(default=1800.0, gt=0)
-    """For the harness; then the rollout is truncated, and what is there is graded."""
+    """Seconds for the harness; then the rollout is truncated, and what is there is graded."""
     rollout_timeout_s: float = Field(default=14400.0, gt=0)
     """Seconds that one rollout may take in all, the wait for room on the machine and grading included; then its outcome
     is `infra`. A patch whose tests never end is graded after two runs into their limit and one of the reference fix."""

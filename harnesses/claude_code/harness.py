@@ -43,7 +43,7 @@ _BILLING = re.compile(r"\Ax-anthropic-billing-header:.*", re.DOTALL)
 class ClaudeCodeSettings(CliSettings):
     version: str = "2.1.197"
     tools: tuple[Annotated[str, Field(pattern=r"^[A-Z][A-Za-z]*$")], ...] = TOOLS
-    """That it shows, by its own names."""
+    """Tools that the program shows to the model, by its own names."""
     subagents: bool = False
     """Whether there is `Agent` too, which gives work to another agent of the same model."""
     task_system: Literal["replace", "append"] = "replace"
@@ -51,7 +51,7 @@ class ClaudeCodeSettings(CliSettings):
     project_docs: bool = False
     """Whether the repository's own `CLAUDE.md` is read."""
     output_tokens: int = Field(default=32_000, ge=1)
-    """Of an answer, at most. What the rollout sets goes first."""
+    """Tokens of an answer, at most. What the rollout sets goes first."""
     compact_at_tokens: int | None = Field(default=None, ge=1, le=COMPACTING_TOKENS)
     """Tokens of a call and its answer from which on the history is summed up before the next; None: never, and a
     rollout ends when its history is longer than the model takes."""

@@ -38,12 +38,12 @@ class CodexCliSettings(CliSettings):
     """Tokens of a call from which on the history is summed up before the next; None: never, and a rollout ends when its
     history is longer than the model takes."""
     project_docs_bytes: int = Field(default=0, ge=0)
-    """Of the repository's own `AGENTS.md` that the prompt may hold; 0: it is not read."""
+    """Bytes of the repository's own `AGENTS.md` that the prompt may hold; 0: it is not read."""
     stream_retries: int = Field(default=0, ge=0)
     """How often an answer that broke off is asked for again. What had come of it by then stays in Codex's history, and
     no turn of the record says it: so for training there is none, and the rollout fails and is retried as a whole."""
     output_limit_tokens: int = Field(default=10_000, ge=100)
-    """Of a tool's result, as Codex counts them; the middle of a longer one is left out."""
+    """Tokens of a tool's result, as Codex counts them; the middle of a longer one is left out."""
 
 
 class CodexCliHarness(CliHarness):

@@ -47,13 +47,13 @@ _DATE = re.compile(r"(?<=\n  Today's date: )\w{3} \w{3} \d\d \d{4}(?=\n</env>)")
 class OpenCodeCliSettings(CliSettings):
     version: str = "1.18.33"
     dialect: Dialect = "chat"
-    """Of its requests."""
+    """The dialect of its requests to the model."""
     toolset: Toolset = "edit"
     """`apply_patch`: what it shows to models that it takes for newer ones of OpenAI."""
     subagents: bool = False
     """Whether there is `task`, which gives work to another agent of the same model."""
     output_tokens: int = Field(default=32_000, ge=1)
-    """Of an answer, at most; 32,000 are as many as it asks for. What the rollout sets goes first."""
+    """Tokens of an answer, at most; 32,000 are as many as it asks for. What the rollout sets goes first."""
     compact_at_tokens: int | None = Field(default=None, ge=1)
     """Tokens of a call and its answer from which on the history is summed up before the next; None: never, and a
     rollout ends when its history is longer than the model takes."""

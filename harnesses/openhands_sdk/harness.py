@@ -39,9 +39,9 @@ class Condense(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_size: int = Field(default=240, ge=10)
-    """Events."""
+    """Events of the history from which on it is summed up."""
     max_tokens: int | None = Field(default=None, gt=0)
-    """As it counts them itself."""
+    """Tokens, as the program counts them, from which on it is summed up; None: by events alone."""
     keep_first: int = Field(default=2, ge=0)
     """Events at the start that stay as they are."""
 

@@ -44,7 +44,7 @@ class ScriptConfig(BaseModel):
     shell: bool = False
     """One shell for all of them; else each is started anew in the workdir."""
     timeout_s: float | None = Field(default=None, gt=0)
-    """For each command; None: the limit of the run."""
+    """Seconds for each command; None: the limit of the run."""
     stop_on_failure: bool = False
     """The first command with another exit code than 0 is the last."""
 

@@ -25,7 +25,7 @@ class ExternalConfig(ServerConfig):
     """Where the server is."""
 
     base_url: str
-    """Its root, as http://10.0.0.7:5003."""
+    """The server's root URL, as http://10.0.0.7:5003."""
     token: SecretStr | None = Field(default=None, repr=False)
     """What it asks its callers for; None or empty: nothing, or what a server of this user has left for them."""
     needs: tuple[str, ...] = ()

@@ -39,9 +39,10 @@ class RewardSettings(BaseModel):
     """`simple_tiebreaker`: the mean of the scores that a member got, where equal scores are moved apart by the ranking;
     `bradley_terry`: its strength by maximum likelihood, as a score between 1 and 5."""
     reasoning_bonus: float = Field(default=0.0, allow_inf_nan=False)
-    """For the shortest reasoning that is not empty, when its member is among the best; 0: none."""
+    """Added to the score of the member with the shortest reasoning that is not empty, when it is among the best; 0:
+    none."""
     answer_bonus: float = Field(default=0.0, allow_inf_nan=False)
-    """For the shortest answer that is not empty, likewise."""
+    """The same for the shortest answer that is not empty; 0: none."""
     top_percentile: float = Field(default=0.2, ge=0, le=1)
     """Share of the group that counts as the best, at least one member."""
     group_reasoning_length_penalty_coeff: float = Field(default=0.0, ge=0, allow_inf_nan=False)
@@ -51,7 +52,7 @@ class RewardSettings(BaseModel):
     group_style_penalty_coeff: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """Weight of the group's centred density of formatting; less is better."""
     default_score: float = Field(default=3.0, ge=1, le=5)
-    """Of a score that a judge's answer leaves out; the reward of a group of one."""
+    """Score, 1 to 5, where a judge's answer leaves one out; the reward of a group of one."""
     default_ranking: float = Field(default=3.5, ge=1, le=6)
     """Of a ranking that a judge's answer leaves out. Equal scores are moved by 3.5 - ranking, whatever this is."""
 
@@ -68,15 +69,15 @@ class StepScoreSettings(BaseModel):
     vote_timeout_s: float = Field(default=120.0, gt=0)
     """Seconds for one vote, its retries included; then it is missing."""
     responses_create_params: JsonObject = {"temperature": 1.0, "max_output_tokens": 4096}
-    """Of each vote's request, besides `input`; each vote has a seed of its own."""
+    """Parameters of each vote's request, besides `input`; each vote has a seed of its own."""
     max_problem_chars: int = Field(default=8000, ge=1)
-    """Of the issue; the rest is cut, with a mark."""
+    """Characters of the issue that a judge is shown; the rest is cut, with a mark."""
     max_history_steps: int = Field(default=8, ge=0)
-    """Steps before this one that are shown."""
+    """Steps before the judged one that a judge is shown."""
     max_history_step_chars: int = Field(default=1000, ge=1)
-    """Of each of them."""
+    """Characters that a judge is shown of each step before the judged one."""
     max_step_chars: int = Field(default=4000, ge=1)
-    """Of the step that is judged."""
+    """Characters that a judge is shown of the step that it judges."""
 
 
 class GenrmConfig(RewardSettings, ServerConfig):
@@ -93,7 +94,8 @@ class GenrmConfig(RewardSettings, ServerConfig):
     put to it where a model server here only passes requests on, with their `metadata` (`openai` with `upstream_api:
     responses` in front of a GenRM server elsewhere)."""
     genrm_responses_create_params: JsonObject = {"max_output_tokens": 16384, "temperature": 0.6, "top_p": 0.95}
-    """Of each comparison's request, besides `input` and `metadata`; an `input` here stands before the conversation."""
+    """Parameters of each comparison's request, besides `input` and `metadata`; an `input` here stands before the
+    conversation."""
     num_rollouts_per_prompt: int = Field(default=16, ge=1)
     """Members of a group whose rows do not say how many it has (`_paddock_group_size`). At most 4096; 256 with
     `all_pairs` or `bradley_terry`, 128 with `uncertain`. The same bounds hold for the rows' own number."""
@@ -114,7 +116,7 @@ class GenrmConfig(RewardSettings, ServerConfig):
     genrm_parse_retries: int = Field(default=3, ge=0)
     """Further questions after an answer that can't be read; then the comparison has failed."""
     genrm_parse_retry_sleep_s: float = Field(default=0.2, ge=0)
-    """Seconds before each of them."""
+    """Seconds before each question that follows an answer that can't be read."""
     comparison_timeout_s: float = Field(default=1800.0, gt=0)
     """Seconds for one comparison, retries included; then it has failed."""
     outage_retry_s: float = Field(default=2.0, gt=0)

@@ -38,13 +38,13 @@ _MAX_CHARS_ON_LOOP = 4096
 
 class PivotConfig(ServerConfig):
     comparator: Comparator = "semantic"
-    """Which rules judge."""
+    """The rules by which an answer's calls are compared with the expert's."""
     compat: CompatOptions = CompatOptions()
-    """Read by `compat` alone."""
+    """Settings of the rules `compat`."""
     layered: LayeredOptions = LayeredOptions()
-    """Read by `layered` alone."""
+    """Settings of the rules `layered`."""
     semantic: SemanticOptions = SemanticOptions()
-    """Read by `semantic` alone."""
+    """Settings of the rules `semantic`."""
 
 
 class PivotTask(BaseModel):

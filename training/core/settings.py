@@ -65,7 +65,7 @@ class GrpoSettings(_Settings):
     """Sequences are not trained on whose mean factor between the trainer's and the engine's probabilities is larger;
     None: all are."""
     val_period: int = Field(default=0, ge=-1)
-    """Steps between validations; 0 or -1: none meanwhile."""
+    """Steps between validations; 0 or -1: there is none between the first step and the last."""
     val_at_start: bool = False
     """Validate before the first step; a resumed run does not."""
     val_at_end: bool = False
@@ -148,7 +148,7 @@ class LossSettings(_Settings):
     use_on_policy_kl_approximation: bool = False
     """The KL term is corrected for what the engine sampled otherwise than the trainer would have."""
     use_importance_sampling_correction: bool = True
-    """Theirs: false; an asynchronous run can't be without."""
+    """Weigh tokens by how likely trainer and engine hold them; an asynchronous run needs it (theirs: false)."""
     truncated_importance_sampling_ratio: float | None = Field(default=2.0, gt=0)
     """Largest sampling weight (theirs: null, none): without one a single token that engine and trainer disagree about
     may outweigh a batch. Null in this key or the type: no bound. Where no sampling weights are used
@@ -158,7 +158,7 @@ class LossSettings(_Settings):
     truncated_importance_sampling_type: Literal["tis", "icepop", "seq-mask-tis"] | None = "tis"
     """The effect of a bound, see `importance` (theirs: null)."""
     sequence_level_importance_ratios: bool = False
-    """GSPO (arXiv 2507.18071)."""
+    """One probability ratio for each row, of the mean over its tokens (GSPO, arXiv 2507.18071)."""
     token_level_loss: bool = True
     """Mean over all trained tokens of the batch; False: over rows of the mean over their tokens."""
     force_on_policy_ratio: bool = False

@@ -67,7 +67,7 @@ class CheckpointConfig(SettingsBlock):
     keep_top_k: int | None = Field(default=3, ge=1)
     """How many checkpoints are kept; None: all. The newest is always kept, to go on from."""
     save_period: int = Field(default=10, ge=1)
-    """Steps."""
+    """Steps between checkpoints."""
     checkpoint_must_save_by: str | None = Field(default=None, pattern=r"^(\d+:){2,3}\d+$")
     """`days:hours:minutes:seconds` after which the run stores a checkpoint and ends; None: no such time."""
 
@@ -116,7 +116,7 @@ class LoggerConfig(SettingsBlock):
     wandb: WandbConfig = WandbConfig()
     """Names of the run there."""
     progress_every_s: float = Field(default=30.0, gt=0)
-    """Between two lines of progress where there is no terminal."""
+    """Seconds between two lines of progress where there is no terminal."""
 
 
 class ClusterConfig(SettingsBlock):
@@ -148,11 +148,11 @@ class TrainConfig(SettingsBlock):
     grpo: GrpoSettings = GrpoSettings()
     """The algorithm: sizes of steps, advantages, validations."""
     loss_fn: LossSettings = LossSettings()
-    """The loss."""
+    """The loss: clipping, KL term, sampling weights."""
     policy: PolicyConfig
     """The model that is trained, how, and what samples from it."""
     data: DataConfig
-    """The rows."""
+    """The rows to train and to validate on."""
     env: EnvConfig = EnvConfig()
     """The environment that rollouts run in."""
     checkpointing: CheckpointConfig = CheckpointConfig()
@@ -162,7 +162,7 @@ class TrainConfig(SettingsBlock):
     cluster: ClusterConfig = ClusterConfig()
     """The machine, as far as it is counted out."""
     paddock: PaddockConfig = PaddockConfig()
-    """What NeMo-RL has no name for."""
+    """Settings that NeMo-RL has no name for."""
 
     @property
     def rollouts_per_step(self) -> int:

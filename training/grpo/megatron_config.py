@@ -109,7 +109,8 @@ class MegatronConfig(SettingsBlock):
     enabled: bool = False
     """The policy is trained on Megatron-core; False: on torch (`policy.torch_cfg`, `policy.dtensor_cfg`)."""
     processes: int | None = Field(default=None, ge=1)
-    """On GPUs one for each; what the layout does not use is data parallel. None: as few as the layout needs."""
+    """Processes, on GPUs one for each; what the layout does not use is data parallel. None: as few as the layout
+    needs."""
     setup_hook: str | None = Field(default=None, pattern=r"^[\w.]+:\w+$")
     """`module:function`, called in each process before Megatron-core is imported."""
     bridge: Literal["mbridge", "megatron_bridge"] = "mbridge"
@@ -137,7 +138,7 @@ class MegatronConfig(SettingsBlock):
     activation_checkpointing: bool = False
     """Activations are computed anew for the gradient: less memory, more time."""
     recompute_granularity: Literal["full", "selective"] = "full"
-    """Read with `activation_checkpointing`; so is the next."""
+    """What `activation_checkpointing` computes anew: whole layers (`full`), or `recompute_modules` (`selective`)."""
     recompute_modules: tuple[str, ...] | None = None
     """Modules that are recomputed with `selective`; None: the core of attention."""
 
@@ -161,7 +162,7 @@ class MegatronConfig(SettingsBlock):
     """All experts of a process in one kernel, where TransformerEngine is there."""
 
     apply_rope_fusion: bool = True
-    """Fused kernels, here and below, are used where TransformerEngine is there."""
+    """Rotary positions in a fused kernel; fused kernels, here and below, are used where TransformerEngine is there."""
     bias_activation_fusion: bool = True
     """The bias and the activation of a feed-forward layer in one kernel."""
     gradient_accumulation_fusion: bool = False
@@ -172,7 +173,7 @@ class MegatronConfig(SettingsBlock):
     model_overrides: Mapping[str, Any] = {}
     """Further fields of `TransformerConfig`, under their names."""
     optimizer: MegatronOptimizer = MegatronOptimizer()
-    """Adam."""
+    """Adam and the distribution of its state."""
     scheduler: MegatronScheduler = MegatronScheduler()
     """Learning rate and weight decay over steps."""
     distributed_data_parallel_config: MegatronDdp = MegatronDdp()

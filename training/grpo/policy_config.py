@@ -28,7 +28,7 @@ class TorchConfig(SettingsBlock):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """`auto`: GPUs where there are some."""
     processes: int = Field(default=1, ge=1)
-    """Over which the weights are sharded (FSDP); on GPUs one for each."""
+    """Processes over which the weights are sharded (FSDP); on GPUs one for each."""
     threads: int | None = Field(default=1, ge=1)
     """Threads of each process on a CPU; None: torch's own choice."""
     attention: Literal["sdpa", "eager"] = "sdpa"
@@ -123,7 +123,7 @@ class SequencePackingConfig(SettingsBlock):
     """Tokens of a micro-batch, where one row is not longer; None: `max_total_sequence_length` times
     `train_micro_batch_size`."""
     logprob_mb_tokens: int | None = Field(default=None, ge=1)
-    """The same for passes without a gradient; None: `train_mb_tokens`."""
+    """Tokens of a micro-batch of passes without a gradient; None: `train_mb_tokens`."""
 
 
 class ColocatedConfig(SettingsBlock):

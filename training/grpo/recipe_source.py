@@ -30,7 +30,7 @@ class Deviation(SettingsBlock):
     """One key that is not as in the source."""
 
     source: Any
-    """Its value there; null: it is not given there."""
+    """The key's value in the source; None: it is not given there."""
     reason: str = Field(min_length=1)
     """Why it differs, for whoever reads the recipe."""
 

@@ -54,13 +54,13 @@ class MachineFloors(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     disk_mib: float = Field(default=64.0, ge=0)
-    """On the disk that holds the sandboxes (`PADDOCK_HOME/state`)."""
+    """MiB that are free on the disk that holds the sandboxes (`PADDOCK_HOME/state`)."""
     files: int = Field(default=1000, ge=0)
     """Files that this disk can still take."""
     memory_mib: float = Field(default=64.0, ge=0)
-    """Memory, of the machine or of the container that we are in."""
+    """MiB of memory that are free on the machine, or in the container that we are in."""
     pids: int = Field(default=64, ge=0)
-    """Processes and threads, of the same."""
+    """Processes and threads that the machine, or this container, can still have."""
 
 
 class FreeResources(NamedTuple):

@@ -78,7 +78,7 @@ class GradingOptions(RenamedKeys):
     official: bool = True
     """Also ask the official procedure where it may differ: that costs a second run of the tests."""
     limits: SandboxLimits = SandboxLimits(memory_mib=8192, pids=2048, disk_mib=8192)
-    """Of a sandbox for grading."""
+    """Budgets of a sandbox for grading."""
 
 
 class PatchTrial(NamedTuple):

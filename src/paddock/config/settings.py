@@ -41,7 +41,7 @@ class RunSettings(Record):
     serve: JsonObject = Field(default_factory=dict)
     """Settings of serving; checked by it."""
     vars: JsonObject = Field(default_factory=dict)
-    """Free variables."""
+    """Free variables, read as `${vars.name}`."""
 
 
 class Instance(NamedTuple):

@@ -40,15 +40,15 @@ class AdmissionSettings(Record):
     """How much of this machine sandboxes may have, and what one is counted as."""
 
     memory_mib: int | None = Field(default=None, ge=1)
-    """For all; None: this machine's, or its container's, less the headroom."""
+    """MiB of memory for all sandboxes together; None: this machine's, or its container's, less the headroom."""
     memory_headroom_mib: int = Field(default=1024, ge=0)
-    """Left to everything else."""
+    """MiB of memory that are left to everything else, where `memory_mib` is None."""
     cores: float | None = Field(default=None, gt=0)
-    """For all; None: those that this process may use."""
+    """Cores for all sandboxes together; None: those that this process may use."""
     memory_each_mib: int | None = Field(default=None, ge=1)
     """What one sandbox is counted as; None: its memory limit, so that all of them can be at their limits."""
     cores_each: float = Field(default=0.25, ge=0)
-    """What one sandbox is counted as."""
+    """Cores that one sandbox is counted as."""
 
     def total(self) -> Capacity:
         memory = self.memory_mib if self.memory_mib is not None else machine_mib() - self.memory_headroom_mib

@@ -32,7 +32,7 @@ class SandboxLimits(Record):
     shm_mib: int = Field(default=64, ge=1)
     """Size of `/dev/shm`; counts as memory."""
     cpu_s: float | None = Field(default=None, gt=0)
-    """CPU seconds."""
+    """Seconds of the processor that all of a sandbox's processes take together; None: no limit."""
     open_files: int = Field(default=4096, ge=64)
     """Descriptors of one process."""
 

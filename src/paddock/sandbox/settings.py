@@ -62,7 +62,7 @@ class UidRanges(BaseModel):
     agents: int = Field(default=10_000, ge=1)
     """Sandboxes of agents, and all but gradings, that can live at the same time on this machine."""
     gradings: int = Field(default=10_000, ge=1)
-    """The same of gradings."""
+    """Sandboxes of gradings that can live at the same time on this machine."""
 
     def of(self, purpose: Purpose) -> range:
         first_grading = self.first + self.agents
@@ -107,9 +107,9 @@ class SandboxSettings(BaseModel):
     start_timeout_s: float = Field(default=60.0, gt=0)
     """Seconds from the request to the first command."""
     answer_timeout_s: float = Field(default=60.0, gt=0)
-    """For a command to have started, or a file or port to be open; then the sandbox is ended as failed."""
+    """Seconds for a command to have started, or a file or port to be open; then the sandbox is ended as failed."""
     stop_timeout_s: float = Field(default=10.0, gt=0)
-    """For a sandbox to be gone."""
+    """Seconds for a sandbox to be gone."""
     watchdog: WatchdogSettings = WatchdogSettings()
     """When a sandbox that takes too much memory or disk is stopped."""
 

@@ -32,9 +32,9 @@ class ServeSettings(RequestLimits):
     restart_wait_s: float = Field(default=0.5, ge=0)
     """Wait before the first restart; twice as long before each further one of the same server, at most 60 s."""
     start_timeout_s: float = Field(default=60.0, gt=0)
-    """Time for all servers to become ready."""
+    """Seconds for all servers to become ready."""
     stop_timeout_s: float = Field(default=2.0, gt=0)
-    """Time for all servers to stop; what is left then is killed."""
+    """Seconds for all servers to stop; what is left then is killed."""
     token_file: str | None = None
     """File that holds the token; None: the variable PADDOCK_TOKEN, else see `loopback_token`."""
     loopback_token: bool = True

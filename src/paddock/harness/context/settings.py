@@ -23,9 +23,9 @@ class ContextSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     max_tokens: int = Field(ge=1)
-    """Of the whole request; with what the model may answer it must be within the model's context."""
+    """Tokens of a whole request; with what the model may answer it must be within the model's context."""
     head_share: float = Field(default=0.3, ge=0, le=1)
-    """Of what is left beside system, problem and tools, for the first steps; the rest is for the last."""
+    """Share, of what is left beside system, problem and tools, for the first steps; the rest is for the last."""
     refill_share: float = Field(default=0.5, ge=0, le=1)
     """How much of the tail's room is filled when a new range is left out; the tail grows into the rest, and only then
     the next is. 1: as much as fits, so that nearly every request leaves out another range and starts a branch."""

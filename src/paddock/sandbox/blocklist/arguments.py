@@ -26,9 +26,9 @@ class ProgramProfile(Record):
     """How one program reads its command line."""
 
     programs: str
-    """Pattern of its names."""
+    """Pattern of the program's names."""
     subcommand: bool = False
-    """Its first operand is one."""
+    """Whether its first operand is a subcommand."""
     valued: Names = frozenset()
     """Options that take the next word; with subcommands, those that stand before it."""
     under: dict[str, Names] = {}

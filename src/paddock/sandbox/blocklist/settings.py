@@ -26,7 +26,7 @@ class BlocklistSettings(BaseModel):
     profiles: list[ProgramProfile] = []
     """How the programs of extra rules read their command lines; before the shipped ones."""
     timeout_s: float = Field(default=0.05, gt=0)
-    """For one match. A rule that takes longer does not refuse, and is left out for the rest of the line."""
+    """Seconds for one match. A rule that takes longer does not refuse, and is left out for the rest of the line."""
 
     @model_validator(mode="after")
     def _names(self) -> Self:

@@ -19,18 +19,19 @@ class TunnelSettings(Record):
     """Bounds of one tunnel."""
 
     port: int = Field(default=8765, ge=1, le=65535)
-    """On the sandbox's loopback; the same in every sandbox, so that prompts and environments are."""
+    """Port on the sandbox's loopback; the same in every sandbox, so that prompts and environments are."""
     max_connections: int = Field(default=64, ge=1)
-    """Open at once; one more is answered 503."""
+    """Connections that are open at once; one more is answered 503."""
     max_head_bytes: int = Field(default=1 << 16, ge=1024)
-    """Of a request's first line and headers."""
+    """Bytes of a request's first line and headers, at most."""
     max_body_bytes: int = Field(default=1 << 25, ge=1)
-    """Of a request."""
+    """Bytes of a request's body, at most."""
     max_held_bytes: int = Field(default=1 << 26, ge=1)
-    """Of all open requests together: what a sandbox can make us hold in memory. Beyond it a request is answered 503."""
+    """Bytes of all open requests together: what a sandbox can make us hold in memory. Beyond it a request is answered
+    503."""
     request_timeout_s: float = Field(default=60.0, gt=0)
-    """From connection to the request's last byte."""
+    """Seconds from a connection to its request's last byte."""
     write_timeout_s: float = Field(default=120.0, gt=0)
-    """For a client to take what it is sent, each time."""
+    """Seconds for a client to take what it is sent, each time."""
     call_timeout_s: float | None = Field(default=None, gt=0)
-    """For one model call; None: as long as the rollout lives."""
+    """Seconds for one model call; None: as long as the rollout lives."""
