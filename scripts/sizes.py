@@ -27,6 +27,19 @@ PLAIN += (
     "tests/harnesses/",
     "tests/conformance/",
 )
+PLAIN += tuple(
+    f"src/paddock/{room}/" for room in ("collect", "config", "edits", "http", "shell", "tools", "types", "viewer")
+)
+PLAIN += (
+    "src/paddock/cli/",
+    "tests/collect/",
+    "tests/config/",
+    "tests/edits/",
+    "tests/http/",
+    "tests/shell/",
+    "tests/tools/",
+)
+PLAIN += ("tests/types/", "tests/viewer/", "tests/cli/")
 PLAIN += ("src/paddock/processes/", "src/paddock/testing/", "src/paddock/tokens/")
 PLAIN += ("src/paddock/sandbox/", "src/paddock/errors.py", "src/paddock/limits.py", "src/paddock/ports.py")
 PLAIN += ("src/paddock/quote.py", "src/paddock/signals.py", "src/paddock/temporary.py", "tests/sandbox/")

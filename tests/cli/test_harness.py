@@ -28,13 +28,13 @@ class Fake:
 FAKE = "my_fake_harness:Fake"
 
 
-class Said(NamedTuple):
+class HarnessOutput(NamedTuple):
     code: int
     out: str
     err: str
 
 
-Command = Callable[..., Said]
+Command = Callable[..., HarnessOutput]
 
 
 @pytest.fixture
@@ -52,13 +52,13 @@ def harness(tmp_path: Path, tools: Path, monkeypatch: pytest.MonkeyPatch, capfd:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
 
-    def run(*arguments: str) -> Said:
+    def run(*arguments: str) -> HarnessOutput:
         capfd.readouterr()
         try:
             code = main(["harness", *arguments])
         except SystemExit as exit:
             code = int(exit.code or 0)
-        return Said(code, *capfd.readouterr())
+        return HarnessOutput(code, *capfd.readouterr())
 
     return run
 

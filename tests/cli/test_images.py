@@ -27,13 +27,13 @@ from paddock.cli import main
 from paddock.types import JsonObject
 
 
-class Said(NamedTuple):
+class ImagesOutput(NamedTuple):
     code: int
     out: str
     err: str
 
 
-Images = Callable[..., Said]
+Images = Callable[..., ImagesOutput]
 
 
 @pytest.fixture
@@ -42,13 +42,13 @@ def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captur
     monkeypatch.setenv("PADDOCK_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: str) -> Said:
+    def run(*arguments: str) -> ImagesOutput:
         capfd.readouterr()
         try:
             code = main(["images", *arguments])
         except SystemExit as exit:
             code = int(exit.code or 0)
-        return Said(code, *capfd.readouterr())
+        return ImagesOutput(code, *capfd.readouterr())
 
     return run
 
@@ -132,7 +132,7 @@ def test_an_image_is_within_the_limits_of_the_command(images: Images, registry: 
 def test_an_image_that_no_field_names_is_named_as_an_evaluation_reads_the_row(images: Images) -> None:
     rows = write_rows(swe_bench_row())
     named = "swebench/sweb.eval.x86_64.pallets_1776_flask-1:latest\n"
-    assert images("names", "--rows", rows) == Said(0, named, "")
+    assert images("names", "--rows", rows) == ImagesOutput(0, named, "")
     said = images("names", "--rows", write_rows(swe_bench_row(repo="x/y")))
     assert said.code == 1
     assert "names no image" in said.err

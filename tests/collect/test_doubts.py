@@ -9,7 +9,7 @@ from paddock.collect import Plan
 
 AGENT = {
     "agents": {
-        "tests.collect.doubting:DoubtingAgent": {
+        "tests.collect.doubtful_agent:DoubtfulAgent": {
             "resources_server": {"type": "resources_servers", "name": "environment"},
             "model_server": {"type": "models_servers", "name": "policy"},
         }

@@ -20,15 +20,15 @@ HERE = __name__
 PATCH = b"diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-one\n+two\n"
 
 
-class World(ScriptedEnvironment):
+class OracleEnvironment(ScriptedEnvironment):
     asked: ClassVar[list[str]] = []
     started: ClassVar[list[str]] = []
 
     async def start(self) -> None:
-        World.started.append(self.name)
+        OracleEnvironment.started.append(self.name)
 
     async def fix(self, task: EnvironmentTask, row: Row) -> Fix:
-        World.asked.append(task.answer)
+        OracleEnvironment.asked.append(task.answer)
         if task.answer == "broken":
             raise RuntimeError("no such image")
         return Fix(patch=PATCH, workdir="/w", test_command="make test")
@@ -38,7 +38,7 @@ class Deaf(ScriptedEnvironment):
     """Knows turns, and no fix."""
 
     async def start(self) -> None:
-        World.started.append(self.name)
+        OracleEnvironment.started.append(self.name)
 
 
 class Player1:
@@ -89,7 +89,7 @@ def play(tmp_path: Path) -> Played:
     """The turns of a row, for an agent with the given harness; `run`: of a collection that runs."""
 
     async def played(
-        harness: str, *, world: str = "World", answer: str = "yes", run: bool = False, **block: Any
+        harness: str, *, world: str = "OracleEnvironment", answer: str = "yes", run: bool = False, **block: Any
     ) -> Sequence[Any]:
         rows = tmp_path / "rows.jsonl"
         rows.write_text(json.dumps({"responses_create_params": {"input": []}, "answer": answer}))
@@ -119,12 +119,12 @@ def play(tmp_path: Path) -> Played:
 
 
 async def test_a_harness_plays_the_fix_with_its_own_tools(play: Played) -> None:
-    World.asked.clear()
+    OracleEnvironment.asked.clear()
     edit, shell, said = await play(f"{HERE}:Player1")
     assert (edit[0]["type"], edit[0]["name"], edit[0]["input"]) == ("custom_tool_call", "edit", PATCH.decode())
     assert (shell[0]["name"], json.loads(shell[0]["arguments"])) == ("shell", {"command": "make test"})
     assert said[0]["content"][0]["text"] == "Done."
-    assert World.asked == ["yes"]
+    assert OracleEnvironment.asked == ["yes"]
 
 
 async def test_calls_go_by_the_names_that_the_row_s_policy_is_shown(play: Played) -> None:
@@ -143,27 +143,27 @@ async def test_every_harness_of_a_mix_is_looked_at_before_anything_runs(play: Pl
 
 @pytest.mark.parametrize("harness", ["gold", "null"])
 async def test_a_harness_that_is_not_played_gets_what_it_asks_for_and_no_fix(play: Played, harness: str) -> None:
-    World.asked.clear()
+    OracleEnvironment.asked.clear()
     turns = await play(harness)
     texts = [item["content"][0]["text"] for turn in turns for item in turn]
     assert texts == {"gold": ["yes"], "null": []}[harness]
-    assert World.asked == []
+    assert OracleEnvironment.asked == []
 
 
 @pytest.mark.parametrize(
     ("harness", "world", "why"),
     [
-        (f"{HERE}:Unplayed", "World", "knows no way to play a known fix: its class has no `oracle`"),
+        (f"{HERE}:Unplayed", "OracleEnvironment", "knows no way to play a known fix: its class has no `oracle`"),
         (f"{HERE}:Player1", "Deaf", "knows nothing that the harness .* could play: it has no `fix`"),
     ],
 )
 async def test_what_can_not_be_played_is_said_before_anything_runs(
     play: Played, tmp_path: Path, harness: str, world: str, why: str
 ) -> None:
-    World.started.clear()
+    OracleEnvironment.started.clear()
     with pytest.raises(ConfigError, match=why):
         await play(harness, world=world, run=True)
-    assert World.started == []
+    assert OracleEnvironment.started == []
     assert not (tmp_path / "run" / "run.json").exists()
 
 
@@ -173,10 +173,10 @@ async def test_what_an_environment_does_wrong_is_a_bug_and_no_verdict(play: Play
 
 
 async def test_a_fix_that_no_editor_of_text_can_make_is_the_rows(play: Played) -> None:
-    class Elsewhere(World):
+    class OtherFolder(OracleEnvironment):
         async def fix(self, task: EnvironmentTask, row: Row) -> Fix:
             return Fix(patch=PATCH, workdir="/elsewhere")
 
-    globals()["Elsewhere"] = Elsewhere
+    globals()["OtherFolder"] = OtherFolder
     with pytest.raises(RowError, match="can't make the known fix with its tools: it is binary"):
-        await play(f"{HERE}:Player1", world="Elsewhere")
+        await play(f"{HERE}:Player1", world="OtherFolder")

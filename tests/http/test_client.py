@@ -17,7 +17,7 @@ QUICK = RetryPolicy(attempts=3, first_wait_s=0.01)
 Answer = Callable[[asyncio.StreamWriter, int], Awaitable[None]]
 
 
-class Peer:
+class RawServer:
     """A raw server that answers as told, and remembers the request ids it saw."""
 
     def __init__(self, answer: Answer) -> None:
@@ -96,7 +96,7 @@ async def drip(writer: asyncio.StreamWriter, _nth: int) -> None:
 async def test_a_failing_peer_is_an_infrastructure_failure_after_a_counted_number_of_tries(
     answer: Answer, kind: str, calls: int
 ) -> None:
-    peer = Peer(answer)
+    peer = RawServer(answer)
     async with peer.serving() as client:
         with pytest.raises(InfraError) as caught:
             await client.call(SEED, ROW, Call().within(0.5))
@@ -113,7 +113,7 @@ async def test_nobody_listening_is_a_connection_failure() -> None:
 
 
 async def test_a_call_that_may_not_be_replayed_is_sent_once() -> None:
-    peer = Peer(always(b"", then_close=True))
+    peer = RawServer(always(b"", then_close=True))
     async with peer.serving() as client:
         with pytest.raises(InfraError):
             await client.call(RUN, ROW, Call())
@@ -122,7 +122,7 @@ async def test_a_call_that_may_not_be_replayed_is_sent_once() -> None:
 
 async def test_an_error_of_the_peers_own_keeps_its_owner_and_is_not_tried_again() -> None:
     body = orjson.dumps(RowError("expected_action: missing", kind="expected_action_missing").to_wire())
-    peer = Peer(always(reply(422, body)))
+    peer = RawServer(always(reply(422, body)))
     async with peer.serving() as client:
         with pytest.raises(PaddockError) as caught:
             await client.call(SEED, ROW, Call())
@@ -135,7 +135,7 @@ async def test_a_peer_that_recovers_is_answered_for() -> None:
         writer.write(reply(500, b"{}") if nth < 3 else reply(200, b'{"workdir": "/w"}'))
         await writer.drain()
 
-    peer = Peer(answer)
+    peer = RawServer(answer)
     async with peer.serving() as client:
         assert await client.call(SEED, ROW, Call()) == Session(workdir="/w")
     assert len(peer.request_ids) == 3

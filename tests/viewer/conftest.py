@@ -86,8 +86,8 @@ def seen_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         config = load(
             [],
             extra={
-                "world": {"resources_servers": {"seen_world:World": {}}},
-                "worker": {"agents": {"seen_world:Worker": refers}},
+                "world": {"resources_servers": {"scripted_world:ScriptedWorld": {}}},
+                "worker": {"agents": {"scripted_world:Worker": refers}},
                 "policy": {"models_servers": {"replay": {"turn_store": {"folder": str(folder / "turns")}}}},
             },
         )

@@ -21,7 +21,7 @@ ATTRIBUTES = {"lang", "charset", "http-equiv", "content", "class", "open"}
 VOID = {"meta"}
 
 
-class Checked(html.parser.HTMLParser):
+class PageParser(html.parser.HTMLParser):
     """Every tag, attribute and text of a page; tags must close in order."""
 
     def __init__(self, text: str) -> None:
@@ -57,7 +57,7 @@ def written(seen_run: Path, tmp_path: Path, request: pytest.FixtureRequest) -> s
 
 
 def test_recorded_text_is_never_markup(written: str) -> None:
-    found = Checked(written)
+    found = PageParser(written)
     assert found.tags <= ALLOWED
     assert found.attributes <= ATTRIBUTES
     assert any('<script>alert("x")</script>' in text for text in found.texts)

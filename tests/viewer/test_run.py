@@ -19,7 +19,7 @@ def test_a_list_has_every_rollout_with_its_harness_and_reason(
     assert cells["1-1"] == ["0", "truncated", "1", "odd", "worker", "evil__evil-1", "tests_fail"]
     assert (
         " ".join(cells["3-0"])
-        == "- infra 0 seen_world:Worker worker calc__calc-3 scripted: the grader's <machine> died"
+        == "- infra 0 scripted_world:Worker worker calc__calc-3 scripted: the grader's <machine> died"
     )
     assert count == "8 rollouts: 2 with a reward, 4 with reward 0, 2 without one"
 

@@ -13,15 +13,17 @@ if TYPE_CHECKING:
     from paddock.config import Config
 
 
-class Arguments(NamedTuple):
+class ConfigArguments(NamedTuple):
+    """The arguments of a command that name its config."""
+
     files: list[str]
     overrides: list[str]
 
 
-def split_arguments(arguments: Sequence[str]) -> Arguments:
+def split_arguments(arguments: Sequence[str]) -> ConfigArguments:
     """Files and overrides, each in their order."""
     overrides = [text for text in arguments if "=" in text or text.startswith("~")]
-    return Arguments([text for text in arguments if text not in overrides], overrides)
+    return ConfigArguments([text for text in arguments if text not in overrides], overrides)
 
 
 def load_config(
@@ -29,8 +31,8 @@ def load_config(
 ) -> "Config":
     """The config of a command's arguments; ConfigError when they name no file.
 
-    With `modelless` no model is asked: agents may refer to model servers that the files do not have. `harness` takes
-    the place of that of every agent that has one, and of a mix of several, with its own defaults.
+    `modelless`: no model is called, so agents may refer to model servers that the files do not have. `harness`:
+    replaces the harness, or the mix of several, of every agent that has one, with its own defaults.
     """
     from paddock.collect.oracle import stand_ins
     from paddock.config import load
@@ -81,20 +83,21 @@ def _with_harness(config: "Config", harness: str) -> dict[str, Any]:
     """Changes to the agents that have a harness."""
     from paddock.config import resolve_class
 
-    agents = {name: one.implementation for name, one in config.instances.items() if one.kind == "agents"}
+    instances = config.instances.items()
+    agents = {name: instance.implementation for name, instance in instances if instance.kind == "agents"}
     fields = {name: resolve_class(spec, "agents").config_type.model_fields for name, spec in agents.items()}
-    having = {name: spec for name, spec in agents.items() if "harness" in fields[name]}
-    if not having:
+    with_harness = {name: spec for name, spec in agents.items() if "harness" in fields[name]}
+    if not with_harness:
         have = ", ".join(f"{name} ({spec})" for name, spec in agents.items()) or "none"
         raise ConfigError(
             f"--harness {harness}: no agent of the config has a harness; agents: {have}", kind="no_harness"
         )
     changes = {"harness": harness, "harness_config": None}
-    return {name: {"agents": {spec: {**changes, **_unmixed(spec)}}} for name, spec in having.items()}
+    return {name: {"agents": {spec: {**changes, **_without_mixing(spec)}}} for name, spec in with_harness.items()}
 
 
-def _unmixed(spec: str) -> dict[str, Any]:
-    """What makes an agent that may mix harnesses keep to its own."""
+def _without_mixing(spec: str) -> dict[str, Any]:
+    """The setting with which an agent that may mix harnesses uses one."""
     from paddock.config import resolve_class
 
     switch = "run_with_mixed_prompts"

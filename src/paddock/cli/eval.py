@@ -25,7 +25,7 @@ examples:
   paddock eval configs/demo.yaml --oracle --out runs/demo
   paddock eval mine.yaml --rows rows.jsonl --repeats 4 --out runs/mine policy_model_name=my-model
   paddock eval mine.yaml --rows rows.jsonl --shard 0/2 --out runs/a    (elsewhere: --shard 1/2 --out runs/b)
-  paddock eval swe.yaml --rows rows.jsonl --harness gold --out runs/gold     (are the rows right? no model is asked)
+  paddock eval swe.yaml --rows rows.jsonl --harness gold --out runs/gold     (are the rows right? no model is called)
   paddock eval swe.yaml --rows rows.jsonl --out runs/mine --resume --retry row    (what was wrong is gone)
   paddock eval --merge runs/a runs/b --out runs/both"""
 
@@ -117,7 +117,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--harness",
         metavar="NAME",
-        help="in place of the agents' own: a harness, or module:Class; `gold` and `null` ask no model",
+        help="in place of the agents' own: a harness, or module:Class; `gold` and `null` call no model",
     )
     parser.add_argument("--isolate", action="store_true", help="each server in a process of its own")
     parser.add_argument("--no-serve", action="store_true", help="use servers that run already")
@@ -151,12 +151,12 @@ def _run(args: argparse.Namespace) -> int:
     from paddock.collect.report import plan_lines
     from paddock.errors import ConfigError
 
-    oracle = args.oracle or _asks_no_model(args.harness)
-    config, settings = _configured(args, modelless=oracle)
+    oracle = args.oracle or _needs_no_model(args.harness)
+    config, settings = _read_settings(args, modelless=oracle)
     if settings.retry and not args.resume:
         raise ConfigError("--retry says what a resumed run tries again: it needs --resume", kind="flag_invalid")
     plan = make_plan(config, settings, oracle=oracle)
-    serving = _serving(args)
+    serving = _server_locations(args)
     folder = Path(settings.out or _default_out(args.config))
     for note in config.notes:
         print(f"note: {note}", file=sys.stderr)  # noqa: T201 - the command's voice
@@ -192,7 +192,7 @@ def _collect(args: argparse.Namespace, plan: Any, serving: Any, folder: Path) ->
 
 
 def _print_so_far(plan: Any, folder: Path) -> None:
-    """What an interrupted run has; nothing where none of it had begun."""
+    """Print the summary of an interrupted run, if it has one."""
     from paddock.collect import CollectionResult, read_summary
     from paddock.collect.folder import SUMMARY
     from paddock.collect.report import print_summary
@@ -213,7 +213,7 @@ def _merge(args: argparse.Namespace) -> int:
     return 0 if merged.n_verdicts == merged.n_rollouts else 3
 
 
-def _asks_no_model(harness: str | None) -> bool:
+def _needs_no_model(harness: str | None) -> bool:
     if harness is None:
         return False
     from paddock.harness import harness_class, needs_of
@@ -221,7 +221,7 @@ def _asks_no_model(harness: str | None) -> bool:
     return needs_of(harness_class(harness)) != "model"
 
 
-def _configured(args: argparse.Namespace, *, modelless: bool) -> tuple[Any, Any]:
+def _read_settings(args: argparse.Namespace, *, modelless: bool) -> tuple[Any, Any]:
     from paddock.cli.configs import load_config
     from paddock.collect import EvalSettings
     from paddock.config import validate
@@ -232,7 +232,7 @@ def _configured(args: argparse.Namespace, *, modelless: bool) -> tuple[Any, Any]
     return config, validate(EvalSettings, {**config.top("eval"), **given}, "eval")
 
 
-def _serving(args: argparse.Namespace) -> Any:
+def _server_locations(args: argparse.Namespace) -> Any:
     from paddock.collect import ServerLocations
     from paddock.errors import ConfigError
     from paddock.http.access import find_token

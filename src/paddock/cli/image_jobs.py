@@ -52,7 +52,7 @@ def pull(store: ImageStore, args: argparse.Namespace) -> int:
     if not args.names and args.rows is None:
         raise ConfigError("name images, or rows: --rows FILE", kind="no_images")
     settings = image_settings(args)
-    named = [ImageSource(_written_out(name), _place(name, args.registry)) for name in args.names]
+    named = [ImageSource(_full_name(name), _place(name, args.registry)) for name in args.names]
     rows = read_rows(args) if args.rows else []
 
     async def work() -> int:
@@ -190,7 +190,7 @@ async def _run(jobs: dict[str, Job], at_once: int, failed: int) -> int:
 
         async def one(name: str, job: Job) -> bool:
             async with slots:
-                bar, since = Bar(bars, name), time.monotonic()
+                bar, since = ProgressBar(bars, name), time.monotonic()
                 try:
                     await job(bar)
                 except (PaddockError, OSError) as error:
@@ -209,7 +209,7 @@ async def _run(jobs: dict[str, Job], at_once: int, failed: int) -> int:
     return 1 if failed or not all(done) else 0
 
 
-class Bar:
+class ProgressBar:
     """A meter on the terminal."""
 
     def __init__(self, bars: Progress, name: str) -> None:
@@ -230,7 +230,7 @@ class Bar:
         self._bars.remove_task(self._task)
 
 
-def _written_out(name: str) -> str:
+def _full_name(name: str) -> str:
     try:
         return str(parse_name(name))
     except RowError as error:
@@ -239,8 +239,8 @@ def _written_out(name: str) -> str:
 
 def _place(name: str, registry: str | None) -> str:
     """Where a name is asked for."""
-    name = _written_out(name)
-    return f"docker://{_written_out(replace_registry(name, registry)) if registry else name}"
+    name = _full_name(name)
+    return f"docker://{_full_name(replace_registry(name, registry)) if registry else name}"
 
 
 def _options(args: argparse.Namespace) -> RegistryOptions:

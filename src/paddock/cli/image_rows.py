@@ -184,8 +184,8 @@ def _parse(path: Path, lines: list[bytes]) -> Iterator[JsonObject]:
 
 
 def flat(row: JsonObject) -> JsonObject:
-    """A row with what it holds inside."""
+    """A row with the fields of its metadata and instance at its top level."""
     metadata = (row.get("responses_create_params") or {}).get("metadata") or {}
-    said = metadata.get("instance_dict") or row.get("instance_dict") or {}
-    inner = json.loads(said) if isinstance(said, str) else said
+    instance = metadata.get("instance_dict") or row.get("instance_dict") or {}
+    inner = json.loads(instance) if isinstance(instance, str) else instance
     return {**inner, **metadata, **row}

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     if args.variables:
         return _list_variables()
     words = split_words(args.words)
-    resolved = _resolved(args, words)
+    resolved = _resolve(args, words)
     for note in resolved.notes:
         print(f"paddock launch: {note}", file=sys.stderr)  # noqa: T201 - the command's voice
     inputs, read = _inputs(resolved, words)
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         print(plan_text(planned))  # noqa: T201 - the command's voice
         return 0
     try:
-        return _begin(planned)
+        return _start(planned)
     except (PaddockError, OSError, subprocess.CalledProcessError) as error:
         if getattr(error, "owner", "infra") == "user":
             raise
@@ -78,22 +78,22 @@ def run(args: argparse.Namespace) -> int:
         return 1
 
 
-class Words(NamedTuple):
-    """Of the command line."""
+class LaunchArguments(NamedTuple):
+    """The arguments of the command line: variables of the launch, overrides of the config."""
 
     variables: dict[str, str]
     overrides: list[str]
 
 
-def split_words(words: list[str]) -> Words:
+def split_words(words: list[str]) -> LaunchArguments:
     """A name in capitals is a variable; whatever else has `=` or begins with `~` is an override."""
     from paddock.errors import ConfigError
 
     variables: dict[str, str] = {}
     overrides: list[str] = []
     for word in words:
-        if found := _VARIABLE.fullmatch(word):
-            name, value = found.groups()
+        if match := _VARIABLE.fullmatch(word):
+            name, value = match.groups()
         elif "=" in word or word.startswith("~"):
             overrides.append(word)
             continue
@@ -102,7 +102,7 @@ def split_words(words: list[str]) -> Words:
         if name in variables:
             raise ConfigError(f"{name} is given twice: {variables[name]} and {value}", kind="arguments")
         variables[name] = value
-    return Words(variables, overrides)
+    return LaunchArguments(variables, overrides)
 
 
 def package_folder() -> Path:
@@ -112,7 +112,7 @@ def package_folder() -> Path:
     return Path(paddock.__file__).resolve().parents[2]
 
 
-def _resolved(args: argparse.Namespace, words: Words) -> "ResolvedLaunch":
+def _resolve(args: argparse.Namespace, words: LaunchArguments) -> "ResolvedLaunch":
     from paddock.training.launch.profiles import find_file, read_profile
     from paddock.training.launch.resolve import resolve
 
@@ -124,7 +124,7 @@ def _resolved(args: argparse.Namespace, words: Words) -> "ResolvedLaunch":
     return resolve(command, os.environ, read_profile(args.run, find_file(Path.cwd())))
 
 
-def _inputs(resolved: "ResolvedLaunch", words: Words) -> tuple["PlanInputs", Any]:
+def _inputs(resolved: "ResolvedLaunch", words: LaunchArguments) -> tuple["PlanInputs", Any]:
     """What the config says to a launch, and the config: None for NeMo-RL, which has its own reader."""
     from paddock.training.launch.built_in import overrides_of
     from paddock.training.launch.nemo_rl import config_file
@@ -159,7 +159,7 @@ def _reads(file: Path, overrides: list[str]) -> list[str]:
     return sorted({name for text in written for name in _READ.findall(text)})
 
 
-def _begin(planned: "LaunchPlan") -> int:
+def _start(planned: "LaunchPlan") -> int:
     from paddock.training.launch.slurm import require_sbatch, submit
 
     if planned.log is not None:

@@ -1,4 +1,4 @@
-"""`paddock runs`: what a run's folder holds, line by line, and mending it.
+"""`paddock runs`: checks what a run's folder holds, line by line, and repairs it.
 
     paddock runs check FOLDER     every line against its digest and its run, the index against the rollouts
     paddock runs repair FOLDER    mends what can be mended, and sets the rest aside in damaged.jsonl
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SUBCOMMANDS = True
 MAX_SHOWN = 50
-"""Findings that are said one by one."""
+"""Findings that are printed one by one."""
 CHECK = """Reads every line of rollouts.jsonl, failures.jsonl and index.jsonl, and changes nothing: is each as it was
 written (by its digest), is it of this run, is there one line per rollout, does the index say what the rollouts say?
 
@@ -54,13 +54,15 @@ def run(args: argparse.Namespace) -> int:
 def _check(folder: Path) -> int:
     from paddock.collect.repair import check_folder
 
-    found = check_folder(folder)
-    _say_all(found.findings)
-    for name, size in found.torn.items():
+    report = check_folder(folder)
+    _say_all(report.findings)
+    for name, size in report.torn.items():
         _say(f"{name}: a torn last line of {size} bytes: its rollout had not ended, and runs again with --resume")
-    wrong = f"{len(found.findings)} lines are wrong" if found.findings else "nothing is wrong"
-    _say(f"{folder}: format {found.format}, {found.n_verdicts} of {found.n_rollouts} rollouts have a verdict; {wrong}")
-    return 1 if found.findings else 0
+    wrong = f"{len(report.findings)} lines are wrong" if report.findings else "nothing is wrong"
+    _say(
+        f"{folder}: format {report.format}, {report.n_verdicts} of {report.n_rollouts} rollouts have a verdict; {wrong}"
+    )
+    return 1 if report.findings else 0
 
 
 def _repair(folder: Path) -> int:
@@ -74,8 +76,8 @@ def _repair(folder: Path) -> int:
         (done.n_dropped, "empty or doubled lines dropped"),
         (done.n_sealed, "lines of an older format given their digests"),
     )
-    said = [f"{count} {what}" for count, what in counts if count]
-    _say(f"{folder}: {'; '.join(said) or 'nothing was wrong'}")
+    repairs = [f"{count} {what}" for count, what in counts if count]
+    _say(f"{folder}: {'; '.join(repairs) or 'nothing was wrong'}")
     if done.left:
         _say_all(done.left)
         _say(f"{len(done.left)} lines are left as they are; index, results and summary were not made again")

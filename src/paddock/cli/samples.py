@@ -108,7 +108,7 @@ def _export(args: argparse.Namespace, source: Path) -> int:
         raise ConfigError(f"--out {target}: these are the rollouts themselves", kind="flag_invalid")
     mode: Mode = args.mode or ("chain" if args.inline else "branch")
     summary = Summary()
-    with _opened(target) as output:
+    with _open_output(target) as output:
         notes = _write(args, source, mode, summary, output)
     voice = sys.stdout if target else sys.stderr
     for line in (*summary.lines(), *notes):
@@ -180,7 +180,7 @@ def _failures(run: Path, members: set[tuple[int | None, int | None]]) -> "Iterat
 
 
 @contextmanager
-def _opened(target: Path | None) -> Iterator[BinaryIO]:
+def _open_output(target: Path | None) -> Iterator[BinaryIO]:
     """stdout, or a new file that takes its place when everything is in it."""
     from paddock.collect.new_file import new_file
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from paddock.types import JsonObject
 
 SHOWN = 100
-"""Findings that are said one by one."""
+"""Findings that are printed one by one."""
 EFFECTS = {
     "rollout": "the rollouts of its batch are lost",
     "batch": "the batch is lost",
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace, source: Path) -> int:
     from paddock.training.nemo_rl.checks import RULES, check_results
 
     settings = _settings(args)
-    lines = _Lines(find_rollouts(source))
+    lines = _ResultLines(find_rollouts(source))
     rules: Counter[str] = Counter()
     wrong: set[int] = set()
     for finding in check_results(lines.results(), settings, failed=_failed(source)):
@@ -57,11 +57,11 @@ def run(args: argparse.Namespace, source: Path) -> int:
         _say("the last line was torn: its rollout had not ended")
     for line in lines.why_masked():
         _say(line)
-    said = f"{lines.count} results, {lines.masked.total()} of them masked"
+    counts = f"{lines.count} results, {lines.masked.total()} of them masked"
     if rules:
-        _say(f"{said}: {len(wrong)} refused: {_counts(rules)}")
+        _say(f"{counts}: {len(wrong)} refused: {_counts(rules)}")
         return 1
-    _say(f"{said}: accepted")
+    _say(f"{counts}: accepted")
     return 0 if lines.count > lines.masked.total() else 3
 
 
@@ -78,7 +78,7 @@ def _settings(args: argparse.Namespace) -> "CheckSettings":
 
 
 def _failed(run: Path) -> Iterator[tuple[int, int]]:
-    """Group and member."""
+    """Group and member of each failed attempt."""
     from paddock.collect.folder import FAILURES
     from paddock.collect.recovery import read_failures
 
@@ -86,7 +86,7 @@ def _failed(run: Path) -> Iterator[tuple[int, int]]:
         yield from (failed.key for failed in read_failures(run / FAILURES))
 
 
-class _Lines:
+class _ResultLines:
     """The lines of a file as results, and where they stand in it."""
 
     def __init__(self, file: Path) -> None:
@@ -149,7 +149,7 @@ class _Lines:
         return result
 
     def why_masked(self) -> Iterator[str]:
-        """For a reader."""
+        """In words, why results are masked."""
         if self.masked:
             yield f"masked: {_counts(self.masked)}"
         if self.untrained:

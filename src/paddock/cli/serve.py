@@ -24,7 +24,7 @@ from paddock.server.targets import load_target
 ENDS_IN_ORDER = True
 
 
-class Options(NamedTuple):
+class ServeOptions(NamedTuple):
     """What the command asks of the runtime."""
 
     names: Sequence[str] | None
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         _say(f"note: {note}")
     settings = serve_settings(config)
     token = find_token(args.token_file or settings.token_file)
-    options = Options(target.names, args.isolate, args.host, token)
+    options = ServeOptions(target.names, args.isolate, args.host, token)
     if args.dry_run:
         return _show(config, options)
     try:
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         return 1
 
 
-async def _serve(config: Config, options: Options) -> int:
+async def _serve(config: Config, options: ServeOptions) -> int:
     async with open_runtime(
         config, names=options.names, listen=True, isolate=options.isolate, host=options.host, token=options.token
     ) as runtime:
@@ -87,7 +87,7 @@ async def _serve(config: Config, options: Options) -> int:
         return 1
 
 
-def _show(config: Config, options: Options) -> int:
+def _show(config: Config, options: ServeOptions) -> int:
     servers = describe_servers(config, options.names, host=options.host, token=options.token)
     _print_servers(servers)
     return 0

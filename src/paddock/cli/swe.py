@@ -131,7 +131,7 @@ def _add_grade(parser: argparse.ArgumentParser) -> None:
 def _new(args: argparse.Namespace) -> int:
     from paddock.resources_servers.swe.from_commits import make_row, open_history
 
-    request = _wish(args)
+    request = _row_request(args)
     with open_history(request.repository) as history:
         made = make_row(request, history)
     for note in made.notes:
@@ -145,7 +145,7 @@ def _new(args: argparse.Namespace) -> int:
     return 0
 
 
-def _wish(args: argparse.Namespace) -> "RowRequest":
+def _row_request(args: argparse.Namespace) -> "RowRequest":
     from pydantic import ValidationError
 
     from paddock.errors import ConfigError, describe
@@ -153,7 +153,7 @@ def _wish(args: argparse.Namespace) -> "RowRequest":
 
     try:
         return RowRequest(
-            repository=_lasting(args.repository),
+            repository=_absolute(args.repository),
             commit=args.commit,
             test_command=args.test_command,
             python=args.python,
@@ -168,7 +168,7 @@ def _wish(args: argparse.Namespace) -> "RowRequest":
         raise ConfigError(describe(error), kind="usage") from error
 
 
-def _lasting(repository: str) -> str:
+def _absolute(repository: str) -> str:
     """A folder by its absolute path: the row is read elsewhere."""
     path = Path(repository).expanduser()
     return str(path.resolve()) if path.is_dir() else repository

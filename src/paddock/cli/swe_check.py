@@ -56,7 +56,7 @@ def check(args: argparse.Namespace) -> int:
     return 0 if len(rows) == len(checked) else 1
 
 
-def told(report: RowReport, *, known: bool) -> Iterator[str]:
+def report_lines(report: RowReport, *, known: bool) -> Iterator[str]:
     """A row's report for people."""
     parts = [f"{SIGNS[report.ended]:<8}  {report.instance_id} (line {report.line})"]
     if report.gold_s:
@@ -93,7 +93,7 @@ def _watcher(status: Status, total: int) -> Watcher:
     def done(checked: RowCheckResult) -> None:
         nonlocal ended
         ended += 1
-        for line in told(checked.report, known=checked.reused):
+        for line in report_lines(checked.report, known=checked.reused):
             _print(line)
 
     return Watcher(doing, done)

@@ -48,7 +48,7 @@ def grade(args: argparse.Namespace) -> int:
     options = _options(args)
     predictions, lines = read_predictions(args.predictions), read_lines(args.rows)
     rows = rows_by_id(lines)
-    chosen = _chosen(predictions, rows, args)
+    chosen = _with_rows(predictions, rows, args)
     out: Path = args.out or Path("runs") / args.predictions.stem
     _make(out)
     records = Reports(out / RECORD, GradedPrediction)
@@ -57,7 +57,7 @@ def grade(args: argparse.Namespace) -> int:
         if not console.is_terminal:
             status.stop()
         try:
-            done = _teller(status, len(chosen))
+            done = _progress(status, len(chosen))
             graded = asyncio.run(grade_predictions(chosen, lines, options, records, done))
         except ConfigError:
             raise
@@ -76,7 +76,7 @@ def grade(args: argparse.Namespace) -> int:
     return 0 if all(one.has_verdict for one in graded) else 3
 
 
-def _chosen(predictions: list[Prediction], rows: dict[str, RowLine], args: argparse.Namespace) -> list[Prediction]:
+def _with_rows(predictions: list[Prediction], rows: dict[str, RowLine], args: argparse.Namespace) -> list[Prediction]:
     """The predictions that a row is there for; others are named."""
     strangers = [one.instance_id for one in predictions if one.instance_id not in rows]
     if len(strangers) == len(predictions):
@@ -91,7 +91,7 @@ def _chosen(predictions: list[Prediction], rows: dict[str, RowLine], args: argpa
     return [one for one in predictions if one.instance_id in rows]
 
 
-def _teller(status: Status, total: int) -> Callable[[GradedPrediction], None]:
+def _progress(status: Status, total: int) -> Callable[[GradedPrediction], None]:
     ended = 0
 
     def done(graded: GradedPrediction) -> None:

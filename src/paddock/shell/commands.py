@@ -1,7 +1,7 @@
 """The normal form of one command's words: what it does, without how it was spelled.
 
-Shapes  `command_form(argv, context, stdin)` -> `Meaning`: a form that starts with the command's name or with `exec`,
-        which stands for a program of which nothing is known, its exact words and the directory it runs in.
+Shapes  `command_form(argv, context, stdin)` -> `CommandForm`: a form that starts with the command's name or with
+        `exec`, which stands for a program of which nothing is known, its exact words and the directory it runs in.
 Law     each rewrite here holds in every directory whose named inputs exist; `tests/shell` runs both sides of each.
 """
 
@@ -10,28 +10,28 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from paddock.shell import find, text_tools
-from paddock.shell.meaning import Context, Meaning, may_vanish, word_form
-from paddock.shell.options import Arguments, read, table
+from paddock.shell.form import CommandForm, FormContext, may_vanish, word_form
+from paddock.shell.options import OptionArguments, read_options, table
 from paddock.shell.paths import Form, base_name, join, matches, path_form, within
 from paddock.shell.syntax import Active, Part, Word
-from paddock.shell.tables import COMMANDS, PLAIN_NAMES, Command
+from paddock.shell.tables import COMMANDS, PLAIN_NAMES, CommandSpec
 from paddock.shell.words import literal
 
 
-def command_form(argv: Sequence[Word], context: Context, stdin: Form | None = None) -> Meaning:
+def command_form(argv: Sequence[Word], context: FormContext, stdin: Form | None = None) -> CommandForm:
     """`stdin` is the path form of the file that the command reads on standard input, where that is known."""
-    words = plain(argv)
+    words = plain_words(argv)
     name = words[0].text
     if name is None:
-        return unknown(words, context)
+        return form_by_words(words, context)
     special = _SPECIAL.get(name)
     if special is not None:
         return special(words, context, stdin)
     known = COMMANDS.get(name) if " " not in name else None
-    return known_form(name, known, words[1:], context, stdin) if known else unknown(words, context)
+    return form_by_table(name, known, words[1:], context, stdin) if known else form_by_words(words, context)
 
 
-def plain(argv: Sequence[Word]) -> tuple[Word, ...]:
+def plain_words(argv: Sequence[Word]) -> tuple[Word, ...]:
     """`argv` with names that stand for others, `python -m pytest` and `command` written out."""
     words = tuple(argv)
     name = words[0].text
@@ -46,17 +46,19 @@ def plain(argv: Sequence[Word]) -> tuple[Word, ...]:
     return words
 
 
-def unknown(words: Sequence[Word], context: Context) -> Meaning:
-    return Meaning(("exec", context.directory, *(word_form(word, context) for word in words)))
+def form_by_words(words: Sequence[Word], context: FormContext) -> CommandForm:
+    return CommandForm(("exec", context.directory, *(word_form(word, context) for word in words)))
 
 
-def known_form(name: str, known: Command, args: Sequence[Word], context: Context, stdin: Form | None = None) -> Meaning:
+def form_by_table(
+    name: str, known: CommandSpec, args: Sequence[Word], context: FormContext, stdin: Form | None = None
+) -> CommandForm:
     """By the command's table; by its exact words where the table does not cover them."""
-    arguments = read(
+    arguments = read_options(
         args, table(known.options), number=known.number, number_place=known.number_place, mixes=known.mixes
     )
     if arguments is None:
-        return unknown([*map(literal, name.split(" ")), *args], context)
+        return form_by_words([*map(literal, name.split(" ")), *args], context)
     if as_lines := text_tools.rewrite(name, arguments, context, stdin):
         return as_lines
     files, tail, took = _operands(name, known, arguments, context, stdin)
@@ -65,13 +67,15 @@ def known_form(name: str, known: Command, args: Sequence[Word], context: Context
         arguments = arguments._replace(options=alone)
     options = tuple(_options(arguments, context))
     where = () if known.in_place else (context.directory,)
-    spelled = _spelled(name, known, arguments, context)
+    spelled = _shown_operands(name, known, arguments, context)
     if name == "ls" and {each.option.name for each in arguments.options} & {"C", "m", "x", "X", "v", "sort"}:
         tail = (*tail, *spelled)  # how long names are, or how they end, decides where they stand
-    return Meaning((name, *where, options, files, tail), known.sure, took, spelled)
+    return CommandForm((name, *where, options, files, tail), known.sure, took, spelled)
 
 
-def _spelled(name: str, known: Command, arguments: Arguments, context: Context) -> tuple[Hashable, ...]:
+def _shown_operands(
+    name: str, known: CommandSpec, arguments: OptionArguments, context: FormContext
+) -> tuple[Hashable, ...]:
     """The operands whose spelling shows in the output."""
     given = {each.option.name for each in arguments.options}
     if known.prints_names == "never" or (known.prints_names == "verbose" and not given & {"v", "c"}):
@@ -84,7 +88,7 @@ def _spelled(name: str, known: Command, arguments: Arguments, context: Context) 
     return tuple(word_form(word, context) for word in operands)
 
 
-def _options(arguments: Arguments, context: Context) -> list[Hashable]:
+def _options(arguments: OptionArguments, context: FormContext) -> list[Hashable]:
     forms: list[Hashable] = []
     for option, value in arguments.options:
         if value is None:
@@ -97,7 +101,7 @@ def _options(arguments: Arguments, context: Context) -> list[Hashable]:
 
 
 def _operands(
-    name: str, known: Command, arguments: Arguments, context: Context, stdin: Form | None
+    name: str, known: CommandSpec, arguments: OptionArguments, context: FormContext, stdin: Form | None
 ) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...], bool]:
     """Their forms, what else of their spelling matters, and whether standard input became one of them."""
     given = {each.option.name for each in arguments.options}
@@ -120,7 +124,7 @@ def _operands(
             form, tail = ("word", word_form(word, context)), [context.directory]
         forms.append(form)
     free = known.any_order is not None and known.any_order in {"", *given}
-    if free and not given & {"v", "i", "I"} and _apart(forms):
+    if free and not given & {"v", "i", "I"} and _are_independent(forms):
         forms.sort(key=repr)
     if (
         name == "ls"
@@ -136,7 +140,7 @@ def _operands(
     return tuple(forms), tuple(tail), False
 
 
-def _file(name: str, known: Command, word: Word, context: Context) -> Form | None:
+def _file(name: str, known: CommandSpec, word: Word, context: FormContext) -> Form | None:
     if word.text == "-" and known.filters:
         return ("stdin",)
     if name.startswith("git ") and (word.text or "").startswith(":"):
@@ -147,7 +151,7 @@ def _file(name: str, known: Command, word: Word, context: Context) -> Form | Non
     return path_form(word, context.directory, context.part, keep_slash=known.keep_slash)
 
 
-def _apart(forms: Sequence[Hashable]) -> bool:
+def _are_independent(forms: Sequence[Hashable]) -> bool:
     """Whether all are literal paths and none lies below another."""
     literals = [form for form in forms if isinstance(form, tuple) and len(form) == 3 and isinstance(form[2], str)]
     paths = [form[1] for form in literals if form[0] == "path"]
@@ -157,12 +161,12 @@ def _apart(forms: Sequence[Hashable]) -> bool:
     return not any(within(right, left) for left, right in pairwise(names))
 
 
-def _echo(words: Sequence[Word], context: Context, stdin: Form | None) -> Meaning:
+def _echo(words: Sequence[Word], context: FormContext, stdin: Form | None) -> CommandForm:
     """`echo` and `printf` of literal text print it; the shell's own `echo` takes backslashes as they are."""
     texts = [word.text for word in words[1:]]
     looks = any(isinstance(part, Active) for word in words for part in word.parts)
     where = context.directory if looks else "any"
-    exact = Meaning(("exec", where, *(word_form(word, context) for word in words)), sure=True)
+    exact = CommandForm(("exec", where, *(word_form(word, context) for word in words)), sure=True)
     if any(text is None for text in texts):
         return exact
     known = [text for text in texts if text is not None]
@@ -172,37 +176,37 @@ def _echo(words: Sequence[Word], context: Context, stdin: Form | None) -> Meanin
             newline, known = "", known[1:]
         if known and known[0].startswith("-") and set(known[0][1:]) <= set("neE"):
             return exact
-        return Meaning(("print", " ".join(known) + newline), sure=True)
+        return CommandForm(("print", " ".join(known) + newline), sure=True)
     if len(known) >= 2 and known[0] in ("%s\\n", "%s\n"):
-        return Meaning(("print", "".join(text + "\n" for text in known[1:])), sure=True)
+        return CommandForm(("print", "".join(text + "\n" for text in known[1:])), sure=True)
     if len(known) >= 2 and known[0] == "%s":
-        return Meaning(("print", "".join(known[1:])), sure=True)
+        return CommandForm(("print", "".join(known[1:])), sure=True)
     bare = known[0].replace("\\n", "\n") if len(known) == 1 else "%"
     if "%" in bare or "\\" in bare or bare.startswith("-"):
-        return unknown(words, context)
-    return Meaning(("print", bare), sure=True)
+        return form_by_words(words, context)
+    return CommandForm(("print", bare), sure=True)
 
 
-def _test(words: Sequence[Word], context: Context, stdin: Form | None) -> Meaning:
+def _test(words: Sequence[Word], context: FormContext, stdin: Form | None) -> CommandForm:
     """`[ x ]` is `test x`; of a single file test the path counts, else the exact words."""
     args = list(words[1:])
     if words[0].text == "[":
         if not args or args[-1].text != "]":
-            return unknown(words, context)
+            return form_by_words(words, context)
         args.pop()
     flags = [word.text for word in args[:-1]]
     if flags and flags[:-1] in ([], ["!"]) and flags[-1] in ("-e", "-f", "-d", "-r", "-w", "-x", "-s"):
         path = path_form(args[-1], context.directory, context.part, keep_slash=True)
         if path and args[-1].text is not None:
-            return Meaning(("test", *flags, path))
-    return Meaning(("test", context.directory, *(word_form(word, context) for word in args)))
+            return CommandForm(("test", *flags, path))
+    return CommandForm(("test", context.directory, *(word_form(word, context) for word in args)))
 
 
-def _pwd(words: Sequence[Word], context: Context, stdin: Form | None) -> Meaning:
-    return Meaning(("pwd", context.directory), sure=True) if len(words) == 1 else unknown(words, context)
+def _pwd(words: Sequence[Word], context: FormContext, stdin: Form | None) -> CommandForm:
+    return CommandForm(("pwd", context.directory), sure=True) if len(words) == 1 else form_by_words(words, context)
 
 
-def _git(words: Sequence[Word], context: Context, stdin: Form | None) -> Meaning:
+def _git(words: Sequence[Word], context: FormContext, stdin: Form | None) -> CommandForm:
     """A subcommand by its table; `-C` and `--no-pager` before it are taken off."""
     rest = list(words[1:])
     directory = context.directory
@@ -210,17 +214,17 @@ def _git(words: Sequence[Word], context: Context, stdin: Form | None) -> Meaning
         if rest.pop(0).text == "-C":
             target = rest.pop(0).text if rest else None
             if not target:
-                return unknown(words, context)
+                return form_by_words(words, context)
             directory = join(directory, target)
-    inner = _Elsewhere(context, directory)
+    inner = _OtherDirectory(context, directory)
     name = f"git {rest[0].text}" if rest and rest[0].text else ""
     known = COMMANDS.get(name)
     if known is None:
-        return unknown([literal("git"), *rest], inner)
-    meaning = known_form(name, known, rest[1:], inner)
+        return form_by_words([literal("git"), *rest], inner)
+    meaning = form_by_table(name, known, rest[1:], inner)
     sure = name in ("git status", "git diff") and not meaning.form[-1] and not meaning.form[-2]
     sure = sure and not any(option in ("exit-code", "quiet", "check") for option in _names(meaning.form))
-    return Meaning(meaning.form, sure)
+    return CommandForm(meaning.form, sure)
 
 
 def _names(form: Form) -> tuple[Hashable, ...]:
@@ -228,40 +232,40 @@ def _names(form: Form) -> tuple[Hashable, ...]:
     return options if isinstance(options, tuple) else ()
 
 
-class _Elsewhere(NamedTuple):
+class _OtherDirectory(NamedTuple):
     """`context`, in another directory."""
 
-    outer: Context
+    outer: FormContext
     directory: str
 
     def part(self, part: Part) -> Hashable:
         return self.outer.part(part)
 
 
-def _pip(words: Sequence[Word], context: Context, stdin: Form | None) -> Meaning:
+def _pip(words: Sequence[Word], context: FormContext, stdin: Form | None) -> CommandForm:
     if len(words) < 2 or words[1].text != "install":
-        return unknown(words, context)
-    return known_form("pip install", COMMANDS["pip install"], words[2:], context)
+        return form_by_words(words, context)
+    return form_by_table("pip install", COMMANDS["pip install"], words[2:], context)
 
 
-def _find(words: Sequence[Word], context: Context, stdin: Form | None) -> Meaning:
-    return find.normal(words[1:], context) or unknown(words, context)
+def _find(words: Sequence[Word], context: FormContext, stdin: Form | None) -> CommandForm:
+    return find.normal(words[1:], context) or form_by_words(words, context)
 
 
-def _grep(words: Sequence[Word], context: Context, stdin: Form | None) -> Meaning:
+def _grep(words: Sequence[Word], context: FormContext, stdin: Form | None) -> CommandForm:
     """Besides the table: patterns are one list, a recursive search has `.` for its default."""
     known = COMMANDS["grep"]
-    arguments = read(words[1:], table(known.options), number=known.number)
+    arguments = read_options(words[1:], table(known.options), number=known.number)
     patterns = text_tools.patterns(arguments, context) if arguments else None
     if arguments is None or patterns is None:
-        return unknown(words, context)
+        return form_by_words(words, context)
     operands = patterns.files
     given = {each.option.name for each in patterns.options}
     if "d" in given and not operands:
-        return unknown(words, context)
+        return form_by_words(words, context)
     if not operands and given & {"r", "R"}:
         operands = [literal(".")]
-    rest = Arguments(patterns.options, [literal("-"), *operands], arguments.dashes_at)
+    rest = OptionArguments(patterns.options, [literal("-"), *operands], arguments.dashes_at)
     files, tail, _ = _operands("grep", known, rest, context, None)
     spelled = _excluded(patterns, context)
     took = bool(stdin and not operands and not given & {"l", "L", "H"})
@@ -271,10 +275,10 @@ def _grep(words: Sequence[Word], context: Context, stdin: Form | None) -> Meanin
     form = ("grep", patterns.form, options, files[1:], spelled, tail)
     one_file = len(operands) == 1 and not given & {"r", "R", "H", "l", "L"}
     names = () if one_file else tuple(word_form(word, context) for word in patterns.files)
-    return Meaning(form, took_input=took, spelled=names)
+    return CommandForm(form, took_input=took, spelled=names)
 
 
-def _excluded(patterns: text_tools.Patterns, context: Context) -> tuple[Hashable, ...]:
+def _excluded(patterns: text_tools.Patterns, context: FormContext) -> tuple[Hashable, ...]:
     """What the globs that choose files say of the operands as spelled."""
     globs = [each for each in patterns.options if each.option.group == "glob" and each.value]
     texts = [(each.option.name, each.value.text or "/") for each in globs if each.value]
@@ -284,16 +288,16 @@ def _excluded(patterns: text_tools.Patterns, context: Context) -> tuple[Hashable
     return tuple(word_form(word, context) for word in patterns.files) if asked else ()
 
 
-def _sed(words: Sequence[Word], context: Context, stdin: Form | None) -> Meaning:
+def _sed(words: Sequence[Word], context: FormContext, stdin: Form | None) -> CommandForm:
     """Besides the table: `-e x` is the operand `x`, and a range of lines is just that."""
     known = COMMANDS["sed"]
-    arguments = read(words[1:], table(known.options))
+    arguments = read_options(words[1:], table(known.options))
     change = text_tools.edit(arguments) if arguments else None
     if arguments is None or change is None:
-        return unknown(words, context)
+        return form_by_words(words, context)
     if as_lines := text_tools.edit_lines(change, context, stdin):
         return as_lines
-    rest = Arguments(change.options, [literal(change.script), *change.files], arguments.dashes_at)
+    rest = OptionArguments(change.options, [literal(change.script), *change.files], arguments.dashes_at)
     files, tail, _ = _operands("sed", known, rest, context, None)
     in_place = any(each.option.name == "i" for each in change.options)
     took = bool(stdin and not change.files and not in_place and text_tools.is_plain(change.script))
@@ -301,10 +305,10 @@ def _sed(words: Sequence[Word], context: Context, stdin: Form | None) -> Meaning
         files = (*files, stdin)
     where = () if text_tools.is_plain(change.script) else (context.directory,)
     names = tuple(word_form(word, context) for word in change.files) if where else ()
-    return Meaning(("sed", tuple(_options(rest, context)), files, tail, *where), took_input=took, spelled=names)
+    return CommandForm(("sed", tuple(_options(rest, context)), files, tail, *where), took_input=took, spelled=names)
 
 
-_SPECIAL: dict[str, Callable[[Sequence[Word], Context, Form | None], Meaning]] = {
+_SPECIAL: dict[str, Callable[[Sequence[Word], FormContext, Form | None], CommandForm]] = {
     "echo": _echo,
     "printf": _echo,
     "test": _test,

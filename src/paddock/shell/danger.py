@@ -1,4 +1,4 @@
-"""What programs may do to a machine, as data: which run others, which only read, which write, which destroy.
+"""What programs may do to a machine, as tables: which run others, which only read, which write, which destroy.
 
 Source  the manual pages of coreutils, findutils, util-linux, procps and git.
 Shapes  names without their directory. A program that no table names is unknown: not destructive, and not only reading.
@@ -20,7 +20,7 @@ class Harm(NamedTuple):
 READS_ONLY = Harm("reads")
 
 
-class Place(NamedTuple):
+class CommandPlace(NamedTuple):
     """Where a command runs: paths as `paths.join` gives them."""
 
     start: str
@@ -30,7 +30,7 @@ class Place(NamedTuple):
     """How many `find -exec` it stands inside."""
 
 
-class Handed(NamedTuple):
+class ScriptText(NamedTuple):
     """Text that a program runs as a script of the shell."""
 
     text: str

@@ -3,7 +3,7 @@
 Why     the grammar knows only the simplest here-documents; a redirection from a named file it knows everywhere.
 Law     each `<<WORD` becomes `< MARK n` and its body leaves the text; each `<<<word` becomes `< STRING word`. MARK and
         STRING are noncharacters of Unicode, which no command may hold.
-Shapes  `lift(text)` -> `Lifted(text, documents)`; `documents[n]` is the raw body and whether it expands.
+Shapes  `lift(text)` -> `LiftedText(text, documents)`; `documents[n]` is the raw body and whether it expands.
 Errors  a here-document without its end sets `error`; nothing raises.
 """
 
@@ -19,15 +19,15 @@ _NO_WORD = re.compile(r"[0-9]*[<>]|\\?\n|[;&|()]|\Z")
 _TAG_QUOTES = re.compile(r"\\(.)|['\"]")
 
 
-class Document(NamedTuple):
+class HereDocument(NamedTuple):
     body: str
     expands: bool
     """False when the delimiter was quoted."""
 
 
-class Lifted(NamedTuple):
+class LiftedText(NamedTuple):
     text: str
-    documents: tuple[Document, ...]
+    documents: tuple[HereDocument, ...]
     error: str | None = None
 
 
@@ -37,9 +37,9 @@ class _Pending(NamedTuple):
     expands: bool
 
 
-def lift(text: str) -> Lifted:
+def lift(text: str) -> LiftedText:
     """`text` without its here-documents."""
-    return _Lifter(text).run() if "<<" in text else Lifted(text, ())
+    return _Lifter(text).run() if "<<" in text else LiftedText(text, ())
 
 
 class _Lifter:
@@ -55,11 +55,11 @@ class _Lifter:
         self.out: list[str] = []
         self.stack = ["c"]
         self.pending: list[_Pending] = []
-        self.documents: list[Document] = []
+        self.documents: list[HereDocument] = []
         self.endless = False
         self.error: str | None = None
 
-    def run(self) -> Lifted:
+    def run(self) -> LiftedText:
         text = self.text
         while self.at < len(text) and not self.endless:
             if plain := _PLAIN.match(text, self.at):
@@ -73,7 +73,7 @@ class _Lifter:
             else:
                 self._quoted(char)
         error = "a here-document has no end" if self.pending else self.error
-        return Lifted("".join(self.out), tuple(self.documents), error)
+        return LiftedText("".join(self.out), tuple(self.documents), error)
 
     def _copy(self, count: int) -> None:
         self.out.append(self.text[self.at : self.at + count])
@@ -92,9 +92,9 @@ class _Lifter:
         elif char == "<" and text.startswith("<<", at):
             self._redirect()
         elif char == "'":
-            self._copy(_past(text, "'", at + 1) - at)
+            self._copy(_index_after(text, "'", at + 1) - at)
         elif char == "#" and (at == 0 or text[at - 1] in " \t\n;&|("):
-            self._copy((_past(text, "\n", at) - at) or 1)
+            self._copy((_index_after(text, "\n", at) - at) or 1)
             if text[self.at - 1] == "\n":
                 self.at -= 1
                 self.out[-1] = self.out[-1][:-1]
@@ -132,7 +132,7 @@ class _Lifter:
             else:
                 self._push(char, 1)
         elif text.startswith("$'", at) and frame != '"':
-            self._copy(_past_escaped(text, at + 2) - at)
+            self._copy(_index_after_escaped(text, at + 2) - at)
         elif text.startswith("$((", at):
             self._push("a", 3)
         elif text.startswith("$(", at):
@@ -171,7 +171,7 @@ class _Lifter:
                 if at >= len(self.text):
                     self.endless = True
                     return
-                end = _past(self.text, "\n", at)
+                end = _index_after(self.text, "\n", at)
                 line = self.text[at:end]
                 line = line.lstrip("\t") if strip_tabs else line
                 at = end
@@ -179,16 +179,16 @@ class _Lifter:
                     break
                 lines.append(line)
             self.at = at
-            self.documents.append(Document("".join(lines), expands))
+            self.documents.append(HereDocument("".join(lines), expands))
             del self.pending[0]
 
 
-def _past(text: str, char: str, start: int) -> int:
-    found = text.find(char, start)
-    return len(text) if found < 0 else found + 1
+def _index_after(text: str, char: str, start: int) -> int:
+    at = text.find(char, start)
+    return len(text) if at < 0 else at + 1
 
 
-def _past_escaped(text: str, start: int) -> int:
+def _index_after_escaped(text: str, start: int) -> int:
     at = start
     while at < len(text) and text[at] != "'":
         at += 2 if text[at] == "\\" else 1

@@ -13,7 +13,17 @@ from itertools import pairwise
 from posixpath import basename
 from typing import NamedTuple
 
-from paddock.shell.danger import DOWNLOADERS, PYTHONS, READS_ONLY, SHELLS, STEERS, WRAPPERS, Handed, Harm, Place
+from paddock.shell.danger import (
+    DOWNLOADERS,
+    PYTHONS,
+    READS_ONLY,
+    SHELLS,
+    STEERS,
+    WRAPPERS,
+    CommandPlace,
+    Harm,
+    ScriptText,
+)
 from paddock.shell.harm import is_system, judge
 from paddock.shell.memo import once
 from paddock.shell.parse import parse
@@ -37,17 +47,19 @@ from paddock.shell.tables import CHANGES_SHELL
 from paddock.shell.walk import nodes, simple_commands
 
 _MAX_HANDED = 8
-"""How many shells inside shells are looked into."""
+"""How many levels of shells inside shells are judged."""
 
 
 class Effects(NamedTuple):
+    """What a command may do."""
+
     destructive: bool
     writes: bool
     """It may change files; true of everything destructive."""
     reads_only: bool
-    """All of it is known, and changes no file."""
+    """True: all of its commands are known, and none changes a file."""
     why: str
-    """The worst that was found; empty when it only reads."""
+    """Why it has the worst of its effects; empty when it only reads."""
 
 
 def effects(command: str, *, cwd: str | None = None) -> Effects:
@@ -58,9 +70,9 @@ def effects(command: str, *, cwd: str | None = None) -> Effects:
 def _effects(command: str, cwd: str | None) -> Effects:
     directory = join("/", cwd) if cwd and cwd.startswith("/") else START
     script = parse(command)
-    harms = list(_harms(script, Place(directory, directory), _MAX_HANDED))
+    harms = list(_harms(script, CommandPlace(directory, directory), _MAX_HANDED))
     if script.error and "\\\n" in command:
-        harms.extend(_harms(parse(command.replace("\\\n", "")), Place(directory, directory), _MAX_HANDED))
+        harms.extend(_harms(parse(command.replace("\\\n", "")), CommandPlace(directory, directory), _MAX_HANDED))
     if script.error:
         harms.append(Harm("unknown", script.error))
     for level in ("destroys", "writes", "unknown"):
@@ -94,7 +106,7 @@ def _changes_shell(node: Simple) -> bool:
     return not CHANGES_SHELL.isdisjoint(texts[:2]) or texts[0] is None
 
 
-def _harms(script: Script, place: Place, depth: int) -> Iterator[Harm]:
+def _harms(script: Script, place: CommandPlace, depth: int) -> Iterator[Harm]:
     if depth <= 0:
         yield Harm("unknown", "too many shells inside shells")
         return
@@ -111,7 +123,7 @@ def _harms(script: Script, place: Place, depth: int) -> Iterator[Harm]:
             place = _after_cd(node, place)
 
 
-def _after_cd(node: Simple, place: Place) -> Place:
+def _after_cd(node: Simple, place: CommandPlace) -> CommandPlace:
     """Where what follows runs, if this is a `cd`; one that may lead anywhere leads to the root."""
     if node.words[0].text != "cd":
         return place
@@ -119,11 +131,11 @@ def _after_cd(node: Simple, place: Place) -> Place:
     return place._replace(here=join(place.here, target) if target and not target.startswith("-") else "/")
 
 
-def _simple(node: Simple, place: Place, depth: int) -> Iterator[Harm]:
+def _simple(node: Simple, place: CommandPlace, depth: int) -> Iterator[Harm]:
     if any(assign.name in STEERS or assign.name.startswith(("GIT_", "LD_")) for assign in node.assigns):
         yield Harm("unknown", "a variable that may make a program run another")
     harm = judge([word.text for word in node.words], place)
-    if isinstance(harm, Handed):
+    if isinstance(harm, ScriptText):
         yield from _harms(parse(harm.text), place, depth - 1)
         yield from (Harm("unknown", "what is not valid bash") for _ in [0] if parse(harm.text).error)
     else:
@@ -135,32 +147,32 @@ def _simple(node: Simple, place: Place, depth: int) -> Iterator[Harm]:
         yield Harm("destroys", "it runs what it downloads")
     for option, word in pairwise(node.words):
         if word.text is None and (option.text or "").startswith("-") and (option.text or "").endswith("c"):
-            yield from _code(runner, _rendered(word, runner), place, depth)
+            yield from _code(runner, _interpreter_text(word, runner), place, depth)
     yield from _documents(node, runner, place, depth)
 
 
-def _documents(node: Simple, runner: str, place: Place, depth: int) -> Iterator[Harm]:
+def _documents(node: Simple, runner: str, place: CommandPlace, depth: int) -> Iterator[Harm]:
     for redirect in node.redirects:
         if redirect.op == "<<":
-            yield from _code(runner, _rendered(redirect.target, runner), place, depth)
+            yield from _code(runner, _interpreter_text(redirect.target, runner), place, depth)
 
 
-def _rendered(word: Word, runner: str) -> str:
+def _interpreter_text(word: Word, runner: str) -> str:
     """The text that an interpreter is given, with a variable for each expansion in it."""
     unknown = "unknown" if runner == "python" else "$unknown"
     return "".join(part.text if isinstance(part, (Lit, Active)) else unknown for part in word.parts)
 
 
-def _code(runner: str, text: str, place: Place, depth: int) -> Iterator[Harm]:
+def _code(runner: str, text: str, place: CommandPlace, depth: int) -> Iterator[Harm]:
     """Text on the standard input of an interpreter."""
-    harm = python_harm(text) if runner == "python" else Handed(text)
-    if isinstance(harm, Handed):
+    harm = python_harm(text) if runner == "python" else ScriptText(text)
+    if isinstance(harm, ScriptText):
         yield from _harms(parse(harm.text), place, depth - 1)
     else:
         yield harm
 
 
-def _pipeline(node: Pipeline, place: Place, depth: int) -> Iterator[Harm]:
+def _pipeline(node: Pipeline, place: CommandPlace, depth: int) -> Iterator[Harm]:
     """What one stage hands to an interpreter in the next."""
     for left, right in zip(node.stages, node.stages[1:], strict=False):
         runner = _interpreter(right) if isinstance(right, Simple) else ""
@@ -192,7 +204,7 @@ def _downloads(tree: Script | Node) -> bool:
     return any(word.text in DOWNLOADERS for each in simple_commands(tree) for word in each.words[:1])
 
 
-def _redirect(redirect: Redirect, place: Place) -> Harm:
+def _redirect(redirect: Redirect, place: CommandPlace) -> Harm:
     if redirect.op not in (">", ">>", ">|", "<>"):
         return READS_ONLY
     text = redirect.target.text

@@ -16,7 +16,7 @@ import reprlib
 from typing import Literal, NamedTuple
 
 from paddock.shell.memo import once
-from paddock.shell.normal import Normal, normal_form
+from paddock.shell.normal import NormalForm, normal_form
 from paddock.shell.parse import parse
 from paddock.shell.paths import START, join, within
 
@@ -32,11 +32,11 @@ class Equivalence(NamedTuple):
     why: str = ""
     """Why a command was not judged."""
     forms: tuple[object, object] | None = None
-    """What both come to, where they differ."""
+    """The normal forms of both, where they differ."""
 
     @property
     def detail(self) -> str:
-        """For a reader: the first place where the forms part, or why a command was not judged."""
+        """In words: where the forms differ first, or why a command was not judged."""
         return _difference(*self.forms) if self.forms else self.why
 
 
@@ -80,16 +80,16 @@ def _is_named(directory: str, form: object, start: str) -> bool:
     return False
 
 
-class _Keyed(NamedTuple):
-    normal: Normal
+class _KeyedForm(NamedTuple):
+    normal: NormalForm
     key: int
     """Differs only where the forms do; comparing long forms part by part, pair by pair, would take much longer."""
 
 
-def _normal(command: str, cwd: str | None) -> _Keyed:
-    def make() -> _Keyed:
-        found = normal_form(parse(command), cwd)
-        return _Keyed(found, hash(found.form))
+def _normal(command: str, cwd: str | None) -> _KeyedForm:
+    def make() -> _KeyedForm:
+        normal = normal_form(parse(command), cwd)
+        return _KeyedForm(normal, hash(normal.form))
 
     return once(("normal", command, cwd), make)
 

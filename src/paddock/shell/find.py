@@ -9,7 +9,7 @@ Law     tests without side effects that stand next to each other under an implie
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import pairwise
 
-from paddock.shell.meaning import Context, Meaning, may_vanish, word_form
+from paddock.shell.form import CommandForm, FormContext, may_vanish, word_form
 from paddock.shell.paths import Form, base_name, matches, path_form
 from paddock.shell.syntax import Word
 from paddock.shell.words import literal
@@ -31,7 +31,7 @@ _SURE = frozenset({"-name", "-iname", "-empty", "-print", "-o", "-a"})
 """With these a search fails only for a starting point that does not exist."""
 
 
-def normal(args: Sequence[Word], context: Context) -> Meaning | None:
+def normal(args: Sequence[Word], context: FormContext) -> CommandForm | None:
     """None: a starting point or a test that cannot be told."""
     split = next((i for i, word in enumerate(args) if _begins_expression(word.text or "")), len(args))
     points = list(args[:split]) or [literal(".")]
@@ -41,14 +41,14 @@ def normal(args: Sequence[Word], context: Context) -> Meaning | None:
     expression = _expression(texts)
     if expression is None:
         spelled = tuple(word_form(point, context) for point in points)
-        return Meaning(("find", "spelled", context.directory, spelled, tuple(_plainly(texts))))
+        return CommandForm(("find", "spelled", context.directory, spelled, tuple(_plainly(texts))))
     forms = [path_form(point, context.directory, context.part) for point in points]
     if any(form is None for form in forms):
         return None
     sure = all(text in _SURE or not text.startswith("-") for text in texts)
     spelled = tuple(word_form(point, context) for point in points)
     names = tuple(_own_name(point, texts) for point in points)
-    return Meaning(("find", tuple(forms), expression, names), sure, spelled=spelled)
+    return CommandForm(("find", tuple(forms), expression, names), sure, spelled=spelled)
 
 
 def _plainly(texts: Sequence[str]) -> Iterator[str]:

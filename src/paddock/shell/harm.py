@@ -22,9 +22,9 @@ from paddock.shell.danger import (
     SYSTEM,
     WRAPPERS,
     WRITES,
-    Handed,
+    CommandPlace,
     Harm,
-    Place,
+    ScriptText,
     Words,
     Wrapper,
 )
@@ -39,14 +39,14 @@ _SPLITTERS = {"env": ("-S", "--split-string"), "flock": ("-c", "--command"), "sc
 """Programs that run the text after an option."""
 
 
-def judge(words: Words, place: Place) -> Harm | Handed:
+def judge(words: Words, place: CommandPlace) -> Harm | ScriptText:
     """What `words` may do when run at `place`."""
     for _ in range(_MAX_WRAPPERS):
         if not words or words[0] is None:
             return Harm("unknown", "a program that is not named") if words else READS_ONLY
         name = basename(words[0])
         if name in _SPLITTERS and (text := _text_after(words[1:], _SPLITTERS[name])) is not None:
-            return Handed(text)
+            return ScriptText(text)
         wrapper = WRAPPERS.get(name)
         if wrapper is None:
             return _program(name, words[1:], place)
@@ -59,7 +59,7 @@ def judge(words: Words, place: Place) -> Harm | Handed:
     return Harm("unknown", "too many wrappers")
 
 
-def is_system(path: str, place: Place) -> bool:
+def is_system(path: str, place: CommandPlace) -> bool:
     """Whether an absolute path lies where no task may write; a folder there that the script started in is its own."""
     if place.start not in (START, "/", *SYSTEM) and within(path, place.start):
         return False
@@ -95,7 +95,7 @@ def _inside(wrapper: Wrapper, words: Words) -> Words:
     return [*rest, None] if rest and wrapper.feeds else rest
 
 
-def _program(name: str, args: Words, place: Place) -> Harm | Handed:
+def _program(name: str, args: Words, place: CommandPlace) -> Harm | ScriptText:
     special = _SPECIAL.get(name)
     if special is not None:
         return special(name, args, place)
@@ -141,11 +141,11 @@ def _text_after(args: Words, options: Sequence[str]) -> str | None:
     return None if at is None else args[at + 1]
 
 
-def _shell(args: Words) -> Harm | Handed:
+def _shell(args: Words) -> Harm | ScriptText:
     while len(args) > 1 and args[0] in ("-o", "+o", "-O", "+O"):
         args = args[2:]
     text = _after(args, "-c")
-    return Handed(text) if text is not None else Harm("unknown", "a shell script")
+    return ScriptText(text) if text is not None else Harm("unknown", "a shell script")
 
 
 def _has(args: Words, letters: str, *long: str) -> bool:
@@ -167,7 +167,7 @@ def _operands(args: Words) -> list[str | None]:
     return [word for word in args if word is None or not word.startswith("-")]
 
 
-def _rm(name: str, args: Words, place: Place) -> Harm:
+def _rm(name: str, args: Words, place: CommandPlace) -> Harm:
     if _has(args, "rR", "--recursive"):
         return Harm("destroys", f"{name} of whole directories")
     foreign = [word for word in _operands(args) if not _is_own(word, place)]
@@ -176,7 +176,7 @@ def _rm(name: str, args: Words, place: Place) -> Harm:
     return Harm("writes", f"{name} of a named file")
 
 
-def _is_own(word: str | None, place: Place) -> bool:
+def _is_own(word: str | None, place: CommandPlace) -> bool:
     """Whether a path lies below the directory that all started in, or in a scratch directory."""
     if not word:
         return False
@@ -194,7 +194,7 @@ _ONTO = {"tee": 0, "truncate": 0, "chmod": 0, "chown": 0, "chgrp": 0, "mv": 0, "
 """From which operand on a program writes to its operands."""
 
 
-def _writes(name: str, args: Words, place: Place) -> Harm:
+def _writes(name: str, args: Words, place: CommandPlace) -> Harm:
     """Programs that write; some of them only deeply, or elsewhere, with harm."""
     if name in ("chmod", "chown", "chgrp") and _has(args, "R", "--recursive"):
         return Harm("destroys", f"{name} of whole directories")
@@ -210,28 +210,28 @@ def _writes(name: str, args: Words, place: Place) -> Harm:
     return Harm("writes", name)
 
 
-def _dd(name: str, args: Words, place: Place) -> Harm:
+def _dd(name: str, args: Words, place: CommandPlace) -> Harm:
     onto = next((word for word in args if word is None or word.startswith("of=")), "")
     if onto == "":
         return READS_ONLY
     return READS_ONLY if onto == "of=/dev/null" else Harm("destroys", "dd onto a file or device")
 
 
-def _kill(name: str, args: Words, place: Place) -> Harm:
+def _kill(name: str, args: Words, place: CommandPlace) -> Harm:
     return READS_ONLY if not args or args[0] in ("-0", "-l", "-L", "--list") else Harm("destroys", "kill of a process")
 
 
-def _init(name: str, args: Words, place: Place) -> Harm:
+def _init(name: str, args: Words, place: CommandPlace) -> Harm:
     stops = {"0", "6", "stop", "poweroff", "reboot", "halt", "kexec", "kill", "rescue", "emergency"}
     if any(word in stops for word in args):
         return Harm("destroys", f"{name} that stops the machine or a service")
     return Harm("unknown", name)
 
 
-def _find(name: str, args: Words, place: Place) -> Harm | Handed:
+def _find(name: str, args: Words, place: CommandPlace) -> Harm | ScriptText:
     if "-delete" in args:
         return Harm("destroys", "find that deletes")
-    worst: Harm | Handed = READS_ONLY
+    worst: Harm | ScriptText = READS_ONLY
     judged = 0
     for index, word in enumerate(args):
         if word in ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec"):
@@ -242,7 +242,7 @@ def _find(name: str, args: Words, place: Place) -> Harm | Handed:
                 return Harm("unknown", "find that runs too many commands")
             inside = place._replace(finds=place.finds + 1)
             inner = judge([None if each and "{}" in each else each for each in rest[:end]], inside)
-            if isinstance(inner, Handed) or inner.level == "destroys":
+            if isinstance(inner, ScriptText) or inner.level == "destroys":
                 return inner
             worst = inner if inner != READS_ONLY else worst
         elif word in ("-fprint", "-fprint0", "-fprintf", "-fls"):
@@ -250,7 +250,7 @@ def _find(name: str, args: Words, place: Place) -> Harm | Handed:
     return worst
 
 
-def _sed(name: str, args: Words, place: Place) -> Harm:
+def _sed(name: str, args: Words, place: CommandPlace) -> Harm:
     if any(word and word.startswith(("-i", "--in-place")) for word in args) or _has(args, "i"):
         system = [word for word in _operands(args) if word and is_system(join(place.here, word), place)]
         return Harm("destroys", f"sed in {system[0]}") if system else Harm("writes", "sed in place")
@@ -258,62 +258,64 @@ def _sed(name: str, args: Words, place: Place) -> Harm:
     return READS_ONLY if not set(script) & set("wWe") else Harm("unknown", "a sed script that may write")
 
 
-def _awk(name: str, args: Words, place: Place) -> Harm:
+def _awk(name: str, args: Words, place: CommandPlace) -> Harm:
     program = next(iter(_operands(args)), None)
     harmless = program is not None and not any(text in program for text in (">", "|", "system"))
     return READS_ONLY if harmless else Harm("unknown", "an awk program that may write or run another")
 
 
-def _sort(name: str, args: Words, place: Place) -> Harm:
+def _sort(name: str, args: Words, place: CommandPlace) -> Harm:
     if _has(args, "", "--compress-program"):
         return Harm("unknown", "sort that runs a program")
     return Harm("writes", "sort -o") if _has(args, "o", "--output") else READS_ONLY
 
 
-def _curl(name: str, args: Words, place: Place) -> Harm:
+def _curl(name: str, args: Words, place: CommandPlace) -> Harm:
     return (
         Harm("writes", "curl into a file") if _has(args, "oO", "--output", "--remote-name") else Harm("unknown", "curl")
     )
 
 
-def _date(name: str, args: Words, place: Place) -> Harm:
+def _date(name: str, args: Words, place: CommandPlace) -> Harm:
     return Harm("unknown", "date that sets the clock") if _has(args, "s", "--set") else READS_ONLY
 
 
-def _eval(name: str, args: Words, place: Place) -> Harm | Handed:
+def _eval(name: str, args: Words, place: CommandPlace) -> Harm | ScriptText:
     texts = [word for word in args if word is not None]
-    return Handed(" ".join(texts)) if len(texts) == len(args) else Harm("unknown", "eval of what an expansion yields")
+    return (
+        ScriptText(" ".join(texts)) if len(texts) == len(args) else Harm("unknown", "eval of what an expansion yields")
+    )
 
 
-def _su(name: str, args: Words, place: Place) -> Harm | Handed:
+def _su(name: str, args: Words, place: CommandPlace) -> Harm | ScriptText:
     text = _text_after(args, ("-c", "--command"))
-    return Handed(text) if text is not None else Harm("unknown", "another user's shell")
+    return ScriptText(text) if text is not None else Harm("unknown", "another user's shell")
 
 
-def _trap(name: str, args: Words, place: Place) -> Harm | Handed:
+def _trap(name: str, args: Words, place: CommandPlace) -> Harm | ScriptText:
     """`trap` and `alias` run later what they are given now."""
     texts = [word.partition("=")[2] if name == "alias" else word for word in args if word]
     text = "\n".join(texts if name == "alias" else texts[:1])
-    return Handed(text) if text.strip() not in ("", "-", "--", "-l", "-p") else READS_ONLY
+    return ScriptText(text) if text.strip() not in ("", "-", "--", "-l", "-p") else READS_ONLY
 
 
-def _containers(name: str, args: Words, place: Place) -> Harm:
+def _containers(name: str, args: Words, place: CommandPlace) -> Harm:
     deadly = {"rm", "rmi", "kill", "prune", "delete", "drain"}
     if any(word in deadly for word in _operands(args)[:3]):
         return Harm("destroys", f"{name} that removes")
     return Harm("unknown", name)
 
 
-def _signals(name: str, args: Words, place: Place) -> Harm:
+def _signals(name: str, args: Words, place: CommandPlace) -> Harm:
     deadly = _has(args, "k", "--kill") if name == "fuser" else _has(args, "r")
     return Harm("destroys", f"{name} that kills or removes") if deadly else Harm("unknown", name)
 
 
-def _git(name: str, args: Words, place: Place) -> Harm | Handed:
+def _git(name: str, args: Words, place: CommandPlace) -> Harm | ScriptText:
     rest = list(args)
     for word in rest:
         if word and word.startswith("alias.") and "=!" in word:
-            return Handed(word.partition("=!")[2])
+            return ScriptText(word.partition("=!")[2])
     configured = False
     while rest and rest[0] and rest[0].startswith("-"):
         setting = rest[1] or "" if rest[0] == "-c" and len(rest) > 1 else ""
@@ -368,7 +370,7 @@ def _git_destroys(command: str, options: Words) -> bool:
     return rules.get(command, False)
 
 
-_SPECIAL: dict[str, Callable[[str, Words, Place], Harm | Handed]] = {
+_SPECIAL: dict[str, Callable[[str, Words, CommandPlace], Harm | ScriptText]] = {
     "rm": _rm,
     "unlink": _rm,
     "dd": _dd,

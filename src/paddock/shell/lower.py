@@ -14,7 +14,7 @@ from typing import Literal
 from tree_sitter import Node as Syntax
 from tree_sitter import Tree
 
-from paddock.shell.documents import MARK, STRING, Document
+from paddock.shell.documents import MARK, STRING, HereDocument
 from paddock.shell.syntax import (
     AndOr,
     Assign,
@@ -66,7 +66,7 @@ class Lowering:
     def __init__(
         self,
         source: str,
-        documents: Sequence[Document],
+        documents: Sequence[HereDocument],
         *,
         parse_document: Callable[[str], Tree | None],
         depth_left: int,

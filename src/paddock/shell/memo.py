@@ -1,4 +1,4 @@
-"""What was found of a command, for as long as one judgement takes: each text is read once, and nothing kept beyond.
+"""A cache for the length of one judgement: each text is parsed once, and nothing is kept afterwards.
 
 Law     `memo()` begins a judgement, unless one is under way in this context; `once` makes a value for a key at most
         once in it, and anew each time outside of any.
@@ -12,33 +12,33 @@ from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 
-_FOUND: ContextVar[dict[Hashable, Any] | None] = ContextVar("found", default=None)
+_MEMO: ContextVar[dict[Hashable, Any] | None] = ContextVar("memo", default=None)
 
 
 @contextmanager
 def memo() -> Iterator[None]:
-    """The span of one judgement."""
-    if _FOUND.get() is not None:
+    """Begin a judgement, which ends with the block."""
+    if _MEMO.get() is not None:
         yield
         return
-    token = _FOUND.set({})
+    token = _MEMO.set({})
     try:
         yield
     finally:
-        _FOUND.reset(token)
+        _MEMO.reset(token)
 
 
 def under_way() -> bool:
     """Whether a judgement is under way, whose values end with it."""
-    return _FOUND.get() is not None
+    return _MEMO.get() is not None
 
 
 def once(key: Hashable, make: Callable[[], _T]) -> _T:
     """The value of `key`; a key belongs to one maker."""
-    found = _FOUND.get()
-    if found is None:
+    values = _MEMO.get()
+    if values is None:
         return make()
-    if key not in found:
-        found[key] = make()
-    value: _T = found[key]
+    if key not in values:
+        values[key] = make()
+    value: _T = values[key]
     return value

@@ -3,16 +3,16 @@
 Law     a `cd` that surely happens becomes the directory of what follows, an exported literal the environment of what
         follows, groups and harmless stages vanish. Whatever this cannot follow (functions, `set`, a `cd` that depends
         on another command's success, ...) makes the whole command's form its tree as written.
-Shapes  `Normal(form, tracked)`; forms are nested tuples that begin with a tag.
+Shapes  `NormalForm(form, tracked)`; forms are nested tuples that begin with a tag.
 """
 
 from collections.abc import Hashable, Sequence
 from typing import Any, Literal, NamedTuple
 
-from paddock.shell.commands import command_form, plain, unknown
-from paddock.shell.meaning import Meaning, word_form
+from paddock.shell.commands import command_form, form_by_words, plain_words
+from paddock.shell.form import CommandForm, word_form
 from paddock.shell.paths import START, Form, join
-from paddock.shell.stages import CAT, NAME, aligns, as_cat, counts_lines, is_cat, joined, unwrapped
+from paddock.shell.stages import CAT, NAME, aligns, as_cat, counts_lines, is_cat, join_stages, unwrap_env
 from paddock.shell.streams import Streams, streams
 from paddock.shell.syntax import (
     Active,
@@ -41,7 +41,7 @@ Sink = Literal["shown", "counted", "read"]
 count lines; or to anything that may look at how a path in it is spelled."""
 
 
-class Normal(NamedTuple):
+class NormalForm(NamedTuple):
     form: Form
     tracked: bool
     """False: the form is the tree as written."""
@@ -49,16 +49,16 @@ class Normal(NamedTuple):
     """The directories of each `cd` that became the directory of what follows."""
 
 
-def normal_form(script: Script, cwd: str | None = None) -> Normal:
+def normal_form(script: Script, cwd: str | None = None) -> NormalForm:
     """`cwd` is absolute, or None where it is not known."""
     normalizer = _Normalizer(join("/", cwd) if cwd and cwd.startswith("/") else START)
     try:
         form = normalizer.script(script, sink="shown")
     except _Untracked:
-        return Normal(("as written", script), tracked=False)
+        return NormalForm(("as written", script), tracked=False)
     if normalizer.lasting or (form == TRUE and normalizer.changed):
         form = ("then in", normalizer.state, form)
-    return Normal(form, tracked=True, entered=frozenset(normalizer.entered))
+    return NormalForm(form, tracked=True, entered=frozenset(normalizer.entered))
 
 
 class _Untracked(Exception):  # noqa: N818
@@ -163,7 +163,7 @@ class _Normalizer:
         at."""
         before, folded = (self.state, self.certain), self.folded
         stages, stdin = self._without_cats(node.stages)
-        meanings: list[Meaning] = []
+        meanings: list[CommandForm] = []
         into = sink
         while stages:
             stage = stages.pop()
@@ -179,7 +179,7 @@ class _Normalizer:
             raise _Untracked
         self.lasting = False
         self.sure = meanings[0].sure and not node.negated
-        forms = joined([meaning.form for meaning in reversed(meanings)])
+        forms = join_stages([meaning.form for meaning in reversed(meanings)])
         form: Form = forms[0] if len(forms) == 1 else ("pipeline", *forms)
         self.folded = form == TRUE
         return ("not", form) if node.negated else form
@@ -194,13 +194,13 @@ class _Normalizer:
             return stages[1:], source
         return stages, None
 
-    def _stage(self, node: Node, stdin: Form | None, *, sink: Sink) -> Meaning:
+    def _stage(self, node: Node, stdin: Form | None, *, sink: Sink) -> CommandForm:
         if isinstance(node, Simple):
             return self.simple(node, sink=sink, stdin=stdin)
         certain = self.certain
         form = self.node(node, sink=sink)
         self.certain = certain
-        return Meaning(form, self.sure)
+        return CommandForm(form, self.sure)
 
     def _cat_source(self, node: Node) -> Form | None:
         if not isinstance(node, Simple) or node.assigns or node.redirects or len(node.words) != 2:
@@ -245,15 +245,15 @@ class _Normalizer:
         self.stateful = True
         return (node.kind, self.directory, *parts, streams(node.redirects, self, merged=sink == "shown"))
 
-    def simple(self, node: Simple, *, sink: Sink, stdin: Form | None = None) -> Meaning:
+    def simple(self, node: Simple, *, sink: Sink, stdin: Form | None = None) -> CommandForm:
         self.lasting = False
         meaning = self._simple(node, sink=sink, stdin=stdin)
         self.sure = meaning.sure
         self.folded = meaning.form == TRUE
         return meaning
 
-    def _simple(self, node: Simple, *, sink: Sink, stdin: Form | None) -> Meaning:
-        assigns, words = unwrapped(node)
+    def _simple(self, node: Simple, *, sink: Sink, stdin: Form | None) -> CommandForm:
+        assigns, words = unwrap_env(node)
         name = words[0].text if words else None
         if (
             any(assign.name in SHELL_NAMES or assign.name.startswith("LC_") for assign in assigns)
@@ -264,12 +264,12 @@ class _Normalizer:
             raise _Untracked
         where = streams(node.redirects, self, merged=sink == "shown")
         if not assigns and (not words or (name in ("true", ":") and len(words) == 1)):
-            return Meaning(("with", TRUE, (), where)) if where != Streams() else Meaning(TRUE, sure=True)
+            return CommandForm(("with", TRUE, (), where)) if where != Streams() else CommandForm(TRUE, sure=True)
         if not words:
-            return Meaning(self._set(assigns, where))
+            return CommandForm(self._set(assigns, where))
         if name in ("cd", "export") and not assigns and where == Streams():
             (self._cd if name == "cd" else self._export)(words)
-            return Meaning(TRUE, sure=True)
+            return CommandForm(TRUE, sure=True)
         if name in SHELL_STATE or name in ("cd", None):
             if self.state.exported or name == "cd":
                 raise _Untracked
@@ -280,26 +280,26 @@ class _Normalizer:
 
     def _run(
         self, assigns: Sequence[Assign], words: Sequence[Word], where: Streams, stdin: Form | None, sink: Sink
-    ) -> Meaning:
+    ) -> CommandForm:
         opened = where.input_file()
         meaning = command_form(words, self, opened or (stdin if where.avoids(stdin) else None))
         if meaning.form[0] in ("lines", "last lines") and not where.avoids_all(meaning.form):
-            meaning = unknown(words, self)
+            meaning = form_by_words(words, self)
         if meaning.took_input:
             where = where.without_input() if opened else where
         elif stdin is not None:
-            known = COMMANDS.get(plain(words)[0].text or "")
+            known = COMMANDS.get(plain_words(words)[0].text or "")
             where = where.fed(stdin, as_file=known is not None and known.filters and not aligns(meaning.form))
         text = where.input_text()
         if text is not None and meaning.form[:4] == ("lines", 1, None, ("stdin",)):
-            meaning, where = Meaning(("print", text), sure=True), where.without_input()
+            meaning, where = CommandForm(("print", text), sure=True), where.without_input()
         environment = self._environment(assigns) if meaning.form[0] != "print" else ()
         form = meaning.form
         if meaning.spelled and (sink == "read" or where.output_moved()):
             form = ("spelled", form, meaning.spelled)
         if environment or where != Streams():
             form = ("with", form, environment, where)
-        return Meaning(form, meaning.sure and not where.opens)
+        return CommandForm(form, meaning.sure and not where.opens)
 
     def _environment(self, assigns: Sequence[Assign]) -> tuple[Hashable, ...]:
         if all(

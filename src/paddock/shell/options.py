@@ -28,15 +28,15 @@ class Option(NamedTuple):
     """Options of one group keep their order; an option that is in no named group is a group of its own."""
 
 
-class Given(NamedTuple):
+class OptionValue(NamedTuple):
     """One option as it was given."""
 
     option: Option
     value: Word | None
 
 
-class Arguments(NamedTuple):
-    options: list[Given]
+class OptionArguments(NamedTuple):
+    options: list[OptionValue]
     """Sorted by group."""
     operands: list[Word]
     dashes_at: int | None
@@ -46,7 +46,7 @@ class Arguments(NamedTuple):
 @cache
 def table(text: str) -> dict[str, Option]:
     """The options of one table by every name."""
-    found: dict[str, Option] = {}
+    by_name: dict[str, Option] = {}
     for token in text.split():
         spelled, _, group = token.partition("/")
         takes: Takes = "nothing"
@@ -56,24 +56,24 @@ def table(text: str) -> dict[str, Option]:
                 break
         names = spelled.split("|")
         option = Option(names[0], takes, group or names[0])
-        found.update(dict.fromkeys(names, option))
-    return found
+        by_name.update(dict.fromkeys(names, option))
+    return by_name
 
 
 class _Unknown(Exception):  # noqa: N818
     pass
 
 
-def read(
+def read_options(
     words: Sequence[Word],
     options: dict[str, Option],
     *,
     number: str | None = None,
     number_place: NumberPlace = "anywhere",
     mixes: bool = True,
-) -> Arguments | None:
-    """Options and operands; `number` names the option that `-5` is short for. None: not all of it is understood."""
-    given: list[Given] = []
+) -> OptionArguments | None:
+    """Options and operands; `number` names the option that `-5` is short for. None: a word is not understood."""
+    given: list[OptionValue] = []
     operands: list[Word] = []
     dashes_at: int | None = None
     if number_place == "alone" and _is_old_count(words):
@@ -102,7 +102,7 @@ def read(
     except _Unknown:
         return None
     given.sort(key=lambda each: each.option.group)
-    return Arguments(given, operands, dashes_at)
+    return OptionArguments(given, operands, dashes_at)
 
 
 def _is_old_count(words: Sequence[Word]) -> bool:
@@ -130,32 +130,32 @@ def _is_operand(word: Word) -> bool:
     return isinstance(first, Active) or first.quoted
 
 
-def _long(text: str, options: dict[str, Option], rest: Iterator[Word]) -> Given:
+def _long(text: str, options: dict[str, Option], rest: Iterator[Word]) -> OptionValue:
     name, equals, value = text[2:].partition("=")
     option = options.get(name) if len(name) > 1 else None
     if option is None or (equals and option.takes == "nothing"):
         raise _Unknown
     if equals:
-        return Given(option, literal(value))
-    return Given(option, _next(rest) if option.takes in ("text", "path") else None)
+        return OptionValue(option, literal(value))
+    return OptionValue(option, _next(rest) if option.takes in ("text", "path") else None)
 
 
-def _short(text: str, options: dict[str, Option], rest: Iterator[Word], number: str | None) -> Iterator[Given]:
+def _short(text: str, options: dict[str, Option], rest: Iterator[Word], number: str | None) -> Iterator[OptionValue]:
     if number and text.isascii() and text[1:].isdecimal():
-        yield Given(options[number], literal(text[1:]))
+        yield OptionValue(options[number], literal(text[1:]))
         return
     for index, letter in enumerate(text[1:], 2):
         option = options.get(letter)
         if option is None:
             raise _Unknown
         if option.takes == "nothing":
-            yield Given(option, None)
+            yield OptionValue(option, None)
             continue
         attached = text[index:]
         if attached or option.takes == "optional":
-            yield Given(option, literal(attached) if attached else None)
+            yield OptionValue(option, literal(attached) if attached else None)
         else:
-            yield Given(option, _next(rest))
+            yield OptionValue(option, _next(rest))
         return
 
 

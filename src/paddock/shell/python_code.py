@@ -10,7 +10,7 @@ import shlex
 import warnings
 from collections.abc import Iterator, Sequence
 
-from paddock.shell.danger import Handed, Harm
+from paddock.shell.danger import Harm, ScriptText
 
 _CALLS = {
     "os": {"remove", "unlink", "rmdir", "removedirs", "kill", "killpg", "truncate", "abort"},
@@ -23,7 +23,7 @@ _RUNNERS = {
 _METHODS = {"unlink", "rmdir", "rmtree"}
 
 
-def python_harm(code: str) -> Harm | Handed:
+def python_harm(code: str) -> Harm | ScriptText:
     """Python source by the calls that it names."""
     try:
         with warnings.catch_warnings():
@@ -52,7 +52,7 @@ def python_harm(code: str) -> Harm | Handed:
         if function in _CALLS.get(module, ()) or (isinstance(call.func, ast.Attribute) and function in _METHODS):
             return Harm("destroys", f"Python that calls {function}")
         if function in _RUNNERS.get(module, ()) and (text := _literal_command(call)):
-            return Handed(text)
+            return ScriptText(text)
     return Harm("unknown", "a Python program")
 
 

@@ -35,7 +35,7 @@ def as_cat(script: Script) -> Script:
     return Script((Statement(Simple((), CAT.words, node.redirects)),))
 
 
-def unwrapped(node: Simple) -> tuple[tuple[Assign, ...], tuple[Word, ...]]:
+def unwrap_env(node: Simple) -> tuple[tuple[Assign, ...], tuple[Word, ...]]:
     """Assignments and words, those of `env NAME=value ... program` included."""
     assigns, words = node.assigns, node.words
     if not words or words[0].text != "env":
@@ -54,7 +54,7 @@ def unwrapped(node: Simple) -> tuple[tuple[Assign, ...], tuple[Word, ...]]:
     return (*assigns, *own), tuple(rest)
 
 
-def joined(forms: Sequence[Form]) -> list[Form]:
+def join_stages(forms: Sequence[Form]) -> list[Form]:
     """Ranges of lines of ranges of lines as one; where all before only reads, stopping early cannot be seen."""
     out: list[Form] = []
     for form in forms:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from paddock.shell.meaning import Context, word_form
+from paddock.shell.form import FormContext, word_form
 from paddock.shell.paths import Form, path_form
 from paddock.shell.syntax import Redirect
 
@@ -62,11 +62,11 @@ class Streams(NamedTuple):
         return Streams((("cat", file), *self.opens), self.ends)
 
 
-def streams(redirects: Sequence[Redirect], context: Context, *, merged: bool) -> Streams:
+def streams(redirects: Sequence[Redirect], context: FormContext, *, merged: bool) -> Streams:
     """The effect of `redirects`."""
     before: dict[int, Hashable] = {0: "in", 1: "out", 2: "out" if merged else "err"}
     ends = dict(before)
-    opened = _Opened()
+    opened = _OpenFiles()
     for redirect in redirects:
         ends[redirect.fd] = _end(redirect, ends, opened, context)
     opens = opened.files
@@ -75,7 +75,7 @@ def streams(redirects: Sequence[Redirect], context: Context, *, merged: bool) ->
     return Streams(tuple(opens), tuple(sorted((fd, end) for fd, end in ends.items() if before.get(fd) != end)))
 
 
-class _Opened:
+class _OpenFiles:
     """The files as they are opened, in order, and how often each is."""
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class _Opened:
         return before
 
 
-def _end(redirect: Redirect, ends: dict[int, Hashable], opened: _Opened, context: Context) -> Hashable:
+def _end(redirect: Redirect, ends: dict[int, Hashable], opened: _OpenFiles, context: FormContext) -> Hashable:
     text = redirect.target.text
     if redirect.op == "<<":
         return ("text", word_form(redirect.target, context))

@@ -1,7 +1,7 @@
 """What is known of each command: its options, what its operands are, and what can change its output.
 
 Source  the manual pages of GNU grep, sed, coreutils, of git and of pytest. A command that is not here is compared word
-        by word. A command is here only when all of `Command`'s claims about it hold for every option in its table.
+        by word. A command is here only when all of `CommandSpec`'s claims about it hold for every option in its table.
 Shapes  `COMMANDS[name]`, and `COMMANDS["git diff"]` for a subcommand. The notation of options is that of `options`.
 """
 
@@ -14,7 +14,7 @@ Role = Literal["path", "text"]
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CommandSpec:
     options: str
     first: Role = "path"
     """What the first operand is."""
@@ -45,8 +45,8 @@ class Command:
     """A final `/`, `.` or `..` can change what a path means."""
 
 
-COMMANDS: dict[str, Command] = {
-    "grep": Command(
+COMMANDS: dict[str, CommandSpec] = {
+    "grep": CommandSpec(
         "E|extended-regexp/matcher F|fixed-strings/matcher G|basic-regexp/matcher P|perl-regexp/matcher e|regexp= "
         "f|file=@ i|ignore-case/case no-ignore-case/case v|invert-match w|word-regexp x|line-regexp c|count "
         "L|files-without-match/list l|files-with-matches/list m|max-count= o|only-matching q|quiet|silent "
@@ -58,7 +58,7 @@ COMMANDS: dict[str, Command] = {
         number="C",
         filters=True,
     ),
-    "ls": Command(
+    "ls": CommandSpec(
         "a|all/all A|almost-all/all b|escape/quote B|ignore-backups c/time C/format color?/color d|directory D|dired "
         "F|classify?/mark file-type/mark full-time/format g/format group-directories-first G|no-group "
         "h|human-readable/size si/size H|dereference-command-line/link i|inode I|ignore= k|kibibytes/size l/format "
@@ -68,98 +68,98 @@ COMMANDS: dict[str, Command] = {
         default=".",
         sure=True,
     ),
-    "cat": Command(
+    "cat": CommandSpec(
         "A|show-all b|number-nonblank e E|show-ends n|number s|squeeze-blank t T|show-tabs u v|show-nonprinting",
         filters=True, nameless=True, prints_names="never", sure=True,
     ),
-    "head": Command(
+    "head": CommandSpec(
         "n|lines=/count c|bytes=/count q|quiet|silent/name v|verbose/name z|zero-terminated",
         number="n", number_place="first", filters=True, sure=True,
     ),
-    "tail": Command(
+    "tail": CommandSpec(
         "n|lines=/count c|bytes=/count q|quiet|silent/name v|verbose/name z|zero-terminated",
         number="n", number_place="alone", filters=True, sure=True,
     ),
-    "wc": Command("c|bytes l|lines m|chars w|words L|max-line-length", filters=True, sure=True),
-    "sort": Command(
+    "wc": CommandSpec("c|bytes l|lines m|chars w|words L|max-line-length", filters=True, sure=True),
+    "sort": CommandSpec(
         "b|ignore-leading-blanks d|dictionary-order f|ignore-case g|general-numeric-sort h|human-numeric-sort "
         "i|ignore-nonprinting M|month-sort n|numeric-sort r|reverse V|version-sort k|key= m|merge o|output=@ s|stable "
         "t|field-separator= u|unique z|zero-terminated",
         filters=True, nameless=True, prints_names="never",
     ),
-    "uniq": Command(
+    "uniq": CommandSpec(
         "c|count d|repeated D f|skip-fields= i|ignore-case s|skip-chars= u|unique w|check-chars= z|zero-terminated",
         filters=True, nameless=True, prints_names="never", sure=True,
     ),
-    "cut": Command(
+    "cut": CommandSpec(
         "b|bytes= c|characters= d|delimiter= f|fields= complement s|only-delimited output-delimiter= z|zero-terminated",
         filters=True, nameless=True, prints_names="never",
     ),
-    "tr": Command("c|C|complement d|delete s|squeeze-repeats t|truncate-set1",
+    "tr": CommandSpec("c|C|complement d|delete s|squeeze-repeats t|truncate-set1",
                   first="text", others="text", mixes=False, filters=True, prints_names="never"),
-    "tac": Command("b|before s|separator=", filters=True, nameless=True, prints_names="never"),
-    "nl": Command("b|body-numbering= n|number-format= s|number-separator= v|starting-line-number= w|number-width=",
+    "tac": CommandSpec("b|before s|separator=", filters=True, nameless=True, prints_names="never"),
+    "nl": CommandSpec("b|body-numbering= n|number-format= s|number-separator= v|starting-line-number= w|number-width=",
                   filters=True, nameless=True, prints_names="never"),
-    "sed": Command(
+    "sed": CommandSpec(
         "n|quiet|silent e|expression=/script f|file=@/script E|r|regexp-extended i|in-place?/place s|separate/place "
         "u|unbuffered z|null-data",
         first="text", filters=True,
     ),
-    "du": Command("a|all b|bytes/size c|total d|max-depth= h|human-readable/size k/size m/size s|summarize "
+    "du": CommandSpec("a|all b|bytes/size c|total d|max-depth= h|human-readable/size k/size m/size s|summarize "
                   "x|one-file-system",
                   default="."),
-    "mkdir": Command("p|parents v|verbose m|mode=", any_order="p", prints_names="verbose"),
-    "rmdir": Command("v|verbose", prints_names="verbose", keep_slash=True),
-    "touch": Command("a c|no-create m", any_order="", prints_names="verbose", keep_slash=True),
-    "rm": Command("r|R|recursive f|force/ask i/ask I/ask v|verbose d|dir",
+    "mkdir": CommandSpec("p|parents v|verbose m|mode=", any_order="p", prints_names="verbose"),
+    "rmdir": CommandSpec("v|verbose", prints_names="verbose", keep_slash=True),
+    "touch": CommandSpec("a c|no-create m", any_order="", prints_names="verbose", keep_slash=True),
+    "rm": CommandSpec("r|R|recursive f|force/ask i/ask I/ask v|verbose d|dir",
                   any_order="r", prints_names="verbose", keep_slash=True),
-    "chmod": Command("R|recursive v|verbose/tell f|quiet|silent c|changes/tell",
+    "chmod": CommandSpec("R|recursive v|verbose/tell f|quiet|silent c|changes/tell",
                      first="text", prints_names="verbose", keep_slash=True),
-    "cp": Command(
+    "cp": CommandSpec(
         "a|archive/link d/link f|force/ask H/link i|interactive/ask l|link L|dereference/link n|no-clobber/ask p "
         "P|no-dereference/link r|R|recursive t|target-directory=@ T|no-target-directory u|update "
         "v|verbose x|one-file-system",
         prints_names="verbose", keep_slash=True,
     ),
-    "mv": Command("f|force/ask i|interactive/ask n|no-clobber/ask t|target-directory=@ T|no-target-directory u|update "
-                  "v|verbose",
+    "mv": CommandSpec("f|force/ask i|interactive/ask n|no-clobber/ask t|target-directory=@ T|no-target-directory "
+                      "u|update v|verbose",
                   prints_names="verbose", keep_slash=True),
-    "pytest": Command(
+    "pytest": CommandSpec(
         "x|exitfirst q|quiet v|verbose s/capture capture=/capture l|showlocals lf|last-failed ff|failed-first k= m= "
         "n|numprocesses= p= r= c|config-file=@ W|pythonwarnings= o|override-ini= tb= maxfail=/exitfirst durations= "
         "timeout= rootdir=@ ignore=@ deselect= no-header no-summary co|collect-only sw|stepwise color= "
         "disable-warnings|disable-pytest-warnings cache-clear junitxml|junit-xml=@ import-mode= runxfail",
         in_place=False, prints_names="never",
     ),
-    "pip install": Command(
+    "pip install": CommandSpec(
         "r|requirement=@ e|editable=@ c|constraint=@ q|quiet v|verbose U|upgrade no-deps user pre no-build-isolation "
         "no-cache-dir force-reinstall i|index-url= t|target=@ break-system-packages",
         first="text", others="text", in_place=False, prints_names="never",
     ),
-    "git status": Command("s|short/format long/format porcelain?/format b|branch u|untracked-files? ignored? z",
+    "git status": CommandSpec("s|short/format long/format porcelain?/format b|branch u|untracked-files? ignored? z",
                           in_place=False, prints_names="never"),
-    "git diff": Command(
+    "git diff": CommandSpec(
         "stat?/format shortstat/format numstat/format name-only/format name-status/format p|u|patch/format "
         "no-patch|s/format cached|staged color?/color no-color/color w|ignore-all-space b|ignore-space-change "
         "U|unified?/format R check/format exit-code quiet no-ext-diff no-renames a|text",
         first="text", others="text", in_place=False, prints_names="never",
     ),
-    "git log": Command(
+    "git log": CommandSpec(
         "oneline/format n|max-count= p|u|patch/format stat?/format name-only/format name-status/format pretty?/format "
         "format?/format graph all author= since|after= until|before= grep= reverse follow decorate?/decorate "
         "no-decorate/decorate no-merges S= G=",
         first="text", others="text", number="n", in_place=False, prints_names="never",
     ),
-    "git show": Command(
+    "git show": CommandSpec(
         "stat?/format name-only/format name-status/format p|u|patch/format no-patch|s/format pretty?/format "
         "format?/format oneline/format color?/color no-color/color",
         first="text", others="text", in_place=False, prints_names="never",
     ),
-    "git add": Command("A|all u|update v|verbose n|dry-run f|force",
+    "git add": CommandSpec("A|all u|update v|verbose n|dry-run f|force",
                        in_place=False, any_order="", prints_names="never"),
-    "git commit": Command("a|all m|message= q|quiet amend no-edit n|no-verify allow-empty s|signoff",
+    "git commit": CommandSpec("a|all m|message= q|quiet amend no-edit n|no-verify allow-empty s|signoff",
                           first="text", others="text", in_place=False, prints_names="never"),
-    "git branch": Command("a|all r|remotes v|verbose show-current",
+    "git branch": CommandSpec("a|all r|remotes v|verbose show-current",
                           first="text", others="text", in_place=False, prints_names="never"),
 }  # fmt: skip
 

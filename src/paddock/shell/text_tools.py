@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from paddock.shell.meaning import Context, Meaning, may_vanish, word_form
-from paddock.shell.options import Arguments, Given
+from paddock.shell.form import CommandForm, FormContext, may_vanish, word_form
+from paddock.shell.options import OptionArguments, OptionValue
 from paddock.shell.paths import Form, path_form
 from paddock.shell.syntax import Word
 
@@ -42,7 +42,7 @@ def _bounds(form: Form) -> tuple[int, int | None]:
     return first, last
 
 
-def rewrite(name: str, arguments: Arguments, context: Context, stdin: Form | None) -> Meaning | None:
+def rewrite(name: str, arguments: OptionArguments, context: FormContext, stdin: Form | None) -> CommandForm | None:
     """`cat`, `head` or `tail` of one file, as a range of lines."""
     if name not in ("cat", "head", "tail"):
         return None
@@ -53,7 +53,9 @@ def rewrite(name: str, arguments: Arguments, context: Context, stdin: Form | Non
     counts = [each.value.text if each.value else None for each in arguments.options if each.option.name == "n"]
     if name == "cat":
         return (
-            Meaning(lines(1, None, source, early=False), sure=True, took_input=took) if not arguments.options else None
+            CommandForm(lines(1, None, source, early=False), sure=True, took_input=took)
+            if not arguments.options
+            else None
         )
     if len(counts) != len(arguments.options) or len(counts) > 1:
         return None
@@ -62,14 +64,16 @@ def rewrite(name: str, arguments: Arguments, context: Context, stdin: Form | Non
         return None
     if name == "head":
         return (
-            Meaning(lines(1, int(count), source, early=True), sure=True, took_input=took) if count.isdecimal() else None
+            CommandForm(lines(1, int(count), source, early=True), sure=True, took_input=took)
+            if count.isdecimal()
+            else None
         )
     if count.startswith("+"):
-        return Meaning(lines(max(1, int(count)), None, source, early=False), sure=True, took_input=took)
-    return Meaning(("last lines", abs(int(count)), source), sure=True, took_input=took)
+        return CommandForm(lines(max(1, int(count)), None, source, early=False), sure=True, took_input=took)
+    return CommandForm(("last lines", abs(int(count)), source), sure=True, took_input=took)
 
 
-def _one_source(operands: Sequence[Word], context: Context, stdin: Form | None) -> Form | None:
+def _one_source(operands: Sequence[Word], context: FormContext, stdin: Form | None) -> Form | None:
     if len(operands) > 1 or any(may_vanish(word) or word.text is None for word in operands):
         return None
     if not operands or operands[0].text == "-":
@@ -77,16 +81,16 @@ def _one_source(operands: Sequence[Word], context: Context, stdin: Form | None) 
     return path_form(operands[0], context.directory, context.part)
 
 
-class Edit(NamedTuple):
+class SedEdit(NamedTuple):
     """A `sed` script and what it is applied to."""
 
     script: str
     files: list[Word]
-    options: list[Given]
-    """Without the script."""
+    options: list[OptionValue]
+    """The options without the script."""
 
 
-def edit(arguments: Arguments) -> Edit | None:
+def edit(arguments: OptionArguments) -> SedEdit | None:
     """None: the script is not literal, or comes from a file."""
     given = arguments.options
     scripts = [each.value.text if each.value else None for each in given if each.option.name == "e"]
@@ -98,7 +102,7 @@ def edit(arguments: Arguments) -> Edit | None:
     texts = [text for text in scripts if text is not None]
     if not texts or len(texts) != len(scripts):
         return None
-    return Edit("\n".join(texts), files, [each for each in given if each.option.name != "e"])
+    return SedEdit("\n".join(texts), files, [each for each in given if each.option.name != "e"])
 
 
 def is_plain(script: str) -> bool:
@@ -106,7 +110,7 @@ def is_plain(script: str) -> bool:
     return _PLAIN_SED.fullmatch(script) is not None
 
 
-def edit_lines(change: Edit, context: Context, stdin: Form | None) -> Meaning | None:
+def edit_lines(change: SedEdit, context: FormContext, stdin: Form | None) -> CommandForm | None:
     """`sed` where it does no more than choose a range of lines of one file."""
     names = {each.option.name for each in change.options} - {"E"}
     source = _one_source(change.files, context, stdin)
@@ -115,7 +119,7 @@ def edit_lines(change: Edit, context: Context, stdin: Form | None) -> Meaning | 
         return None
     took = not change.files and stdin is not None
     form = _range(script, source) if names else _without(script, source)
-    return Meaning(form, sure=True, took_input=took) if form else None
+    return CommandForm(form, sure=True, took_input=took) if form else None
 
 
 def _range(script: str, source: Form) -> Form | None:
@@ -147,11 +151,11 @@ class Patterns(NamedTuple):
     """What `grep` looks for, and the rest of its command line."""
 
     form: Form
-    options: list[Given]
+    options: list[OptionValue]
     files: list[Word]
 
 
-def patterns(arguments: Arguments, context: Context) -> Patterns | None:
+def patterns(arguments: OptionArguments, context: FormContext) -> Patterns | None:
     """None: there is no pattern."""
     explicit = [each.value for each in arguments.options if each.option.name == "e" and each.value]
     options = [each for each in arguments.options if each.option.name != "e"]
@@ -176,9 +180,9 @@ def _alternatives(texts: Sequence[str | None], dialects: Sequence[str]) -> list[
     if len(dialects) > 1 or "P" in dialects:
         return None
     separator = {"E": "|", "F": "\n"}.get("".join(dialects), "\\|")
-    found: set[str] = set()
+    words: set[str] = set()
     for text in texts:
         if text is None:
             return None
-        found.update(text.split(separator))
-    return sorted(found) if all(_PLAIN_PATTERN.fullmatch(text) for text in found) else None
+        words.update(text.split(separator))
+    return sorted(words) if all(map(_PLAIN_PATTERN.fullmatch, words)) else None

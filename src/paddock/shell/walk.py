@@ -1,4 +1,4 @@
-"""Reading a script: its commands wherever they stand, and the words of a plain one.
+"""Walks the tree of a script: its commands wherever they stand, and the words of a plain one.
 
 Law     `simple_commands` gives every simple command once, in the order of the text, those inside substitutions, loops,
         functions and here-documents included, whether they would run or not.

@@ -28,7 +28,7 @@ class SeenTask(BaseModel):
     fails: bool = False
 
 
-class World(ResourcesServer[ServerConfig, SeenTask]):
+class ScriptedWorld(ResourcesServer[ServerConfig, SeenTask]):
     task_type = SeenTask
 
     async def verify(self, task: SeenTask, row: Row, response: JsonObject) -> Verdict:

@@ -8,7 +8,7 @@ from paddock.types import JsonObject, Rollout, Row
 from paddock.types.responses import make_response, message_item
 
 
-class DoubtingAgent(AgentServer[AgentConfig]):
+class DoubtfulAgent(AgentServer[AgentConfig]):
     """The row's `plan` has a word for each attempt: `doubt`, `infra` or `ok`; the last holds for all after it."""
 
     config_type = AgentConfig
