@@ -11,7 +11,7 @@ from paddock.config import RenamedKeys, validate
 from paddock.errors import ConfigError
 
 
-class Block(RenamedKeys):
+class ServerBlock(RenamedKeys):
     model_config = ConfigDict(frozen=True, extra="forbid")
     OLD_NAMES: ClassVar[Mapping[str, str]] = {"at_once": "max_concurrency"}
 
@@ -20,17 +20,17 @@ class Block(RenamedKeys):
 
 def test_an_old_name_is_read_and_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        assert validate(Block, {"at_once": 3}, "block").max_concurrency == 3
+        assert validate(ServerBlock, {"at_once": 3}, "block").max_concurrency == 3
     assert "`at_once` is called `max_concurrency`" in caplog.text
     caplog.clear()
-    assert validate(Block, {"max_concurrency": 4}, "block").max_concurrency == 4
+    assert validate(ServerBlock, {"max_concurrency": 4}, "block").max_concurrency == 4
     assert not caplog.text
 
 
 def test_both_names_and_a_wrong_value_under_the_old_one_are_mistakes() -> None:
     with pytest.raises(ConfigError, match="`at_once` is the old name of `max_concurrency`, and both are given"):
-        validate(Block, {"at_once": 3, "max_concurrency": 4}, "block")
+        validate(ServerBlock, {"at_once": 3, "max_concurrency": 4}, "block")
     with pytest.raises(ConfigError, match=r"block\.max_concurrency"):
-        validate(Block, {"at_once": "many"}, "block")
+        validate(ServerBlock, {"at_once": "many"}, "block")
     with pytest.raises(ConfigError, match=r"unknown key `block\.once`"):
-        validate(Block, {"once": 3}, "block")
+        validate(ServerBlock, {"once": 3}, "block")
