@@ -1,8 +1,8 @@
-"""Equal requests share one answer: while it is being made, and afterwards while it is kept.
+"""A cache of answers by request key: equal requests share one, while it is made and afterwards.
 
-Law     a failure is told to all that wait for it and not kept. One who goes away takes nothing from the others; when
-        nobody waits any more, the work ends.
-Bounds  `entries` answers are kept, the least recently used given up first; 0: nothing is kept or shared.
+Law     a failure is raised to all that wait for it, and is not cached. One who goes away takes nothing from the others;
+        when nobody waits any more, the work ends.
+Bounds  it holds `entries` answers and evicts the least recently used first; 0: nothing is cached or shared.
 """
 
 import asyncio
@@ -21,55 +21,55 @@ class _SharedTask(Generic[T]):
 
 
 class AnswerCache(Generic[T]):
-    """To be closed: it owns what is running."""
+    """Answers by request key. To be closed: it owns the tasks that make them."""
 
     def __init__(self, entries: int) -> None:
-        self.kept = 0
-        """Requests that were answered with what was there."""
-        self.joined = 0
-        """Requests that waited for what another had asked."""
+        self.hits = 0
+        """Requests that were answered from the cache."""
+        self.shared = 0
+        """Requests that waited for an equal one's answer."""
         self._entries = entries
         self._answers: OrderedDict[bytes, T] = OrderedDict()
-        self._running: dict[bytes, _SharedTask[T]] = {}
+        self._shared_tasks: dict[bytes, _SharedTask[T]] = {}
         self._tasks: set[asyncio.Task[T]] = set()
 
     async def get(self, key: bytes, make: Callable[[], Awaitable[T]]) -> T:
         if not self._entries:
             return await make()
         if key in self._answers:
-            self.kept += 1
+            self.hits += 1
             self._answers.move_to_end(key)
             return self._answers[key]
-        running = self._running.get(key)
-        if running is None:
-            running = self._running[key] = self._begin(key, make)
+        shared_task = self._shared_tasks.get(key)
+        if shared_task is None:
+            shared_task = self._shared_tasks[key] = self._start(key, make)
         else:
-            self.joined += 1
-        running.waiting += 1
+            self.shared += 1
+        shared_task.waiting += 1
         try:
-            return await asyncio.shield(running.task)
+            return await asyncio.shield(shared_task.task)
         finally:
-            running.waiting -= 1
-            if not running.waiting:
-                running.task.cancel()
-                self._forget(key, running.task)
+            shared_task.waiting -= 1
+            if not shared_task.waiting:
+                shared_task.task.cancel()
+                self._forget(key, shared_task.task)
 
     async def close(self) -> None:
-        """What runs ends."""
+        """Cancel what still runs, and wait for its end."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _begin(self, key: bytes, make: Callable[[], Awaitable[T]]) -> _SharedTask[T]:
+    def _start(self, key: bytes, make: Callable[[], Awaitable[T]]) -> _SharedTask[T]:
         async def work() -> T:
             return await make()
 
         task = asyncio.create_task(work())
         self._tasks.add(task)
-        task.add_done_callback(lambda done: self._ended(key, done))
+        task.add_done_callback(lambda done: self._finish(key, done))
         return _SharedTask(task)
 
-    def _ended(self, key: bytes, task: asyncio.Task[T]) -> None:
+    def _finish(self, key: bytes, task: asyncio.Task[T]) -> None:
         self._tasks.discard(task)
         self._forget(key, task)
         if not task.cancelled() and task.exception() is None:
@@ -78,7 +78,7 @@ class AnswerCache(Generic[T]):
                 self._answers.popitem(last=False)
 
     def _forget(self, key: bytes, task: asyncio.Task[T]) -> None:
-        """Nobody joins it any more."""
-        running = self._running.get(key)
-        if running is not None and running.task is task:
-            del self._running[key]
+        """Let no further request share the task."""
+        shared_task = self._shared_tasks.get(key)
+        if shared_task is not None and shared_task.task is task:
+            del self._shared_tasks[key]

@@ -1,4 +1,4 @@
-"""Config of a genrm model server: where the judge is, how it is asked, and for how long.
+"""Config of a genrm model server: where the judge is, how requests are put to it, and for how long.
 
 Law     `base_url` (endpoints that run) or `launch` (vLLM servers of its own), never both.
 Units   seconds.
@@ -65,7 +65,7 @@ class GenrmModelConfig(ServerConfig):
         if (self.base_url is None) == (self.launch is None):
             raise ValueError("needs either `base_url` of an endpoint or `launch` for servers of its own")
         if self.reasoning_parser is not None and self.launch is None:
-            raise ValueError("reasoning_parser: only servers of its own (`launch`) are told of it")
+            raise ValueError("reasoning_parser: only servers of its own (`launch`) take it")
         return self
 
     @property

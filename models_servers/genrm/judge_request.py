@@ -22,52 +22,54 @@ from paddock.server.dialects.to_chat import chat_request
 from paddock.types import JsonObject
 
 TEXTS = ("response_1", "response_2", "principle")
-_OURS = ("stream", "stream_options", "n", "messages", "model")
+_RESERVED_KEYS = ("stream", "stream_options", "n", "messages", "model")
 """Keys that extras may not set."""
 
 
 class JudgeRequest(NamedTuple):
-    """One request as it goes to the endpoint."""
+    """A request as the judge's endpoint gets it, and its key."""
 
     body: bytes
     key: bytes
-    """Equal for equal requests."""
+    """The hash of what is asked; equal requests have one key."""
 
 
 def judge_request(
     config: GenrmModelConfig, dialect: Dialect, request: JsonObject, drop: Callable[[str], None]
 ) -> JudgeRequest:
-    """`drop` is told each thing of the request that is not passed on."""
-    taken = read_request(dialect, request)
-    metadata = taken.body.get("metadata")
-    said: JsonObject = dict(metadata) if isinstance(metadata, dict) else {}
-    comparison = _comparison(said)
-    converted = chat_request(taken.body, reasoning_fields=())
-    for key in (*taken.dropped, *converted.dropped):
+    """Translate a client's request; `drop` is called with the name of each thing that is not passed on."""
+    client_request = read_request(dialect, request)
+    metadata = client_request.body.get("metadata")
+    own_metadata: JsonObject = dict(metadata) if isinstance(metadata, dict) else {}
+    comparison = _comparison(own_metadata)
+    converted = chat_request(client_request.body, reasoning_fields=())
+    for key in (*client_request.dropped, *converted.dropped):
         drop(key)
-    found = converted.body
+    request_body = converted.body
     if comparison is not None:
         for key in ("tools", "tool_choice", "parallel_tool_calls"):
-            found.pop(key, None)
-        found["messages"] = _put(config, found["messages"], comparison)
-    extra = {**taken.extra_body, **config.extra_body}
-    found |= {key: value for key, value in extra.items() if key not in _OURS}
-    kwargs = {**found.get("chat_template_kwargs", {}), **config.chat_template_kwargs}
+            request_body.pop(key, None)
+        request_body["messages"] = _comparison_messages(config, request_body["messages"], comparison)
+    extra = {**client_request.extra_body, **config.extra_body}
+    request_body |= {key: value for key, value in extra.items() if key not in _RESERVED_KEYS}
+    kwargs = {**request_body.get("chat_template_kwargs", {}), **config.chat_template_kwargs}
     if kwargs:
-        found["chat_template_kwargs"] = kwargs
-    found["model"] = config.model
-    others = {key: value for key, value in said.items() if key not in TEXTS}
-    return JudgeRequest(orjson.dumps(found), _key(found, others))
+        request_body["chat_template_kwargs"] = kwargs
+    request_body["model"] = config.model
+    others = {key: value for key, value in own_metadata.items() if key not in TEXTS}
+    return JudgeRequest(orjson.dumps(request_body), _request_key(request_body, others))
 
 
-def _put(config: GenrmModelConfig, history: list[JsonObject], comparison: Comparison) -> list[JsonObject]:
+def _comparison_messages(
+    config: GenrmModelConfig, history: list[JsonObject], comparison: Comparison
+) -> list[JsonObject]:
     if config.prompt_form == "plain":
         return plain_messages(history, comparison)
     return role_messages(history, comparison, principle_role=config.supports_principle_role)
 
 
 def _comparison(metadata: Mapping[str, Any]) -> Comparison | None:
-    """None: the request is none."""
+    """The comparison of a request's metadata; None: it has none."""
     if "response_1" not in metadata and "response_2" not in metadata:
         return None
     for key in TEXTS:
@@ -77,5 +79,5 @@ def _comparison(metadata: Mapping[str, Any]) -> Comparison | None:
     return Comparison(metadata["response_1"], metadata["response_2"], metadata.get("principle") or None)
 
 
-def _key(body: JsonObject, others: JsonObject) -> bytes:
+def _request_key(body: JsonObject, others: JsonObject) -> bytes:
     return hashlib.sha256(orjson.dumps([body, others], option=orjson.OPT_SORT_KEYS)).digest()

@@ -47,27 +47,27 @@ class Comparison(NamedTuple):
     principle: str | None
 
 
-def role_messages(history: Sequence[JsonObject], asked: Comparison, *, principle_role: bool) -> list[JsonObject]:
-    """`history`: chat messages."""
+def role_messages(history: Sequence[JsonObject], comparison: Comparison, *, principle_role: bool) -> list[JsonObject]:
+    """The comparison behind `history` (chat messages), in messages of the roles that judges of this kind know."""
     messages = [_defused(message) for message in _of_known_roles(history)]
-    if asked.principle is not None and principle_role:
-        messages.append({"role": "principle", "content": break_control_tokens(asked.principle)})
-    elif asked.principle is not None:
-        messages = _with_principle(messages, asked.principle)
-    messages.append({"role": "response_1", "content": break_control_tokens(asked.response_1)})
-    messages.append({"role": "response_2", "content": break_control_tokens(asked.response_2)})
+    if comparison.principle is not None and principle_role:
+        messages.append({"role": "principle", "content": break_control_tokens(comparison.principle)})
+    elif comparison.principle is not None:
+        messages = _with_principle(messages, comparison.principle)
+    messages.append({"role": "response_1", "content": break_control_tokens(comparison.response_1)})
+    messages.append({"role": "response_2", "content": break_control_tokens(comparison.response_2)})
     return messages
 
 
-def plain_messages(history: Sequence[JsonObject], asked: Comparison) -> list[JsonObject]:
-    """`history`: chat messages."""
+def plain_messages(history: Sequence[JsonObject], comparison: Comparison) -> list[JsonObject]:
+    """The comparison and `history` (chat messages), quoted in one system and one user message."""
     texts = [
         (f"message {nth}, {message['role']}", _text(message))
         for nth, message in enumerate(_of_known_roles(history), start=1)
     ]
-    if asked.principle is not None:
-        texts.append(("principle", asked.principle))
-    texts += [("response 1", asked.response_1), ("response 2", asked.response_2)]
+    if comparison.principle is not None:
+        texts.append(("principle", comparison.principle))
+    texts += [("response 1", comparison.response_1), ("response 2", comparison.response_2)]
     nonce = nonce_of(text for _, text in texts)
     parts = [enclose(label, text, nonce) for label, text in texts]
     return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": "\n\n".join([*parts, QUESTION])}]
@@ -85,25 +85,25 @@ def _of_known_roles(history: Sequence[JsonObject]) -> Sequence[JsonObject]:
 
 
 def _with_principle(messages: list[JsonObject], principle: str) -> list[JsonObject]:
-    """In the system message that is there already: many templates take one only, and only at the start."""
+    """State the principle in the system message that is there: many templates take one only, and only at the start."""
     stated = f"{BY}\n\n{enclose('principle', principle, nonce_of([principle]))}"
     if messages and messages[0]["role"] == "system":
-        said = content_text(messages[0].get("content"))
-        return [{"role": "system", "content": f"{said}\n\n{stated}" if said else stated}, *messages[1:]]
+        text = content_text(messages[0].get("content"))
+        return [{"role": "system", "content": f"{text}\n\n{stated}" if text else stated}, *messages[1:]]
     return [{"role": "system", "content": stated}, *messages]
 
 
 def _defused(message: JsonObject) -> JsonObject:
-    found: JsonObject = {"role": message["role"]}
+    defused_message: JsonObject = {"role": message["role"]}
     if "tool_call_id" in message:
-        found["tool_call_id"] = break_control_tokens(str(message["tool_call_id"]))
+        defused_message["tool_call_id"] = break_control_tokens(str(message["tool_call_id"]))
     content = message.get("content")
-    found["content"] = [_defused_part(part) for part in content] if isinstance(content, list) else content
+    defused_message["content"] = [_defused_part(part) for part in content] if isinstance(content, list) else content
     if isinstance(content, str):
-        found["content"] = break_control_tokens(content)
+        defused_message["content"] = break_control_tokens(content)
     if message.get("tool_calls"):
-        found["tool_calls"] = [_defused_call(call) for call in output_items(message["tool_calls"])]
-    return found
+        defused_message["tool_calls"] = [_defused_call(call) for call in output_items(message["tool_calls"])]
+    return defused_message
 
 
 def _defused_part(part: Any) -> Any:
@@ -112,26 +112,26 @@ def _defused_part(part: Any) -> Any:
 
 
 def _defused_call(call: JsonObject) -> JsonObject:
-    name, arguments = _called(call)
+    name, arguments = _name_and_arguments(call)
     function = {"name": break_control_tokens(name), "arguments": break_control_tokens(arguments)}
     return {"id": break_control_tokens(str(call.get("id") or "")), "type": "function", "function": function}
 
 
 def _text(message: JsonObject) -> str:
-    """All that a message says, its calls below its words."""
+    """A message as one text: its words, then its images and calls in words."""
     content = message.get("content")
-    said = content_text(content)
+    text = content_text(content)
     pictures = sum(part.get("type") == "image_url" for part in output_items(content))
-    calls = [_called(call) for call in output_items(message.get("tool_calls"))]
-    parts = [said] if said else []
+    calls = [_name_and_arguments(call) for call in output_items(message.get("tool_calls"))]
+    parts = [text] if text else []
     parts += ["(an image)"] * pictures
     parts += [f"(calls the tool {name} with {arguments})" for name, arguments in calls]
     return "\n".join(parts)
 
 
-def _called(call: JsonObject) -> tuple[str, str]:
-    function = call.get("function")
-    said: JsonObject = function if isinstance(function, dict) else {}
-    arguments = said.get("arguments")
+def _name_and_arguments(call: JsonObject) -> tuple[str, str]:
+    given = call.get("function")
+    function: JsonObject = given if isinstance(given, dict) else {}
+    arguments = function.get("arguments")
     written = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
-    return str(said.get("name") or ""), written
+    return str(function.get("name") or ""), written

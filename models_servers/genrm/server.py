@@ -1,10 +1,11 @@
-"""A judge behind vLLM or any OpenAI-compatible chat endpoint, asked in any dialect.
+"""A judge behind vLLM or any OpenAI-compatible chat endpoint, for clients of every dialect.
 
-Asked   a comparison (`metadata.response_1`, `response_2`, `principle`) is put to the judge as `prompt_form` says, see
+Request a comparison (`metadata.response_1`, `response_2`, `principle`) is put to the judge as `prompt_form` says, see
         `prompt`; any other request passes as chat. Nothing is recorded: no rollout's calls come here.
 Answer  reasoning, in its own field or before `</think>` in the text, is a reasoning item; the message is what the
         judge says after it.
-Law     equal requests get the same answer, asked for once (`cache_entries`). A failure is an error, never an answer.
+Law     equal requests get the same answer, which the judge is asked for once (`cache_entries`). A failure is an error,
+        never an answer.
 Errors  those of `paddock.server.upstream_failures` and of `endpoints`; InfraError `judge_timeout` when the caller's
         time is over.
 """
@@ -44,20 +45,20 @@ class GenrmModelServer(ModelServer[GenrmModelConfig]):
     def __init__(self, config: GenrmModelConfig, *, name: str, peers: Mapping[str, Peer]) -> None:
         super().__init__(config, name=name, peers=peers)
         self.dropped: Counter[str] = Counter()
-        """What of requests was not passed on, by name."""
-        self.sharing: AnswerCache[Answer] = AnswerCache(config.cache_entries)
-        self.places = JudgeEndpoints(config, name=name)
-        self._connected: JudgeClient | None = None
+        """How often a key of requests was not passed on, by name."""
+        self.answers: AnswerCache[Answer] = AnswerCache(config.cache_entries)
+        self.endpoints = JudgeEndpoints(config, name=name)
+        self._client: JudgeClient | None = None
 
     async def start(self) -> None:
-        await self.places.start()
-        self._connected = JudgeClient(self.config, self.places)
+        await self.endpoints.start()
+        self._client = JudgeClient(self.config, self.endpoints)
 
     async def stop(self) -> None:
-        await self.sharing.close()
-        if self._connected is not None:
-            await self._connected.close()
-        await self.places.stop()
+        await self.answers.close()
+        if self._client is not None:
+            await self._client.close()
+        await self.endpoints.stop()
 
     def handlers(self) -> Mapping[Route[Any, Any], Handler]:
         return {PLAIN_RESPONSES: self.responses, PLAIN_CHAT: self.chat, PLAIN_MESSAGES: self.messages}
@@ -72,27 +73,27 @@ class GenrmModelServer(ModelServer[GenrmModelConfig]):
         return await self._reply("messages", body, call)
 
     @property
-    def upstream(self) -> JudgeClient:
-        if self._connected is None:
+    def client(self) -> JudgeClient:
+        if self._client is None:
             raise BugError(f"{self.name} was not started", kind="not_started")
-        return self._connected
+        return self._client
 
     async def _reply(self, dialect: Dialect, request: JsonObject, call: Call) -> ModelReply:
-        asked = judge_request(self.config, dialect, request, self._drop)
-        upstream = self.upstream
+        judged = judge_request(self.config, dialect, request, self._drop)
+        client = self.client
         try:
             async with asyncio.timeout(call.remaining_s) as clock:
-                answer = await self.sharing.get(asked.key, lambda: upstream.ask(asked.body, _read))
+                answer = await self.answers.get(judged.key, lambda: client.ask(judged.body, _read))
         except TimeoutError as error:
             if not clock.expired():
                 raise
-            why = f": {self.places.trouble}" if self.places.trouble else ""
+            why = f": {self.endpoints.last_errors}" if self.endpoints.last_errors else ""
             raise InfraError(f"{self.name}: no answer in time{why}", kind="judge_timeout", stage="model") from error
         return whole_reply(dialect, answer, request, model=self.config.model)
 
     def _drop(self, key: str) -> None:
-        known = key in self.dropped or len(self.dropped) < MAX_NAMES
-        self.dropped[key if known else "(others)"] += 1
+        is_counted = key in self.dropped or len(self.dropped) < MAX_NAMES
+        self.dropped[key if is_counted else "(others)"] += 1
 
 
 def _read(whole: WholeAnswer) -> Answer:
@@ -101,17 +102,17 @@ def _read(whole: WholeAnswer) -> Answer:
     except orjson.JSONDecodeError as error:
         raise UnreadableError(f"no JSON: {error}") from error
     answer = read_completion(body, frozenset())
-    return replace(answer, output=_thought_apart(answer.output), tokens=None)
+    return replace(answer, output=_split_reasoning(answer.output), tokens=None)
 
 
-def _thought_apart(output: list[JsonObject]) -> list[JsonObject]:
-    """Reasoning that stands in the text becomes an item of its own; one without an end is all that there is."""
+def _split_reasoning(output: list[JsonObject]) -> list[JsonObject]:
+    """Make reasoning that stands in the text an item of its own; where it has no end, all of the text is reasoning."""
     if not output or item_type(output[0]) != "message":
         return output
     text = content_text(output[0].get("content"))
-    thought, found, rest = text.partition(THOUGHT_END)
-    begun = thought.lstrip().startswith(THOUGHT)
-    if not (found or begun):
+    thought, end_mark, rest = text.partition(THOUGHT_END)
+    has_start = thought.lstrip().startswith(THOUGHT)
+    if not (end_mark or has_start):
         return output
-    told = thought.strip().removeprefix(THOUGHT).strip()
-    return [*([reasoning_item(told)] if told else []), message_item(rest.strip()), *output[1:]]
+    reasoning = thought.strip().removeprefix(THOUGHT).strip()
+    return [*([reasoning_item(reasoning)] if reasoning else []), message_item(rest.strip()), *output[1:]]

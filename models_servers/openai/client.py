@@ -27,7 +27,7 @@ PATHS = {"responses": "/responses", "chat": "/chat/completions"}
 
 
 class EndpointClient:
-    """The endpoint."""
+    """Exchanges with the endpoint of one config."""
 
     def __init__(self, config: OpenAIConfig) -> None:
         self._config = config
@@ -42,7 +42,7 @@ class EndpointClient:
         await self._client.aclose()
 
     async def whole(self, body: bytes, read: Callable[[WholeAnswer], T], call: Call, secret: str | None) -> T:
-        """What `read` makes of the endpoint's answer."""
+        """What `read` makes of the endpoint's whole answer to `body`."""
         url = self._url(secret)
 
         async def attempt() -> T:
@@ -51,10 +51,10 @@ class EndpointClient:
                 with upstream_errors(host_of(url), limit_s):
                     return read(await post_whole(self._client, url, body, self._headers, limit_s))
 
-        return await self._tried(attempt, call)
+        return await self._with_retries(attempt, call)
 
     async def stream(self, body: bytes, make_reader: Callable[[], Reader], call: Call, secret: str | None) -> Stream:
-        """A stream whose first parts are there."""
+        """An open stream whose first parts have come."""
         url = self._url(secret)
 
         async def attempt() -> Stream:
@@ -63,9 +63,9 @@ class EndpointClient:
             with upstream_errors(host_of(url), limit_s):
                 return await self._open(url, body, make_reader(), limit_s)
 
-        return await self._tried(attempt, call)
+        return await self._with_retries(attempt, call)
 
-    async def tokenized(self, body: bytes, call: Call, secret: str | None) -> WholeAnswer:
+    async def tokenize(self, body: bytes, call: Call, secret: str | None) -> WholeAnswer:
         """What the endpoint's `/tokenize` (vLLM's, beside `/v1`) says of a chat request; tried once."""
         url = self._url(secret)
         url = url.copy_with(path=url.path.removesuffix(PATHS["chat"]).removesuffix("/v1") + "/tokenize")
@@ -82,32 +82,32 @@ class EndpointClient:
         remaining = call.remaining_s
         return self._config.timeout_s if remaining is None else min(self._config.timeout_s, remaining)
 
-    async def _tried(self, attempt: Callable[[], Awaitable[T]], call: Call) -> T:
-        failed = 0
+    async def _with_retries(self, attempt: Callable[[], Awaitable[T]], call: Call) -> T:
+        failures = 0
         while True:
             try:
                 return await attempt()
             except UpstreamError as error:
-                failed += 1
-                wait_s = self._wait_s(error, failed)
+                failures += 1
+                wait_s = self._wait_s(error, failures)
                 late = call.remaining_s is not None and call.remaining_s <= wait_s
-                if late or failed >= self._config.attempts:
+                if late or failures >= self._config.attempts:
                     raise
             await asyncio.sleep(wait_s)
 
-    def _wait_s(self, failure: UpstreamError, failed: int) -> float:
+    def _wait_s(self, failure: UpstreamError, failures: int) -> float:
         config = self._config
-        return retry_wait_s(failure, failed, first_s=config.first_retry_s, longest_s=config.max_retry_s)
+        return retry_wait_s(failure, failures, first_s=config.first_retry_s, longest_s=config.max_retry_s)
 
     async def _open(self, url: httpx.URL, body: bytes, reader: Reader, limit_s: float) -> Stream:
-        """The slot, taken already, is the stream's until it is closed."""
-        due = asyncio.get_running_loop().time() + limit_s
+        """Open a stream; the caller's slot is the stream's until it is closed."""
+        deadline = asyncio.get_running_loop().time() + limit_s
         stream: Stream | None = None
         try:
-            async with asyncio.timeout_at(due):
+            async with asyncio.timeout_at(deadline):
                 request = self._client.build_request("POST", url, content=body, headers=headers_to(url, self._headers))
                 response = await self._client.send(request, stream=True)
-                stream = Stream(response, reader, host_of(url), limit_s, due, self._slots.release)
+                stream = Stream(response, reader, host_of(url), limit_s, deadline, self._slots.release)
                 if response.status_code >= 300:
                     await response.aread()
             require_ok(response, body)

@@ -22,7 +22,7 @@ from paddock.server.dialects.to_chat import chat_request
 from paddock.server.dialects.to_responses import responses_request
 from paddock.types import JsonObject
 
-_OURS = ("stream", "stream_options", "n")
+_RESERVED_KEYS = ("stream", "stream_options", "n")
 """Keys that extras may not set: they change the form of the answer."""
 ON_POLICY = ("temperature", "top_p")
 """What NeMo-RL's chat server holds against its trainer's; of another pair it says no more than that it failed."""
@@ -31,7 +31,7 @@ _TOKENS_OF_NEMO_RL: JsonObject = {"logprobs": True, "top_logprobs": 0, "return_t
 
 
 class EndpointRequest(NamedTuple):
-    """One call as it goes to the endpoint."""
+    """One call as the endpoint gets it."""
 
     body: bytes
     stream: bool
@@ -46,45 +46,45 @@ def endpoint_request(
     drop: Callable[[str], None],
     messages: list[JsonObject] | None = None,
 ) -> EndpointRequest:
-    """`row`: its sampling parameters. `drop` is told each thing of the request that is not passed on. `messages`: go
-    in place of the request's."""
-    taken = read_request(dialect, request)
-    body = taken.body
+    """Translate a client's request. `row`: the row's sampling parameters. `drop` is called with the name of each thing
+    that is not passed on. `messages` take the place of the request's."""
+    client_request = read_request(dialect, request)
+    body = client_request.body
     in_chat = config.upstream_api == "chat"
     converted = chat_request(body, reasoning_fields=config.reasoning_fields) if in_chat else responses_request(body)
-    for key in (*taken.dropped, *converted.dropped):
+    for key in (*client_request.dropped, *converted.dropped):
         drop(key)
-    found = {**converted.body, **taken.extra_body, **config.extra_body}
-    kwargs = {**found.get("chat_template_kwargs", {}), **config.chat_template_kwargs}
+    request_body = {**converted.body, **client_request.extra_body, **config.extra_body}
+    kwargs = {**request_body.get("chat_template_kwargs", {}), **config.chat_template_kwargs}
     if kwargs:
-        found["chat_template_kwargs"] = kwargs
+        request_body["chat_template_kwargs"] = kwargs
     in_nemo_rl = config.token_protocol == "nemo_rl"
     overrides = config.sampling_overrides
     if in_nemo_rl:
-        overrides = {**overrides, **_refused(found, row, drop)}
-    sampling = merge_sampling(found, row, overrides)
+        overrides = {**overrides, **_refused_overrides(request_body, row, drop)}
+    sampling = merge_sampling(request_body, row, overrides)
     if in_nemo_rl:
         _require_on_policy(sampling.params)
     for layer in (row, overrides):
-        _override(found, layer, "max_tokens" if in_chat else "max_output_tokens")
-    for key in _OURS:
-        found.pop(key, None)
-    found["model"] = config.model
-    found |= {} if messages is None else {"messages": messages}
+        _override(request_body, layer, "max_tokens" if in_chat else "max_output_tokens")
+    for key in _RESERVED_KEYS:
+        request_body.pop(key, None)
+    request_body["model"] = config.model
+    request_body |= {} if messages is None else {"messages": messages}
     stream = body.get("stream") is True and not in_nemo_rl  # its streams have no ids
     if stream:
-        found["stream"] = True
+        request_body["stream"] = True
         if in_chat:
-            found["stream_options"] = {"include_usage": True}
+            request_body["stream_options"] = {"include_usage": True}
     if config.request_token_ids:
-        found |= _TOKENS_OF_NEMO_RL if in_nemo_rl else _TOKENS_OF_VLLM
-    return EndpointRequest(orjson.dumps(found), stream, sampling)
+        request_body |= _TOKENS_OF_NEMO_RL if in_nemo_rl else _TOKENS_OF_VLLM
+    return EndpointRequest(orjson.dumps(request_body), stream, sampling)
 
 
-def _refused(found: JsonObject, row: JsonObject, drop: Callable[[str], None]) -> JsonObject:
+def _refused_overrides(request_body: JsonObject, row: JsonObject, drop: Callable[[str], None]) -> JsonObject:
     """Overrides that take away what NeMo-RL's chat server is never sent."""
     for key in REFUSED:
-        if found.get(key) is not None or row.get(key) is not None:
+        if request_body.get(key) is not None or row.get(key) is not None:
             drop(key)
     return dict.fromkeys(REFUSED)
 

@@ -42,7 +42,7 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
         super().__init__(config, name=name, peers=peers)
         self.broken_splices = 0
         """Answers whose prompt did not go on from the ids that were sent."""
-        self._connected: EndpointClient | None = None
+        self._client: EndpointClient | None = None
 
     @property
     def engine_kind(self) -> Engine:
@@ -54,52 +54,54 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
 
     async def start(self) -> None:
         await super().start()
-        self._connected = EndpointClient(self.config)
+        self._client = EndpointClient(self.config)
 
     async def stop(self) -> None:
         await super().stop()
-        if self._connected is not None:
-            await self._connected.close()
+        if self._client is not None:
+            await self._client.close()
 
     async def sample(self, pending: PendingCall) -> AsyncGenerator[Batch, None]:
-        spliced = self._splice(pending)
-        asked = endpoint_request(
+        sent = self._splice(pending)
+        call_body = endpoint_request(
             self.config,
             pending.dialect,
             pending.request,
             pending.settings.sampling,
             self.drop,
-            spliced.messages if spliced else None,
+            sent.messages if sent else None,
         )
-        pending.sampling, pending.overridden = asked.sampling
-        if not asked.stream:
-            answer = await self._whole(asked.body, pending, spliced)
+        pending.sampling, pending.overridden = call_body.sampling
+        if not call_body.stream:
+            answer = await self._whole(call_body.body, pending, sent)
             yield [*(ItemClosed(nth, item) for nth, item in enumerate(answer.output)), answer]
             return
-        told = pending.conversation
-        stream = await self._upstream.stream(asked.body, lambda: self._reader(told), pending.call, pending.secret)
+        conversation = pending.conversation
+        stream = await self._endpoint.stream(
+            call_body.body, lambda: self._reader(conversation), pending.call, pending.secret
+        )
         try:
             async for batch in stream.batches():
                 if batch and isinstance(batch[-1], Answer):
-                    batch = [*batch[:-1], self._checked(batch[-1], stream.headers)]
+                    batch = [*batch[:-1], self._check(batch[-1], stream.headers)]
                 yield batch
         finally:
             await stream.aclose()
 
-    async def _whole(self, body: bytes, pending: PendingCall, spliced: Splice | None) -> Answer:
-        told = pending.conversation
+    async def _whole(self, body: bytes, pending: PendingCall, sent: Splice | None) -> Answer:
+        conversation = pending.conversation
         try:
-            answer = await self._upstream.whole(
-                body, lambda whole: self._read(whole, told), pending.call, pending.secret
+            answer = await self._endpoint.whole(
+                body, lambda whole: self._read(whole, conversation), pending.call, pending.secret
             )
         except UpstreamError as error:
-            if spliced is None or error.kind != "upstream_status":
+            if sent is None or error.kind != "upstream_status":
                 raise
             await self._require_room(body, pending)
             pair = " and ".join(f"{name} {pending.sampling[name]}" for name in ON_POLICY)
             raise UpstreamError(f"{error.message} (asked with {pair}: its trainer's?)", kind=error.kind) from error
-        if spliced is not None and spliced.turn is not None:
-            self._place(pending, spliced, answer)
+        if sent is not None and sent.turn is not None:
+            self._place(pending, sent, answer)
         return answer
 
     def _splice(self, pending: PendingCall) -> Splice | None:
@@ -111,37 +113,37 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
     async def _require_room(self, body: bytes, pending: PendingCall) -> None:
         """NeMo-RL's chat server does not say so where a prompt leaves no room only as it is spliced: it fails."""
         try:
-            whole = await self._upstream.tokenized(tokenize_body(body), pending.call, pending.secret)
+            whole = await self._endpoint.tokenize(tokenize_body(body), pending.call, pending.secret)
         except UpstreamError:
             return
-        found = read_prompt_length(whole.content)
-        if found is not None and found.tokens >= found.limit:
+        length = read_prompt_length(whole.content)
+        if length is not None and length.tokens >= length.limit:
             raise RefusedError(
-                f"the prompt has {found.tokens} tokens, and the model takes {found.limit}, its answer included",
+                f"the prompt has {length.tokens} tokens, and the model takes {length.limit}, its answer included",
                 kind=OVERFLOW,
                 stage="model",
             )
 
-    def _place(self, pending: PendingCall, spliced: Splice, answer: Answer) -> None:
-        assert answer.tokens is not None  # `_checked`
-        placed = spliced.placed(answer.tokens.prompt_ids)
-        if placed is None:
+    def _place(self, pending: PendingCall, sent: Splice, answer: Answer) -> None:
+        assert answer.tokens is not None  # `_check`
+        placement = sent.placement(answer.tokens.prompt_ids)
+        if placement is None:
             self.broken_splices += 1
             _log.warning("%s: a broken splice: a prompt does not begin with the ids that were sent", self.name)
             pending.splice_broken = True
-        pending.placed = placed or Placement(None, [*answer.tokens.prompt_ids])
+        pending.placed = placement or Placement(None, [*answer.tokens.prompt_ids])
 
     @property
-    def _upstream(self) -> EndpointClient:
-        if self._connected is None:
+    def _endpoint(self) -> EndpointClient:
+        if self._client is None:
             raise BugError(f"{self.name} was not started", kind="not_started")
-        return self._connected
+        return self._client
 
-    def _reader(self, told: Conversation) -> Reader:
+    def _reader(self, conversation: Conversation) -> Reader:
         in_chat = self.config.upstream_api == "chat"
-        return ChatReader(told.custom, told.namespaces) if in_chat else ResponsesReader()
+        return ChatReader(conversation.custom, conversation.namespaces) if in_chat else ResponsesReader()
 
-    def _read(self, whole: WholeAnswer, told: Conversation) -> Answer:
+    def _read(self, whole: WholeAnswer, conversation: Conversation) -> Answer:
         try:
             body = orjson.loads(whole.content)
         except orjson.JSONDecodeError as error:
@@ -149,10 +151,10 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
         in_chat = self.config.upstream_api == "chat"
         if has_routed_experts(body):
             self.drop("routed_experts of answers")
-        answer = read_completion(body, told.custom, told.namespaces) if in_chat else read_response(body)
-        return self._checked(answer, whole.headers)
+        answer = read_completion(body, conversation.custom, conversation.namespaces) if in_chat else read_response(body)
+        return self._check(answer, whole.headers)
 
-    def _checked(self, answer: Answer, headers: Mapping[str, str]) -> Answer:
+    def _check(self, answer: Answer, headers: Mapping[str, str]) -> Answer:
         """The answer with its weight version; InfraError when it lacks the ids that the engine is declared to give, or
         is of a model that the config does not accept."""
         accepted = self.config.accepted_models

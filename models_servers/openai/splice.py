@@ -23,89 +23,89 @@ from paddock.tokens import Placement, PrefixMatch, TurnIndex
 from paddock.types import JsonObject
 from paddock.types.responses import item_type
 
-_OF_PROMPTS = ("model", "messages", "tools", "chat_template_kwargs")
+_PROMPT_KEYS = ("model", "messages", "tools", "chat_template_kwargs")
 
 
 class Splice(NamedTuple):
-    """A history as it is sent."""
+    """A history as the server is sent it."""
 
     messages: list[JsonObject]
     turn: str | None = None
-    """Whose ids are sent; None: nobody's."""
+    """The turn whose ids are sent; None: none are."""
     ids: list[int] | None = None
-    """With which the prompt has to begin."""
+    """The ids with which the prompt has to begin."""
 
-    def placed(self, prompt_ids: list[int]) -> Placement | None:
-        """Where the answer's prompt hangs; None: the splice is broken. Only where ids were sent."""
+    def placement(self, prompt_ids: list[int]) -> Placement | None:
+        """Where the answer's prompt stands in the record; None: the splice is broken. Only where ids were sent."""
         assert self.ids is not None
         end = len(self.ids)
         return Placement(self.turn, prompt_ids[end:]) if prompt_ids[:end] == self.ids else None
 
 
 class PromptLength(NamedTuple):
-    """Of a prompt."""
+    """The length of a prompt, and the longest that the model takes."""
 
     tokens: int
     limit: int
-    """Of prompt and answer."""
+    """Longest sequence, prompt and answer together."""
 
 
 def tokenize_body(body: bytes) -> bytes:
-    """What of a chat request makes its prompt."""
-    asked = orjson.loads(body)
-    return orjson.dumps({key: asked[key] for key in _OF_PROMPTS if key in asked})
+    """The body of `/tokenize` for a chat request: what makes its prompt."""
+    request = orjson.loads(body)
+    return orjson.dumps({key: request[key] for key in _PROMPT_KEYS if key in request})
 
 
-def read_prompt_length(told: bytes) -> PromptLength | None:
-    """By the answer of `/tokenize`; None: it does not say."""
+def read_prompt_length(reply: bytes) -> PromptLength | None:
+    """Read the answer of `/tokenize`; None: it does not say."""
     try:
-        found = orjson.loads(told)
-        return PromptLength(int(found["count"]), int(found["max_model_len"]))
+        answer = orjson.loads(reply)
+        return PromptLength(int(answer["count"]), int(answer["max_model_len"]))
     except (ValueError, TypeError, KeyError):
         return None
 
 
-def splice(told: Conversation, matched: PrefixMatch, index: TurnIndex | None, fields: Iterable[str]) -> Splice:
-    """`index`: of the rollout; None: there is none. `fields`: of a message, in which reasoning is sent."""
+def splice(conversation: Conversation, matched: PrefixMatch, index: TurnIndex | None, fields: Iterable[str]) -> Splice:
+    """`index`: the rollout's turns; None: there are none. `fields`: those of a message in which reasoning is sent."""
     turn, new = matched.turn, matched.environment
-    known = None if index is None or turn is None or any(map(_is_own, new)) else _ids(index, turn)
+    ids = None if index is None or turn is None or any(map(_is_own, new)) else _ids(index, turn)
     fields = tuple(fields)
-    if known is None or index is None or turn is None:
-        return Splice(chat_messages(told.items, reasoning_fields=fields))
-    messages = chat_messages(_before(told.items, new), reasoning_fields=fields)
+    if ids is None or index is None or turn is None:
+        return Splice(chat_messages(conversation.items, reasoning_fields=fields))
+    messages = chat_messages(_before(conversation.items, new), reasoning_fields=fields)
     if not messages or messages[-1]["role"] != "assistant":
-        messages.append({"role": "assistant", "content": ""})  # it said nothing, and its client does not tell that
+        messages.append({"role": "assistant", "content": ""})  # it said nothing, and its client left that out
     answer = index.by_id[turn]
     assert answer.sampled_ids is not None
     messages[-1] |= {
-        "prompt_token_ids": known[: len(known) - len(answer.sampled_ids)],
+        "prompt_token_ids": ids[: len(ids) - len(answer.sampled_ids)],
         "generation_token_ids": answer.sampled_ids,
         "generation_log_probs": answer.log_probs,
     }
-    return Splice([*messages, *chat_messages(new, reasoning_fields=fields)], turn, known)
+    return Splice([*messages, *chat_messages(new, reasoning_fields=fields)], turn, ids)
 
 
 def _ids(index: TurnIndex, turn: str) -> list[int] | None:
     try:
         return index.full_ids(turn)
     except ValueError:
-        return None  # a record that was begun with another engine
+        return None  # the record was begun with another engine
 
 
 def _before(items: Sequence[JsonObject], new: Sequence[JsonObject]) -> list[JsonObject]:
-    """`items` without the new ones: their end, and outputs that are told between the calls of the turn."""
-    left = [*new]
-    found: list[JsonObject] = []
+    """`items` without the new ones: their end, and outputs that stand between the calls of the turn."""
+    remaining = [*new]
+    before: list[JsonObject] = []
     for item in reversed(items):
-        if left and item == left[-1]:
-            left.pop()
+        if remaining and item == remaining[-1]:
+            remaining.pop()
         else:
-            found.append(item)
-    found.reverse()
-    return found
+            before.append(item)
+    before.reverse()
+    return before
 
 
 def _is_own(item: JsonObject) -> bool:
-    """The model's, whoever says it."""
+    """Whether an item is of the assistant's role, whoever wrote it."""
     kind = item_type(item)
     return kind == "reasoning" or kind in CALLS or (kind == "message" and item.get("role") == "assistant")

@@ -22,7 +22,7 @@ END_WAIT_S = 1.0
 
 
 class Stream:
-    """An open stream; `due` is the loop's time at which it is over."""
+    """An open stream; `deadline` is the loop's time at which it is closed."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Stream:
         reader: Reader,
         host: str,
         limit_s: float,
-        due: float,
+        deadline: float,
         release: Callable[[], None],
     ) -> None:
         self.host = host
@@ -40,11 +40,11 @@ class Stream:
         self._reader = reader
         self._events = EventReader()
         self._limit_s = limit_s
-        self._due = due
+        self._deadline = deadline
         self._release: Callable[[], None] | None = release
         self._first: list[Part] = []
-        self._closing: asyncio.Task[None] | None = None
-        self._guard = asyncio.get_running_loop().call_at(due + END_WAIT_S, self._expire)
+        self._close_task: asyncio.Task[None] | None = None
+        self._guard = asyncio.get_running_loop().call_at(deadline + END_WAIT_S, self._expire)
 
     async def begin(self) -> None:
         """Wait for the first parts."""
@@ -64,7 +64,7 @@ class Stream:
                 batch = await self._next()
 
     async def aclose(self) -> None:
-        """Again: nothing happens."""
+        """Close it and give back its slot; a second time changes nothing."""
         release, self._release = self._release, None
         if release is None:
             return
@@ -77,7 +77,7 @@ class Stream:
             await self._response.aclose()
 
     async def _next(self) -> list[Part]:
-        async with asyncio.timeout_at(self._due):
+        async with asyncio.timeout_at(self._deadline):
             chunk = await anext(self._chunks, None)
         if chunk is None:
             return list(self._reader.end())
@@ -93,4 +93,4 @@ class Stream:
             return  # the answer is whole; only the connection is lost
 
     def _expire(self) -> None:
-        self._closing = asyncio.get_running_loop().create_task(self.aclose())
+        self._close_task = asyncio.get_running_loop().create_task(self.aclose())

@@ -1,6 +1,6 @@
-"""Turns of a `rollouts.jsonl`, found by the hash of what was asked.
+"""Turns of a `rollouts.jsonl`, found by their request key.
 
-Law     the n-th asking of one thing gets the n-th recorded answer to it, again from the first after the last: members
+Law     the n-th request of one key gets the n-th recorded answer to it, again from the first after the last: members
         of a group that began alike each get a recorded member. Ids stay as recorded, so that the next request is
         again one that was recorded.
 Bounds  in memory are hashes and file positions; lines are read when they are played.
@@ -28,23 +28,23 @@ class Recordings:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._places: dict[str, list[_TurnPosition]] = {}
-        self._asked: Counter[str] = Counter()
+        self._positions: dict[str, list[_TurnPosition]] = {}
+        self._plays: Counter[str] = Counter()
         try:
             self._index()
         except OSError as error:
             raise ConfigError(f"rollouts {path}: {error.strerror or error}", kind="rollouts_unreadable") from error
 
-    def play(self, asked: str) -> list[JsonObject]:
+    def play(self, request_key: str) -> list[JsonObject]:
         """The output items of the next recorded answer to the request with this hash."""
-        places = self._places.get(asked)
-        if places is None:
+        positions = self._positions.get(request_key)
+        if positions is None:
             raise RequestError(f"{self._path}: no recorded turn has this request", kind="not_recorded")
-        place = places[self._asked[asked] % len(places)]
-        self._asked[asked] += 1
+        position = positions[self._plays[request_key] % len(positions)]
+        self._plays[request_key] += 1
         with self._path.open("rb") as file:
-            file.seek(place.offset)
-            output: list[JsonObject] = _turns(file.read(place.length))[place.turn]["output"]
+            file.seek(position.offset)
+            output: list[JsonObject] = _turns(file.read(position.length))[position.turn]["output"]
         return output
 
     def _index(self) -> None:
@@ -57,8 +57,8 @@ class Recordings:
                     raise ConfigError(
                         f"{self._path}:{number}: no rollout: {error}", kind="rollouts_unreadable"
                     ) from error
-                for index, asked in enumerate(hashes):
-                    self._places.setdefault(asked, []).append(_TurnPosition(offset, len(line), index))
+                for index, request_key in enumerate(hashes):
+                    self._positions.setdefault(request_key, []).append(_TurnPosition(offset, len(line), index))
                 offset += len(line)
 
 

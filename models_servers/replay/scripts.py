@@ -30,14 +30,14 @@ class Scripts:
         """The next turn's output items."""
         if secret not in self._scripts:
             raise RequestError("this rollout has no script: PUT /r/<secret>/script comes first", kind="no_script")
-        script, played = self._scripts[secret]
-        if played >= len(script.turns):
+        script, next_turn = self._scripts[secret]
+        if next_turn >= len(script.turns):
             raise RequestError(
                 f"this rollout's script has {len(script.turns)} turns, and all are played", kind="script_ended"
             )
-        self._scripts[secret] = (script, played + 1)
+        self._scripts[secret] = (script, next_turn + 1)
         self._scripts.move_to_end(secret)
-        return [with_ids(item, fresh=True) for item in script.turns[played]]
+        return [with_ids(item, fresh=True) for item in script.turns[next_turn]]
 
     def forget(self, secret: str) -> None:
         self._scripts.pop(secret, None)

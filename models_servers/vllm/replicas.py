@@ -34,12 +34,12 @@ class Replicas:
         self._config = config
         self._session: aiohttp.ClientSession | None = None
         self._launcher: Launcher | None = None
-        self._chosen: OrderedDict[str, Replica] = OrderedDict()
+        self._by_rollout: OrderedDict[str, Replica] = OrderedDict()
         self._turn = count()
         self._change = asyncio.Event()
 
     async def start(self) -> None:
-        """Launched ones are all ready when it returns; of running ones at least one, the others may come later."""
+        """Start all: launched ones are ready when this returns; of running ones at least one, others may come later."""
         self._session = session = make_session(max_connections=self._config.max_concurrency + 64)
         if self._config.launch is not None:
             launcher = await Launcher.make(self._config.served, self._config.launch, name=self.name)
@@ -55,16 +55,16 @@ class Replicas:
                 )
                 for nth in range(self._config.launch.replicas)
             ]
-            await _all_started(self.all)
+            await _start_all(self.all)
         else:
             self.all = [
                 Replica(httpx.URL(url).netloc.decode(), self._config, session, self._notify, url=url)
                 for url in self._config.urls
             ]
-            await _some_started(self.all)
+            await _start_some(self.all)
 
     async def stop(self) -> None:
-        """Again, and after a failed start: nothing is left either."""
+        """Stop all; may be called again, and after a failed start."""
         await asyncio.gather(*(replica.stop() for replica in self.all))
         if self._launcher is not None:
             self._launcher.close()
@@ -78,17 +78,17 @@ class Replicas:
             ready = await self._wait(min(wait_s, self._config.replica_wait_s))
         if rollout is None:
             return ready[next(self._turn) % len(ready)]
-        replica = self._chosen.get(rollout)
+        replica = self._by_rollout.get(rollout)
         if replica not in ready:
             replica = ready[_number(rollout) % len(ready)]
-            self._chosen[rollout] = replica
-        self._chosen.move_to_end(rollout)
-        if len(self._chosen) > MAX_ROLLOUTS:
-            self._chosen.popitem(last=False)
+            self._by_rollout[rollout] = replica
+        self._by_rollout.move_to_end(rollout)
+        if len(self._by_rollout) > MAX_ROLLOUTS:
+            self._by_rollout.popitem(last=False)
         return replica
 
     async def replace(self, name: str) -> None:
-        """Drain one server and have it anew; see `Replica.replace`."""
+        """Drain one server and start it anew; see `Replica.replace`."""
         for replica in self.all:
             if replica.name == name:
                 await replica.replace()
@@ -96,16 +96,16 @@ class Replicas:
         names = ", ".join(replica.name for replica in self.all)
         raise ConfigError(f"{self.name}: no replica {name!r}; there are {names}", kind="replica_unknown")
 
-    async def described(self) -> list[JsonObject]:
-        """What a trainer has to know of each; see `Replica.described`."""
-        return list(await asyncio.gather(*(replica.described() for replica in self.all)))
+    async def describe(self) -> list[JsonObject]:
+        """What a trainer has to know of each replica; see `Replica.describe`."""
+        return list(await asyncio.gather(*(replica.describe() for replica in self.all)))
 
     @property
     def max_tokens(self) -> int | None:
         """Longest sequence that every server takes which was ever ready."""
         lengths = [replica.traits.max_tokens for replica in self.all if replica.was_ready]
-        known = [length for length in lengths if length is not None]
-        return min(known, default=None)
+        limits = [length for length in lengths if length is not None]
+        return min(limits, default=None)
 
     def _ready(self) -> list[Replica]:
         return [replica for replica in self.all if replica.state == "ready"]
@@ -136,7 +136,7 @@ class Replicas:
         self._change = asyncio.Event()
 
 
-async def _all_started(replicas: list[Replica]) -> None:
+async def _start_all(replicas: list[Replica]) -> None:
     try:
         async with asyncio.TaskGroup() as group:
             for replica in replicas:
@@ -145,8 +145,8 @@ async def _all_started(replicas: list[Replica]) -> None:
         raise errors.exceptions[0] from None
 
 
-async def _some_started(replicas: list[Replica]) -> None:
-    """At least one; the others are looked for from now on. A wrong config is one everywhere."""
+async def _start_some(replicas: list[Replica]) -> None:
+    """Start at least one; the others are looked for from now on. A config that is wrong for one is wrong for all."""
     results = await asyncio.gather(*(replica.start() for replica in replicas), return_exceptions=True)
     failed = [error for error in results if isinstance(error, BaseException)]
     for error in failed:
@@ -155,7 +155,7 @@ async def _some_started(replicas: list[Replica]) -> None:
     for replica, result in zip(replicas, results, strict=True):
         if isinstance(result, PaddockError):
             replica.why = result.message
-            replica.live()
+            replica.watch()
 
 
 def _number(rollout: str) -> int:

@@ -23,7 +23,7 @@ _NEUTRAL: JsonObject = {
 }
 """Values that leave the model's distribution as it is."""
 _BUDGETS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-_OTHERS = (
+_FURTHER = (
     "seed",
     "stop",
     "stop_token_ids",
@@ -35,8 +35,8 @@ _OTHERS = (
     "thinking_token_budget",
 )
 _NUMBERS = (int, float)
-_KNOWN = frozenset((*_NEUTRAL, *_BUDGETS, *_OTHERS))
-_MASKS = ("logit_bias", "bad_words", "allowed_token_ids", "min_tokens", "thinking_token_budget")
+_KNOWN = frozenset((*_NEUTRAL, *_BUDGETS, *_FURTHER))
+_DISTRIBUTION_MASKS = ("logit_bias", "bad_words", "allowed_token_ids", "min_tokens", "thinking_token_budget")
 """Parameters that change the distribution wherever they are set."""
 
 
@@ -48,28 +48,28 @@ def unknown_names(params: Iterable[str]) -> list[str]:
 def sampling(params: JsonObject, room: int | None) -> JsonObject:
     """vLLM's parameters. `room`: tokens left beside the prompt; None: unknown, then vLLM applies its own limit."""
     if unknown := unknown_names(params):
-        raise RequestError(f"sampling parameter {unknown[0]!r}: vLLM is not told of it", kind="sampling_invalid")
-    found = {**_NEUTRAL}
+        raise RequestError(f"sampling parameter {unknown[0]!r}: it is not passed on to vLLM", kind="sampling_invalid")
+    vllm_params = {**_NEUTRAL}
     limits = [] if room is None else [room]
     for name, value in params.items():
         if value is None:
             continue
         if name not in _BUDGETS:
-            found[name] = value
+            vllm_params[name] = value
         elif type(value) in _NUMBERS:
             limits.append(value)
         else:
             raise RequestError(f"{name}: needs a number of tokens, got {str(value)[:40]!r}", kind="sampling_invalid")
-    if found["top_k"] == -1:
-        found["top_k"] = 0
+    if vllm_params["top_k"] == -1:
+        vllm_params["top_k"] = 0
     if limits:
-        found["max_tokens"] = min(limits)
-    return found
+        vllm_params["max_tokens"] = min(limits)
+    return vllm_params
 
 
-def is_plain(sampled: JsonObject) -> bool:
-    """Whether what is sampled from is the model's own distribution; of the greedy answer the log-probs are."""
-    if sampled["temperature"] not in (0, 1):
+def is_plain(params: JsonObject) -> bool:
+    """Whether vLLM samples from the model's own distribution; a greedy answer's log-probs are of that, too."""
+    if params["temperature"] not in (0, 1):
         return False
-    kept = all(sampled[name] == value for name, value in _NEUTRAL.items() if name != "temperature")
-    return kept and not any(sampled.get(name) for name in _MASKS)
+    is_neutral = all(params[name] == value for name, value in _NEUTRAL.items() if name != "temperature")
+    return is_neutral and not any(params.get(name) for name in _DISTRIBUTION_MASKS)

@@ -24,7 +24,7 @@ from paddock.types import JsonObject
 REPLICAS: Route[JsonObject, JsonObject] = Route(
     "GET",
     "/replicas",
-    "The vLLM servers: where a trainer sends weights, and which they have; no key of theirs is told",
+    "The vLLM servers: where a trainer sends weights, and which they have; no key of theirs is shown",
     lambda body: body,
     lambda wire: wire,
     lambda _body, reply: reply,
@@ -52,8 +52,8 @@ class VllmServer(ExactServer[VllmConfig]):
             )
         template = ChatTemplate(source, vocabulary.special_texts)
         prompter = Prompter(template, vocabulary, arguments=config.chat_template_kwargs)
-        for said in prompter.traits.described():
-            _log.info("%s: its chat template %s; recorded tokens stay as they were sampled", self.name, said)
+        for trait in prompter.traits.describe():
+            _log.info("%s: its chat template %s; recorded tokens stay as they were sampled", self.name, trait)
         if prompter.traits.uses_date:
             _log.warning("%s: its chat template uses the date: prompts of one group may differ", self.name)
         parsers = await asyncio.to_thread(
@@ -70,4 +70,4 @@ class VllmServer(ExactServer[VllmConfig]):
         return {**super().handlers(), REPLICAS: self._replicas}
 
     async def _replicas(self, _body: JsonObject, _call: Call) -> JsonObject:
-        return {"replicas": await self._engine.replicas.described() if self._engine is not None else []}
+        return {"replicas": await self._engine.replicas.describe() if self._engine is not None else []}

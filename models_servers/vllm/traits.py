@@ -26,7 +26,7 @@ _CERTAIN = 1e-3
 
 
 class Traits(NamedTuple):
-    """What one server can do."""
+    """What one vLLM server can do, and how it is asked."""
 
     form: Form
     model: str
@@ -34,72 +34,72 @@ class Traits(NamedTuple):
     max_tokens: int | None
     """Longest sequence; None: it does not say."""
     log_probs: Literal["sampled", "model"]
-    """The distribution whose log-probs it tells."""
+    """The distribution whose log-probs it gives."""
     versions: Literal["spans", "asked", "unknown"]
-    """`spans`: told with each answer; `asked`: by `/weight_info`."""
+    """`spans`: they come with each answer; `asked`: by `/weight_info`."""
 
 
-async def find_traits(endpoint: VllmClient, model: str, timeout_s: float) -> Traits:
+async def find_traits(client: VllmClient, model: str, timeout_s: float) -> Traits:
     """`timeout_s`: for each of the requests; a first generation may take long."""
-    name, max_tokens = _served(endpoint, await endpoint.get("/v1/models", timeout_s), model)
+    name, max_tokens = _served_model(client, await client.get("/v1/models", timeout_s), model)
     form: Form = "generate"
-    first = await _probe(endpoint, form, name, _ALLOWED[0], timeout_s)
+    first = await _probe(client, form, name, _ALLOWED[0], timeout_s)
     if first is None:
         form = "completions"
-        first = await _probe(endpoint, form, name, _ALLOWED[0], timeout_s)
-    second = await _probe(endpoint, form, name, _ALLOWED[1], timeout_s)
+        first = await _probe(client, form, name, _ALLOWED[0], timeout_s)
+    second = await _probe(client, form, name, _ALLOWED[1], timeout_s)
     if first is None or second is None or (max_tokens is None and form == "completions"):
         raise ConfigError(
-            f"{endpoint.host}: gives no token ids with log-probs: start vLLM with `--enable-scale-out` (older ones "
+            f"{client.host}: gives no token ids with log-probs: start vLLM with `--enable-scale-out` (older ones "
             "give them at /v1/completions with `return_token_ids`), or use the `openai` model server and its text",
             kind="engine_not_exact",
         )
     certain = all(abs(answer.log_probs[0]) < _CERTAIN for answer in (first, second))
     versions: Literal["spans", "asked", "unknown"] = "spans" if first.versions else "unknown"
-    if not first.versions and await weight_version(endpoint, timeout_s) is not None:
+    if not first.versions and await weight_version(client, timeout_s) is not None:
         versions = "asked"
     return Traits(form, name, max_tokens, "sampled" if certain else "model", versions)
 
 
-async def weight_version(endpoint: VllmClient, timeout_s: float) -> str | None:
-    """What `/weight_info` says; None: it says nothing."""
-    found = await endpoint.get("/weight_info", timeout_s)
-    version = found.get("weight_version") if isinstance(found, dict) else None
+async def weight_version(client: VllmClient, timeout_s: float) -> str | None:
+    """The weights' version by `/weight_info`; None: it names none."""
+    reply = await client.get("/weight_info", timeout_s)
+    version = reply.get("weight_version") if isinstance(reply, dict) else None
     return None if version is None else str(version)
 
 
-async def world_size(endpoint: VllmClient, timeout_s: float) -> int | None:
+async def world_size(client: VllmClient, timeout_s: float) -> int | None:
     """Number of its workers; None: it does not say."""
-    found = await endpoint.get("/get_world_size", timeout_s)
-    number = found.get("world_size") if isinstance(found, dict) else None
+    reply = await client.get("/get_world_size", timeout_s)
+    number = reply.get("world_size") if isinstance(reply, dict) else None
     return number if isinstance(number, int) else None
 
 
-def request_body(form: Form, model: str, prompt_ids: Sequence[int], sampled: JsonObject, *, stream: bool) -> JsonObject:
-    """One answer to `prompt_ids`, with ids and log-probs."""
+def request_body(form: Form, model: str, prompt_ids: Sequence[int], params: JsonObject, *, stream: bool) -> JsonObject:
+    """The body that asks for one answer to `prompt_ids`, with ids and log-probs."""
     body: JsonObject = {"model": model, "stream": stream}
     if stream:
         body["stream_options"] = {"include_usage": True}
     if form == "generate":
-        return {**body, "token_ids": prompt_ids, "sampling_params": {**sampled, "logprobs": 0}}
-    return {**body, "prompt": prompt_ids, **sampled, "logprobs": 0, "return_token_ids": True}
+        return {**body, "token_ids": prompt_ids, "sampling_params": {**params, "logprobs": 0}}
+    return {**body, "prompt": prompt_ids, **params, "logprobs": 0, "return_token_ids": True}
 
 
-async def _probe(endpoint: VllmClient, form: Form, model: str, allowed: int, timeout_s: float) -> Chunk | None:
-    sampled: JsonObject = {
+async def _probe(client: VllmClient, form: Form, model: str, allowed: int, timeout_s: float) -> Chunk | None:
+    params: JsonObject = {
         "max_tokens": 1,
         "temperature": 1.0,
         "top_p": 1.0,
         "top_k": 0,
         "allowed_token_ids": [allowed],
     }
-    body = await endpoint.post(PATHS[form], request_body(form, model, _PROMPT, sampled, stream=False), timeout_s)
+    body = await client.post(PATHS[form], request_body(form, model, _PROMPT, params, stream=False), timeout_s)
     if body is None or (form == "completions" and not _has_ids(body)):
         return None
-    with upstream_errors(endpoint.host, timeout_s):
+    with upstream_errors(client.host, timeout_s):
         answer = read_whole(form, body)
     if answer.ids != [allowed]:
-        raise unreadable(endpoint.host, f"only token {allowed} was allowed, {answer.ids[:3]} was sampled")
+        raise unreadable(client.host, f"only token {allowed} was allowed, {answer.ids[:3]} was sampled")
     return answer
 
 
@@ -109,14 +109,14 @@ def _has_ids(body: Any) -> bool:
     return isinstance(first, dict) and first.get("token_ids") is not None
 
 
-def _served(endpoint: VllmClient, listed: Any, model: str) -> tuple[str, int | None]:
+def _served_model(client: VllmClient, listed: Any, model: str) -> tuple[str, int | None]:
     entries = listed.get("data") if isinstance(listed, dict) else None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise unreadable(endpoint.host, "/v1/models lists no models")
+        raise unreadable(client.host, "/v1/models lists no models")
     for key in ("id", "root"):
         for entry in entries:
             if entry.get(key) == model:
                 length = entry.get("max_model_len")
                 return str(entry["id"]), length if isinstance(length, int) else None
     names = ", ".join(str(entry.get("id")) for entry in entries)
-    raise ConfigError(f"{endpoint.host}: serves {names}, not {model!r}: set `model`", kind="model_unknown")
+    raise ConfigError(f"{client.host}: serves {names}, not {model!r}: set `model`", kind="model_unknown")

@@ -22,22 +22,22 @@ _TIMEOUT = timedelta(seconds=TIMEOUT_S)
 
 def open_store(address: str, port: int) -> tuple[Any, int]:
     """The trainer's store and its port. `port` 0: any free one."""
-    listening = socket.create_server((address, port))
-    port = listening.getsockname()[1]
+    listener = socket.create_server((address, port))
+    port = listener.getsockname()[1]
     # The store closes what it is given.
     store = dist.TCPStore(
-        address, port, is_master=True, timeout=_TIMEOUT, wait_for_workers=False, master_listen_fd=listening.detach()
+        address, port, is_master=True, timeout=_TIMEOUT, wait_for_workers=False, master_listen_fd=listener.detach()
     )
     return store, port
 
 
 def join_store(address: str, port: int) -> Any:
-    """A worker's side of it."""
+    """Connect a worker to the trainer's store."""
     return dist.TCPStore(address, port, is_master=False, timeout=_TIMEOUT, wait_for_workers=False)
 
 
 def make_group(store: Any, rank: int, world_size: int, address: str) -> Any:
-    """Waits for all ranks. `address`: this rank's own, on which the others reach it."""
+    """Make the group; waits for all ranks. `address`: this rank's own, on which the others reach it."""
     options = dist.ProcessGroupGloo._Options()
     options._devices = [dist.ProcessGroupGloo.create_device(hostname=address)]
     options._timeout = _TIMEOUT
@@ -48,12 +48,12 @@ def address_towards(address: str, port: int) -> str:
     """This machine's address on the way to another's; loopback towards loopback."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((address, port))  # nothing is sent
-        found: str = probe.getsockname()[0]
-    return found
+        own_address: str = probe.getsockname()[0]
+    return own_address
 
 
 def broadcast(group: Any, tensor: torch.Tensor) -> None:
-    """Rank 0 sends it, the others receive into it; on the CPU and contiguous."""
+    """Send `tensor` from rank 0, receive into it on the others. Any shape and type; on the CPU and contiguous."""
     if not tensor.numel():
         return
     options = dist.BroadcastOptions()

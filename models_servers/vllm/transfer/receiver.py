@@ -31,7 +31,7 @@ EMBEDDING = "vllm.model_executor.layers.vocab_parallel_embedding"
 
 @dataclass
 class TransferInit(WeightTransferInitInfo):  # type: ignore[misc]
-    """Where the trainer waits; as its sender tells it."""
+    """Where the trainer waits for workers, as its sender says."""
 
     master_address: str
     master_port: int
@@ -43,30 +43,30 @@ class TransferInit(WeightTransferInitInfo):  # type: ignore[misc]
 
 @dataclass
 class TransferUpdate(WeightTransferUpdateInfo):  # type: ignore[misc]
-    """What the trainer is about to send, in its order."""
+    """The tensors that the trainer is about to send, in its order."""
 
     number: int
     """Counts the trainer's updates, from 1."""
     names: list[str]
-    """Of the checkpoint format."""
+    """Names of the checkpoint format."""
     dtype_names: list[str]
     shapes: list[list[int]]
 
 
 class GlooReceiver(WeightTransferEngine[TransferInit, TransferUpdate]):  # type: ignore[misc]
-    """Made by vLLM in each worker."""
+    """Receives weights in one worker; vLLM makes it there."""
 
     init_info_cls = TransferInit
     update_info_cls = TransferUpdate
     _group: Any = None
     _store: Any = None
     _rank = 0
-    _tied: tuple[tuple[Any, Any], ...] = ()
+    _tied_heads: tuple[tuple[Any, Any], ...] = ()
     """Output heads of the model and the embeddings whose weights they share."""
-    _begun = False
-    """An update was started and not finished."""
-    _received = False
-    """All of it has come, and was loaded."""
+    _is_updating = False
+    """An update was started and is not finished."""
+    _is_complete = False
+    """All tensors of the update have come and were loaded."""
 
     def init_transfer_engine(self, init_info: TransferInit) -> None:
         self.shutdown()
@@ -78,10 +78,10 @@ class GlooReceiver(WeightTransferEngine[TransferInit, TransferUpdate]):  # type:
         self._group = make_group(self._store, self._rank, init_info.world_size, address_towards(address, port))
 
     def start_weight_update(self) -> None:
-        if self._begun:
+        if self._is_updating:
             self._undo()
-        self._begun, self._received = True, False
-        self._tied = _tied(self.model) if self.device.type == "cpu" else ()
+        self._is_updating, self._is_complete = True, False
+        self._tied_heads = _tied_heads(self.model) if self.device.type == "cpu" else ()
         import_module(RELOAD).initialize_layerwise_reload(self.model)
 
     def update_weights(self, update_info: dict[str, Any]) -> None:
@@ -99,18 +99,18 @@ class GlooReceiver(WeightTransferEngine[TransferInit, TransferUpdate]):  # type:
             tensor = torch.empty(shape, dtype=getattr(torch, dtype))
             broadcast(self._group, tensor)
             if failure is None:
-                failure = self._loaded(name, tensor)
+                failure = self._load(name, tensor)
         if failure is not None:
             raise failure
-        self._received = True
+        self._is_complete = True
 
     def finish_weight_update(self) -> None:
-        if not self._received:
+        if not self._is_complete:
             self._undo()
             return
-        self._begun = False
+        self._is_updating = False
         import_module(RELOAD).finalize_layerwise_reload(self.model, self.model_config)
-        for head, embedding in self._tied:
+        for head, embedding in self._tied_heads:
             head.weight = embedding.weight
             head.quant_method.process_weights_after_loading(head)
         if self.device.type == "cpu":
@@ -129,9 +129,9 @@ class GlooReceiver(WeightTransferEngine[TransferInit, TransferUpdate]):  # type:
             info.loaded_weights.clear()
             info.load_numel = 0
         import_module(RELOAD).finalize_layerwise_reload(self.model, self.model_config)
-        self._begun = False
+        self._is_updating = False
 
-    def _loaded(self, name: str, tensor: torch.Tensor) -> Exception | None:
+    def _load(self, name: str, tensor: torch.Tensor) -> Exception | None:
         try:
             self.model.load_weights([(name, tensor.to(self.device))])
         except Exception as error:  # noqa: BLE001 - raised when all was received
@@ -143,7 +143,7 @@ class GlooReceiver(WeightTransferEngine[TransferInit, TransferUpdate]):  # type:
         self._store.set(key, "")
 
 
-def _tied(model: Any) -> tuple[tuple[Any, Any], ...]:
+def _tied_heads(model: Any) -> tuple[tuple[Any, Any], ...]:
     module = import_module(EMBEDDING)
     heads, embeddings = [], []
     for layer in model.modules():

@@ -1,4 +1,4 @@
-"""The trainer's side: vLLM is told over HTTP what comes, and the weights are broadcast to its workers.
+"""The trainer's side: it announces an update to vLLM over HTTP, and broadcasts the weights to its workers.
 
 Use     one sender for each vLLM: `WeightTransferTrainerFactory.trainer_init(init, client=, source=)`, then for each
         update `/pause?mode=keep`, `send_weights(weight_version="7")`, `/resume`. `init` is any `TrainerInitInfo` with
@@ -41,18 +41,18 @@ class GlooInit(TrainerInitInfo):  # type: ignore[misc]
 
 
 class GlooSender(TrainerWeightTransferEngine[GlooInit]):  # type: ignore[misc]
-    """Made by `trainer_init`."""
+    """Sends weights to one vLLM; made by `trainer_init`."""
 
     init_info_cls = GlooInit
     _group: Any = None
     _store: Any = None
     _workers: range = range(0)
     _number = 0
-    """Updates so far."""
+    """How many updates were sent."""
 
     @classmethod
     def trainer_init(cls, init_info: GlooInit, *, client: Any, source: Any = None) -> Self:
-        """Connected with the workers when it returns."""
+        """A sender that is connected with the workers."""
         if source is None:
             raise ValueError("gloo: needs a WeightSource")
         sender = cls(client=client, source=source, is_sender=init_info.is_sender)
@@ -65,7 +65,8 @@ class GlooSender(TrainerWeightTransferEngine[GlooInit]):  # type: ignore[misc]
         return sender
 
     def send_weights(self, weight_version: str | None = None) -> None:
-        """All of the source's weights; loaded when it returns. `weight_version`: their label; None: the one before."""
+        """Send all of the source's weights; they are loaded when this returns. `weight_version` is their label; None:
+        the label stays."""
         declared = self.source.metadata()
         if not self.is_sender:
             for _ in self.source:
@@ -90,13 +91,13 @@ class GlooSender(TrainerWeightTransferEngine[GlooInit]):  # type: ignore[misc]
     def _connect(self, init: GlooInit) -> None:
         self._workers = range(1, init.world_size)
         self._store, port = open_store(init.master_address, init.master_port)
-        meeting = {
+        init_info = {
             "master_address": init.master_address,
             "master_port": port,
             "rank_offset": 1,
             "world_size": init.world_size,
         }
-        call = _in_thread(lambda: self.client.init_weight_transfer_engine(meeting))
+        call = _in_thread(lambda: self.client.init_weight_transfer_engine(init_info))
         self._await_workers(0, call)
         self._group = make_group(self._store, 0, init.world_size, init.master_address)
         call.result(TIMEOUT_S)
@@ -115,9 +116,9 @@ class GlooSender(TrainerWeightTransferEngine[GlooInit]):  # type: ignore[misc]
         self._number += 1
         update = {
             "number": self._number,
-            "names": [one.name for one in declared],
-            "dtype_names": [str(one.dtype).removeprefix("torch.") for one in declared],
-            "shapes": [list(one.shape) for one in declared],
+            "names": [info.name for info in declared],
+            "dtype_names": [str(info.dtype).removeprefix("torch.") for info in declared],
+            "shapes": [list(info.shape) for info in declared],
         }
         call = _in_thread(lambda: self.client.update_weights(update))
         self._await_workers(self._number, call)
@@ -126,26 +127,26 @@ class GlooSender(TrainerWeightTransferEngine[GlooInit]):  # type: ignore[misc]
         call.result(TIMEOUT_S)
 
     def _await_workers(self, number: int, call: "Future[None]") -> None:
-        keys, due = arrival_keys(number, self._workers), time.monotonic() + TIMEOUT_S
+        keys, deadline = arrival_keys(number, self._workers), time.monotonic() + TIMEOUT_S
         while not self._store.check(keys):
             if call.done():
                 call.result()
                 raise RuntimeError(f"gloo: vLLM has not {len(keys)} workers: check world_size")
-            if time.monotonic() > due:
+            if time.monotonic() > deadline:
                 raise TimeoutError(f"gloo: not all of {len(keys)} workers of vLLM came within {TIMEOUT_S:.0f} s")
             time.sleep(POLL_S)
 
 
 def _as_declared(source: Any, declared: list[Any]) -> Iterator[torch.Tensor]:
     """The source's tensors; the workers wait for exactly what was declared."""
-    found = iter(source)
-    for one in declared:
-        name, tensor = next(found, (None, None))
-        if tensor is None or (name, tensor.dtype, tuple(tensor.shape)) != (one.name, one.dtype, tuple(one.shape)):
-            told = "nothing" if tensor is None else f"{name} {tensor.dtype} {tuple(tensor.shape)}"
-            raise ValueError(f"gloo: {one.name} {one.dtype} {tuple(one.shape)} was declared, {told} came")
+    tensors = iter(source)
+    for info in declared:
+        name, tensor = next(tensors, (None, None))
+        if tensor is None or (name, tensor.dtype, tuple(tensor.shape)) != (info.name, info.dtype, tuple(info.shape)):
+            got = "nothing" if tensor is None else f"{name} {tensor.dtype} {tuple(tensor.shape)}"
+            raise ValueError(f"gloo: {info.name} {info.dtype} {tuple(info.shape)} was declared, {got} came")
         yield tensor
-    if (further := next(found, None)) is not None:
+    if (further := next(tensors, None)) is not None:
         raise ValueError(f"gloo: {further[0]} came and was not declared")
 
 

@@ -26,7 +26,7 @@ async def test_equal_comparisons_are_asked_once(judging: Judging) -> None:
         await client.ask("responses", reordered)
         assert upstream.calls == 1
         assert len({str(each.body["output"]) for each in got}) == 1
-        assert (server.sharing.joined, server.sharing.kept) == (4, 2)
+        assert (server.answers.shared, server.answers.hits) == (4, 2)
 
 
 async def test_whatever_is_not_equal_is_asked_for_itself(judging: Judging) -> None:
@@ -59,7 +59,7 @@ async def test_a_failure_is_not_kept(judging: Judging) -> None:
 
 
 async def test_one_who_goes_away_takes_nothing_from_the_others() -> None:
-    sharing: AnswerCache[str] = AnswerCache(4)
+    answers: AnswerCache[str] = AnswerCache(4)
     gate, begun = asyncio.Event(), 0
 
     async def make() -> str:
@@ -68,7 +68,7 @@ async def test_one_who_goes_away_takes_nothing_from_the_others() -> None:
         await gate.wait()
         return "answer"
 
-    waiting = [asyncio.create_task(sharing.get(b"k", make)) for _ in range(3)]
+    waiting = [asyncio.create_task(answers.get(b"k", make)) for _ in range(3)]
     await asyncio.sleep(0)
     waiting[0].cancel()
     await asyncio.gather(waiting[0], return_exceptions=True)
@@ -78,7 +78,7 @@ async def test_one_who_goes_away_takes_nothing_from_the_others() -> None:
 
 
 async def test_work_that_nobody_waits_for_ends_and_the_next_one_asks_anew() -> None:
-    sharing: AnswerCache[str] = AnswerCache(4)
+    answers: AnswerCache[str] = AnswerCache(4)
     ended = asyncio.Event()
 
     async def hang() -> str:
@@ -91,11 +91,11 @@ async def test_work_that_nobody_waits_for_ends_and_the_next_one_asks_anew() -> N
     async def answer() -> str:
         return "anew"
 
-    waiting = asyncio.create_task(sharing.get(b"k", hang))
+    waiting = asyncio.create_task(answers.get(b"k", hang))
     await asyncio.sleep(0.01)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    assert await sharing.get(b"k", answer) == "anew"
+    assert await answers.get(b"k", answer) == "anew"
     await asyncio.wait_for(ended.wait(), 30)
-    await sharing.close()
+    await answers.close()

@@ -104,7 +104,7 @@ async def test_endpoints_take_turns_and_one_that_failed_is_passed_over(judging: 
         said = [messages((await client.ask("responses", ASKED)).body)[0] for _ in range(4)]
         assert said == ["two"] * 4
         assert one.calls == 3, "its failure was met once, and gone around at once"
-        assert "500" in server.places.trouble
+        assert "500" in server.endpoints.last_errors
 
 
 async def test_no_more_are_asked_at_once_than_allowed(judging: Judging) -> None:
@@ -121,4 +121,4 @@ async def test_nothing_is_left_of_a_request_that_was_given_up(judging: Judging) 
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
         await until(lambda: upstream.n_cancelled)
-        assert server.upstream.tries == 1
+        assert server.client.exchanges == 1

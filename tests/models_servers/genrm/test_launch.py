@@ -70,7 +70,7 @@ async def test_one_that_dies_comes_back_until_its_restarts_are_used_up(judging: 
         assert messages(got.body) == ["the second"]
         await until(lambda: len(fake_vllm.pids) == 4)
         os.kill(fake_vllm.pids[2], signal.SIGKILL)
-        await until(lambda: server.places.all[0].url is None)
+        await until(lambda: server.endpoints.all[0].url is None)
         got = await client.ask("responses", asked("1"))
         error = from_wire(got.status, got.body)
         assert (type(error), error.kind, error.retryable) == (InfraError, "replicas_lost", False)

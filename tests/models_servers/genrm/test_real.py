@@ -58,7 +58,7 @@ async def test_a_comparison_in_roles(judging: Judging, vllm_python: str, tmp_pat
             {"role": "response_2", "content": "four"},
         ]
         rendered = "".join(f"<|im_start|>{each['role']}\n{each['content']}<|im_end|>" for each in told)
-        root = str(server.places.all[0].find()).removesuffix("/v1")
+        root = str(server.endpoints.all[0].find_base_url()).removesuffix("/v1")
         async with httpx.AsyncClient(timeout=60, headers={"authorization": "Bearer geheim"}) as vllm:
             body = {"model": str(model), "messages": told, "add_generation_prompt": True}
             ids = (await vllm.post(f"{root}/tokenize", json=body)).json()["tokens"]

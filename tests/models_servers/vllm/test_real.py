@@ -95,7 +95,7 @@ async def test_a_prompt_that_is_too_long_is_refused_by_us_and_by_vllm(engine: Vl
     replica = engine.replicas.all[0]
     body = {"model": replica.traits.model, "token_ids": [21] * 5000, "sampling_params": {"max_tokens": 1}}
     with pytest.raises(RequestError) as theirs:
-        await replica.endpoint.post("/inference/v1/generate", body, 30.0)
+        await replica.client.post("/inference/v1/generate", body, 30.0)
     assert theirs.value.kind == "context_length_exceeded"
 
 
