@@ -81,9 +81,9 @@ class BenchServer(ExactServer[ExactConfig]):
         return prompt
 
     def _difference(self, pending: PendingCall, prompt: Sequence[int]) -> str | None:
-        request, turn = pending.conversation, pending.matched.turn
+        request, turn = pending.conversation, pending.match.turn
         arguments = {**request.arguments, **self.config.chat_template_kwargs}
-        if pending.secret is None or turn is None or pending.placed is None:
+        if pending.secret is None or turn is None or pending.placement is None:
             self._histories[pending.turn_id] = request.items
             return self._comparison.compare_first(_messages(request.items), request.tools, arguments, prompt)
         recorded = self.store.index(pending.secret).by_id[turn]
@@ -91,13 +91,13 @@ class BenchServer(ExactServer[ExactConfig]):
         answer_items = [
             {**item, "name": names[item["call_id"]]} if "name" in item else item for item in recorded.output
         ]
-        before, new = self._histories[turn], pending.placed.prompt_ids
-        self._histories[pending.turn_id] = [*before, *recorded.output, *pending.matched.environment]
+        before, new = self._histories[turn], pending.placement.prompt_ids
+        self._histories[pending.turn_id] = [*before, *recorded.output, *pending.match.environment]
         *earlier, answer = _messages(answer_items) or [{"role": "assistant", "content": ""}]
         continued = ContinuedPrompt(
             before=[*_messages(before), *earlier],
             answer=answer,
-            follows=_messages(pending.matched.environment),
+            follows=_messages(pending.match.environment),
             last_ids=recorded.sampled_ids or (),
             new_ids=new,
         )

@@ -9,7 +9,7 @@ class NaiveServer(BenchServer):
     """Records what the engine was given, hung below the turns whose ids it happens to continue."""
 
     def _prompt(self, pending: PendingCall) -> list[int]:
-        pending.matched = pending.matched._replace(turn=None)
+        pending.match = pending.match._replace(turn=None)
         prompt = super()._prompt(pending)
-        pending.placed = None  # by ids
+        pending.placement = None  # by ids
         return prompt

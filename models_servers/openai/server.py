@@ -108,7 +108,7 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
         if self.config.token_protocol != "nemo_rl":
             return None
         index = None if pending.secret is None else self.store.index(pending.secret)
-        return splice(pending.conversation, pending.matched, index, self.config.reasoning_fields)
+        return splice(pending.conversation, pending.match, index, self.config.reasoning_fields)
 
     async def _require_room(self, body: bytes, pending: PendingCall) -> None:
         """NeMo-RL's chat server does not say so where a prompt leaves no room only as it is spliced: it fails."""
@@ -131,7 +131,7 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
             self.broken_splices += 1
             _log.warning("%s: a broken splice: a prompt does not begin with the ids that were sent", self.name)
             pending.splice_broken = True
-        pending.placed = placement or Placement(None, [*answer.tokens.prompt_ids])
+        pending.placement = placement or Placement(None, [*answer.tokens.prompt_ids])
 
     @property
     def _endpoint(self) -> EndpointClient:
@@ -172,4 +172,4 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
                 stage="model",
                 retryable=False,
             )
-        return answer.of_weights(answer.weight_version or headers.get(WEIGHT_VERSION))
+        return answer.with_weight_version(answer.weight_version or headers.get(WEIGHT_VERSION))

@@ -244,7 +244,7 @@ class Replica:
         failures = 0
         while True:
             if self.process is not None and self.process.exited.done():
-                return f"its process {self.process.ending}"
+                return f"its process {self.process.exit_text}"
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._config.health_interval_s):
                     await self._until_check_is_due()

@@ -63,14 +63,14 @@ async def turn_over() -> None:
 async def test_each_reader_gets_all_from_the_first_batch_and_the_engine_is_asked_once() -> None:
     source = Source([WORD], [WORD, HELLO])
     exchange = source.exchange()
-    readers = [exchange.join(), exchange.join()]
+    readers = [exchange.add_reader(), exchange.add_reader()]
     early = asyncio.ensure_future(read(readers[0]))
-    await readers[1].begun(9.0)
-    late = exchange.join()
+    await readers[1].wait_for_first(9.0)
+    late = exchange.add_reader()
     source.go.set()
     expected = [[WORD], [WORD, HELLO]]
     assert (await early, await read(readers[1]), await read(late)) == (expected, expected, expected)
-    assert await exchange.join().whole() is HELLO
+    assert await exchange.add_reader().whole() is HELLO
     assert (source.begun, exchange.answer) == (1, HELLO)
     exchange.close()
 
@@ -87,7 +87,7 @@ async def test_what_has_come_is_passed_on_before_the_engine_is_asked_for_more() 
             yield batch
             order.append("asked")
 
-    reader = Exchange(parts(), grace_s=60.0, on_end=lambda: None).join()
+    reader = Exchange(parts(), grace_s=60.0, on_end=lambda: None).add_reader()
     while await reader.batch(60.0) is not None:
         order.append("read")
     assert order == [*["more", "read", "asked"] * 2, "more", "read"]
@@ -97,7 +97,7 @@ async def test_what_has_come_is_passed_on_before_the_engine_is_asked_for_more() 
 async def test_a_slow_reader_does_not_hold_up_the_others() -> None:
     source = Source([WORD], [WORD], [HELLO])
     exchange = source.exchange()
-    slow, quick = exchange.join(), exchange.join()
+    slow, quick = exchange.add_reader(), exchange.add_reader()
     assert await slow.batch(60.0) == [WORD]
     source.go.set()
     assert await quick.whole() is HELLO
@@ -109,7 +109,7 @@ async def test_a_slow_reader_does_not_hold_up_the_others() -> None:
 async def test_a_reader_that_is_cancelled_ends_neither_the_call_nor_another_reader() -> None:
     source = Source([WORD], [HELLO])
     exchange = source.exchange()
-    first, second = exchange.join(), exchange.join()
+    first, second = exchange.add_reader(), exchange.add_reader()
     cancelled = asyncio.ensure_future(first.whole())
     await turn_over()
     cancelled.cancel()
@@ -125,8 +125,8 @@ async def test_a_reader_that_is_cancelled_ends_neither_the_call_nor_another_read
 async def test_the_engines_error_is_raised_to_every_reader_after_the_batches_before_it() -> None:
     source = Source([WORD], error=InfraError("it broke", kind="upstream_connection"))
     exchange = source.exchange()
-    first, second = exchange.join(), exchange.join()
-    assert await first.begun(9.0)
+    first, second = exchange.add_reader(), exchange.add_reader()
+    assert await first.wait_for_first(9.0)
     source.go.set()
     for reader in (first, second):
         assert await reader.batch(60.0) == [WORD]
@@ -137,14 +137,14 @@ async def test_the_engines_error_is_raised_to_every_reader_after_the_batches_bef
 
 async def test_an_engine_without_an_answer_is_a_bug() -> None:
     source = Source([WORD])
-    reader = source.exchange().join()
+    reader = source.exchange().add_reader()
     with pytest.raises(BugError):
         await reader.whole()
 
 
 async def test_without_news_there_are_empty_batches() -> None:
     source = Source([WORD], [HELLO])
-    reader = source.exchange().join()
+    reader = source.exchange().add_reader()
     seen: list[Batch] = []
     while (batch := await reader.batch(0.005)) is not None:
         seen.append(batch)
@@ -157,9 +157,9 @@ async def test_without_news_there_are_empty_batches() -> None:
 async def test_an_orphan_is_given_up_after_its_grace_and_found_by_whoever_comes_before() -> None:
     source = Source([WORD], [HELLO])
     exchange = source.exchange(grace_s=0.5)
-    exchange.join().close()
+    exchange.add_reader().close()
     await asyncio.sleep(0.02)
-    back = exchange.join()
+    back = exchange.add_reader()
     await asyncio.sleep(0.7)
     assert (source.left, getattr(source, "ends", 0)) == (0, 0)
     back.close()
@@ -172,8 +172,8 @@ async def test_an_orphan_is_given_up_after_its_grace_and_found_by_whoever_comes_
 async def test_without_grace_the_last_reader_that_leaves_ends_it() -> None:
     source = Source([WORD], [HELLO])
     exchange = source.exchange(grace_s=0)
-    reader = exchange.join()
-    await reader.begun(9.0)
+    reader = exchange.add_reader()
+    await reader.wait_for_first(9.0)
     reader.close()
     reader.close()
     await turn_over()
@@ -183,8 +183,8 @@ async def test_without_grace_the_last_reader_that_leaves_ends_it() -> None:
 async def test_a_forgotten_reader_closes_itself() -> None:
     source = Source([WORD], [HELLO])
     exchange = source.exchange(grace_s=0)
-    reader = exchange.join()
-    await reader.begun(9.0)
+    reader = exchange.add_reader()
+    await reader.wait_for_first(9.0)
     del reader
     gc.collect()
     await turn_over()
@@ -195,7 +195,7 @@ async def test_readers_of_a_closed_exchange_are_told_also_where_it_had_not_begun
     for wait in (False, True):
         source = Source([WORD], [HELLO])
         exchange = source.exchange()
-        waiting = asyncio.ensure_future(exchange.join().whole())
+        waiting = asyncio.ensure_future(exchange.add_reader().whole())
         if wait:
             await turn_over()
         exchange.close()
@@ -210,7 +210,7 @@ async def test_an_answer_that_is_there_is_told_also_after_the_end() -> None:
     source = Source([WORD], [HELLO])
     source.go.set()
     exchange = source.exchange()
-    slow, quick = exchange.join(), exchange.join()
+    slow, quick = exchange.add_reader(), exchange.add_reader()
     assert await quick.whole() is HELLO
     exchange.close()
     assert await slow.whole() is HELLO
@@ -218,7 +218,7 @@ async def test_an_answer_that_is_there_is_told_also_after_the_end() -> None:
 
 
 async def test_a_closed_reader_reads_no_more() -> None:
-    reader = Source([HELLO]).exchange().join()
+    reader = Source([HELLO]).exchange().add_reader()
     reader.close()
     with pytest.raises(BugError):
         await reader.whole()
@@ -228,7 +228,7 @@ async def test_a_finished_exchange_is_kept_by_nobody() -> None:
     source = Source([WORD], [HELLO])
     source.go.set()
     exchange = source.exchange()
-    reader = exchange.join()
+    reader = exchange.add_reader()
     await reader.whole()
     exchange.close()
     reader.close()

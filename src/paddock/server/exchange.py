@@ -17,67 +17,67 @@ Batch = list[Part]
 
 
 class Exchange:
-    """Asks at once. To be made inside a running event loop."""
+    """One call of an engine, which begins at once. To be made inside a running event loop."""
 
     def __init__(self, source: AsyncGenerator[Batch, None], *, grace_s: float, on_end: Callable[[], None]) -> None:
-        """`on_end`: called once, when nobody can join it any more."""
+        """`on_end` is called once, when no reader can be added any more."""
         self.answer: Answer | None = None
-        """Once it is whole."""
+        """The answer, once it is whole."""
         self.batches: list[Batch] = []
-        """Those that have come."""
+        """The batches that have come."""
         self.error: Exception | None = None
-        """Once it has failed."""
+        """Why it failed, once it has."""
         self._grace_s = grace_s
         self._on_end: Callable[[], None] | None = on_end
         self._readers = 0
         self._waiting: list[asyncio.Future[bool]] = []
-        self._orphaned: asyncio.TimerHandle | None = None
+        self._grace_timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._pump(source))
 
-    def join(self) -> "AnswerReader":
+    def add_reader(self) -> "AnswerReader":
         self._readers += 1
-        if self._orphaned is not None:
-            self._orphaned.cancel()
-            self._orphaned = None
+        if self._grace_timer is not None:
+            self._grace_timer.cancel()
+            self._grace_timer = None
         return AnswerReader(self)
 
     def close(self, error: Exception | None = None) -> None:
-        """Nobody joins it any more; one without its answer is cancelled, and its readers get `error`. Again: nothing
-        happens."""
-        if self._orphaned is not None:
-            self._orphaned.cancel()
-            self._orphaned = None
+        """Take no more readers; without its answer it is cancelled, and its readers get `error`. A second time changes
+        nothing."""
+        if self._grace_timer is not None:
+            self._grace_timer.cancel()
+            self._grace_timer = None
         self._end()
         if self.answer is None and self.error is None:
             self._task.cancel()
-            self._fail(error or _given_up())  # here: a task that has not begun would not come to tell it
+            self._fail(error or _abandoned_error())  # here: a task that has not begun would never do it
 
-    async def news(self, limit_s: float | None = None) -> bool:
+    async def wait_for_batch(self, limit_s: float | None = None) -> bool:
         """Wait for another batch, or the end; False: `limit_s` seconds were over before."""
-        waiting: asyncio.Future[bool] = self._loop.create_future()
-        self._waiting.append(waiting)
-        late = None if limit_s is None else self._loop.call_later(limit_s, _say, waiting)
+        future: asyncio.Future[bool] = self._loop.create_future()
+        self._waiting.append(future)
+        timer = None if limit_s is None else self._loop.call_later(limit_s, _wake, future)
         try:
-            return await waiting
+            return await future
         finally:
-            if late is not None:
-                late.cancel()
+            if timer is not None:
+                timer.cancel()
 
-    def left(self) -> None:
-        """A reader has gone."""
+    def remove_reader(self) -> None:
+        """Count a reader that has gone; without any, give up after `grace_s` seconds."""
         self._readers -= 1
         if self._readers or self._on_end is None:
             return
         if self._grace_s <= 0:
             self.close()
         else:
-            self._orphaned = self._loop.call_later(self._grace_s, self.close)
+            self._grace_timer = self._loop.call_later(self._grace_s, self.close)
 
-    def forgotten(self) -> None:
-        """A reader has gone, in whatever thread it was collected."""
+    def remove_collected_reader(self) -> None:
+        """The same for a reader that was not closed, in whatever thread it was collected."""
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self.left)
+            self._loop.call_soon_threadsafe(self.remove_reader)
 
     async def _pump(self, source: AsyncGenerator[Batch, None]) -> None:
         try:
@@ -85,13 +85,13 @@ class Exchange:
                 if batch and isinstance(batch[-1], Answer):
                     self.answer = batch[-1]
                 self.batches.append(batch)
-                if self._tell():
+                if self._wake_readers():
                     await asyncio.sleep(0)  # what has come is passed on before more is waited for
             if self.answer is None:
                 raise BugError("an engine's parts ended without an answer", kind="no_answer")
         except asyncio.CancelledError:
             if self.error is None:
-                self._fail(_given_up())
+                self._fail(_abandoned_error())
         except Exception as error:  # noqa: BLE001 - it is the readers' to raise
             self._fail(error)
         finally:
@@ -99,7 +99,7 @@ class Exchange:
 
     def _fail(self, error: Exception) -> None:
         self.error = error
-        self._tell()
+        self._wake_readers()
         self._end()
 
     def _end(self) -> None:
@@ -107,31 +107,32 @@ class Exchange:
         if on_end is not None:
             on_end()
 
-    def _tell(self) -> bool:
-        """Whether anybody waits."""
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            _say(each, news=True)
-        return bool(waiting)
+    def _wake_readers(self) -> bool:
+        """Wake all readers that wait; whether there were any."""
+        futures, self._waiting = self._waiting, []
+        for future in futures:
+            _wake(future, has_batch=True)
+        return bool(futures)
 
 
 class AnswerReader:
-    """One client's. To be closed; one that is forgotten closes itself. Its methods raise what the engine raised."""
+    """Reads the answer for one client. To be closed; one that is collected closes itself. Its methods raise what the
+    engine raised."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange: Exchange | None = exchange
         self._read = 0
-        """Batches so far."""
+        """How many batches were read."""
 
     def __del__(self) -> None:
         if self._exchange is not None:
-            self._exchange.forgotten()
+            self._exchange.remove_collected_reader()
 
-    async def begun(self, limit_s: float) -> bool:
+    async def wait_for_first(self, limit_s: float) -> bool:
         """Wait for the first batch; False: `limit_s` seconds were over before."""
         exchange = self._open
         if not exchange.batches and exchange.error is None:
-            await exchange.news(limit_s)
+            await exchange.wait_for_batch(limit_s)
         if not exchange.batches and exchange.error is not None:
             raise exchange.error
         return bool(exchange.batches)
@@ -141,18 +142,18 @@ class AnswerReader:
         while exchange.answer is None:
             if exchange.error is not None:
                 raise exchange.error
-            await exchange.news()
+            await exchange.wait_for_batch()
         return exchange.answer
 
-    async def batch(self, beat_s: float) -> Batch | None:
-        """The next one, from the first on; an empty one after `beat_s` seconds without any; None: that was all."""
+    async def batch(self, keepalive_s: float) -> Batch | None:
+        """The next batch, from the first on; an empty one after `keepalive_s` seconds without any; None at the end."""
         exchange = self._open
         while self._read == len(exchange.batches):
             if exchange.error is not None:
                 raise exchange.error
             if exchange.answer is not None:
                 return None
-            if not await exchange.news(beat_s):
+            if not await exchange.wait_for_batch(keepalive_s):
                 return []
         self._read += 1
         return exchange.batches[self._read - 1]
@@ -160,7 +161,7 @@ class AnswerReader:
     def close(self) -> None:
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
-            exchange.left()
+            exchange.remove_reader()
 
     @property
     def _open(self) -> Exchange:
@@ -169,10 +170,10 @@ class AnswerReader:
         return self._exchange
 
 
-def _say(waiting: "asyncio.Future[bool]", *, news: bool = False) -> None:
-    if not waiting.done():
-        waiting.set_result(news)
+def _wake(future: "asyncio.Future[bool]", *, has_batch: bool = False) -> None:
+    if not future.done():
+        future.set_result(has_batch)
 
 
-def _given_up() -> InfraError:
+def _abandoned_error() -> InfraError:
     return InfraError("the call was given up: its rollout is over, or the server stops", kind="given_up")

@@ -1,8 +1,8 @@
-"""The base of model servers that record: a call in any dialect is joined, replayed or made, recorded, then told.
+"""The base of model servers that record: a call in any dialect is joined, replayed or made, recorded, then answered.
 
 Law     within a rollout nothing is sampled twice. A request that is being answered is joined by whoever asks the same;
         one that was answered is answered from the record while nothing has continued that answer. An answer is recorded
-        when it is whole and somebody reads it, before its end is sent; what can't be recorded is not told.
+        when it is whole and somebody reads it, before its end is sent; what can't be recorded is not sent.
         A call outside of a rollout works, is not shared, and is not recorded.
 Errors  those of the engine and of the turn store; `frozen` (409) after the rollout's turns were read; after the
         rollout's last turn or its time `context_length_exceeded`, which ends every client. A stream that breaks ends
@@ -69,33 +69,33 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class PendingCall:
-    """One request while it is answered. What `sample` learns on its way is noted here for the turn."""
+    """One request while it is answered. `sample` notes here what it learns for the turn."""
 
     dialect: Dialect
     request: JsonObject
     call: Call
     conversation: Conversation
     secret: str | None = None
-    """None: no rollout's, not recorded."""
+    """Secret of its rollout; None: it is in none, and is not recorded."""
     hash: str = ""
     turn_id: str = field(default_factory=lambda: new_id("turn"))
-    """Of the turn that its answer will be."""
-    matched: PrefixMatch = NO_MATCH
+    """Id of the turn that its answer will be."""
+    match: PrefixMatch = NO_MATCH
     root: bytes = b""
-    """Of what is told besides the history (`RecordingServer.root`); of a rollout's request."""
+    """Digest of what a rollout's request has besides the history (`RecordingServer.root`)."""
     settings: RolloutSettings = NO_SETTINGS
-    placed: Placement | None = None
-    """Where the prompt hangs; None: by the ids that come with the answer, else by what was told."""
+    placement: Placement | None = None
+    """Where the prompt stands in the record; None: found by the answer's ids, else by the history's match."""
     splice_broken: bool = False
-    """The prompt does not go on as the engine was told to; `placed` is a branch of its own."""
+    """The prompt does not continue the ids that the engine was sent; `placement` is a branch of its own."""
     sampling: JsonObject = field(default_factory=dict)
-    """What the engine is given."""
+    """The sampling parameters that the engine is given."""
     overridden: list[str] = field(default_factory=list)
-    """Of it, what the config or the row set over the client's."""
+    """Names of those that the config or the row set over the client's."""
 
     @property
     def handle(self) -> str | None:
-        """Opaque, for clients to give back; none that would name nothing."""
+        """Opaque name of the answer, for clients to give back; None outside of a rollout."""
         return None if self.secret is None else self.turn_id
 
 
@@ -109,7 +109,7 @@ class RecordingConfig(RenamedKeys, ServerConfig):
     orphan_grace_s: float = Field(default=60.0, ge=0)
     """Seconds that sampling goes on, and its answer is kept, when no client reads it any more; 0: it ends at once."""
     keepalive_interval_s: float = Field(default=15.0, gt=0)
-    """Seconds without news after which a stream tells its client that it lives."""
+    """Seconds without an event after which a stream sends its client a keepalive."""
 
 
 RecordingConfigT = TypeVar("RecordingConfigT", bound=RecordingConfig)
@@ -121,21 +121,21 @@ class _RunningCall:
     exchange: Exchange
     recorded: bool = False
     over: bool = False
-    """It was given up, or its rollout is over: nothing is recorded any more."""
+    """It was given up, or its rollout is over: it is not recorded any more."""
 
 
 class RecordingServer(ModelServer[RecordingConfigT]):
-    """A plugin says how an engine is asked (`sample`)."""
+    """Records the calls of an engine; a plugin says how that is asked (`sample`)."""
 
     def __init__(self, config: RecordingConfigT, *, name: str, peers: Mapping[str, Peer]) -> None:
         super().__init__(config, name=name, peers=peers)
         self.dropped: Counter[str] = Counter()
-        """What of clients' requests was not passed on, by name."""
+        """How often a key of clients' requests was not passed on, by name."""
         self.given_up = 0
-        """Answers that were begun and that nobody was told."""
-        self._opened: TurnStore | None = None
+        """Answers that were begun and that no client got."""
+        self._store: TurnStore | None = None
         self._running: dict[str, dict[str, _RunningCall]] = {}
-        """By secret and request hash."""
+        """Calls that run, by secret and request key."""
 
     @property
     @abstractmethod
@@ -144,24 +144,24 @@ class RecordingServer(ModelServer[RecordingConfigT]):
     @property
     @abstractmethod
     def model_name(self) -> str:
-        """As clients are told."""
+        """The model's name in replies."""
 
     @abstractmethod
     def sample(self, pending: PendingCall) -> AsyncGenerator[Batch, None]:
-        """Ask the engine. The last part of the last batch is the answer."""
+        """Ask the engine for an answer, in batches of parts; the answer is the last part of the last batch."""
 
-    def root(self, told: Conversation) -> bytes:
-        """What has to be the same besides the history for a turn to be continued."""
-        return root_of(told.tools, told.arguments)
+    def root(self, conversation: Conversation) -> bytes:
+        """Digest of what has to be the same, besides the history, for a turn to be continued."""
+        return root_of(conversation.tools, conversation.arguments)
 
     async def start(self) -> None:
-        self._opened = self.config.turn_store.open(self.name, self.engine_kind)
+        self._store = self.config.turn_store.open(self.name, self.engine_kind)
 
     async def stop(self) -> None:
         for secret in list(self._running):
-            self._end(secret, InfraError(f"{self.name} stops", kind="stopping", stage="model"))
-        if self._opened is not None:
-            self._opened.close()
+            self._end_calls(secret, InfraError(f"{self.name} stops", kind="stopping", stage="model"))
+        if self._store is not None:
+            self._store.close()
 
     async def responses(self, body: JsonObject, call: Call) -> ModelReply:
         return await self._reply("responses", body, call)
@@ -173,15 +173,15 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         return await self._reply("messages", body, call)
 
     async def turns(self, secret: str) -> TurnRecord:
-        self._end(secret)
+        self._end_calls(secret)
         return self.store.freeze(secret)
 
     async def transcript(self, secret: str, since: TurnSummaryQuery) -> TurnSummaries:
         turns = self.store.turns(secret)[since.known :]
-        return TurnSummaries(turns=[_said(turn) for turn in turns])
+        return TurnSummaries(turns=[_summary(turn) for turn in turns])
 
     async def forget(self, secret: str) -> None:
-        self._end(secret)
+        self._end_calls(secret)
         self.store.forget(secret)
 
     async def set(self, secret: str, settings: RolloutSettings) -> None:
@@ -189,9 +189,9 @@ class RecordingServer(ModelServer[RecordingConfigT]):
 
     @property
     def store(self) -> TurnStore:
-        if self._opened is None:
+        if self._store is None:
             raise BugError(f"{self.name} was not started", kind="not_started")
-        return self._opened
+        return self._store
 
     def drop(self, key: str) -> None:
         """Count something of a request that is not passed on."""
@@ -203,31 +203,31 @@ class RecordingServer(ModelServer[RecordingConfigT]):
 
     async def _reply(self, dialect: Dialect, request: JsonObject, call: Call) -> ModelReply:
         secret = rollout_of(call)
-        asked = "" if secret is None else request_hash(request)
-        running = None if secret is None else self._running.get(secret, {}).get(asked)
+        request_key = "" if secret is None else request_hash(request)
+        running = None if secret is None else self._running.get(secret, {}).get(request_key)
         if secret is not None and running is None:
-            turn = self.store.index(secret).answered(asked)
+            turn = self.store.index(secret).answered(request_key)
             if turn is not None:
                 return whole_reply(dialect, _answer_of(turn), request, model=self.model_name)
         running = running or self._begin(
-            PendingCall(dialect, request, call, conversation(dialect, request), secret, asked)
+            PendingCall(dialect, request, call, conversation(dialect, request), secret, request_key)
         )
-        reader = running.exchange.join()
+        reader = running.exchange.add_reader()
         try:
             await asyncio.sleep(0)  # the engine is asked before its answer is waited for
             if request.get("stream") is True:
                 writer = make_writer(dialect, request, model=self.model_name, handle=running.pending.handle)
                 # An engine that is slow to begin is no reason to keep a client without an answer's head.
-                begun = await reader.begun(self.config.keepalive_interval_s)
-                return EventStream(self._events(writer, running, reader, begun=begun))
+                has_first = await reader.wait_for_first(self.config.keepalive_interval_s)
+                return EventStream(self._events(writer, running, reader, has_first=has_first))
             answer = await reader.whole()
             self._record(running, answer)
         except BaseException:
             reader.close()
             raise
         reader.close()
-        told = replace(answer, handle=running.pending.handle)
-        return body_of(dialect, told, request, model=self.model_name)
+        named_answer = replace(answer, handle=running.pending.handle)
+        return body_of(dialect, named_answer, request, model=self.model_name)
 
     def _begin(self, pending: PendingCall) -> _RunningCall:
         secret = pending.secret
@@ -235,17 +235,17 @@ class RecordingServer(ModelServer[RecordingConfigT]):
             index = self.store.index(secret)
             pending.root = self.root(pending.conversation)
             pending.settings = self.store.settings(secret)
-            pending.matched = index.match(pending.conversation.items, root=pending.root)
-            self._require_not_over(pending, len(index.by_id))
+            pending.match = index.match(pending.conversation.items, root=pending.root)
+            self._require_within_limits(pending, len(index.by_id))
         grace_s = 0.0 if secret is None else self.config.orphan_grace_s
         running: _RunningCall
-        exchange = Exchange(self.sample(pending), grace_s=grace_s, on_end=lambda: self._ended(running))
+        exchange = Exchange(self.sample(pending), grace_s=grace_s, on_end=lambda: self._forget_call(running))
         running = _RunningCall(pending, exchange)
         if secret is not None:
             self._running.setdefault(secret, {})[pending.hash] = running
         return running
 
-    def _require_not_over(self, pending: PendingCall, recorded: int) -> None:
+    def _require_within_limits(self, pending: PendingCall, recorded: int) -> None:
         limit, ends_at = pending.settings.max_turns, pending.settings.ends_at
         if ends_at is not None and time.time() >= ends_at:
             raise RequestError("this rollout's time is over", kind=OVERFLOW, stage="model")
@@ -257,21 +257,21 @@ class RecordingServer(ModelServer[RecordingConfigT]):
             raise RequestError(f"this rollout has sampled its {most} tokens", kind=OVERFLOW, stage="model")
 
     async def _events(
-        self, writer: Writer, running: _RunningCall, reader: AnswerReader, *, begun: bool
+        self, writer: Writer, running: _RunningCall, reader: AnswerReader, *, has_first: bool
     ) -> AsyncGenerator[bytes, None]:
-        """What the writer starts with goes with the first batch, unless that has not come."""
+        """The events of a stream. The writer's start goes with the first batch, unless that has not come."""
         unsent, sent_at = writer.start(), time.monotonic()
         try:
-            if not begun:
+            if not has_first:
                 yield unsent
                 unsent = b""
             while (batch := await reader.batch(self.config.keepalive_interval_s)) is not None:
                 if batch and isinstance(batch[-1], Answer):
                     self._record(running, batch[-1])
                 events = unsent + b"".join(map(writer.write, batch))
-                # What a batch says may be held back: then, too, the client is told that the stream lives.
+                # What a batch says may be held back: then the client gets a keepalive, too.
                 if not events and time.monotonic() - sent_at >= self.config.keepalive_interval_s:
-                    events = writer.beat()
+                    events = writer.keepalive()
                 if events:
                     unsent, sent_at = b"", time.monotonic()
                     yield events
@@ -281,27 +281,27 @@ class RecordingServer(ModelServer[RecordingConfigT]):
             reader.close()
 
     def _record(self, running: _RunningCall, answer: Answer) -> None:
-        """Once, whoever comes first."""
+        """Record the answer, once, for the first client that reads it."""
         pending = running.pending
         if pending.secret is None or running.recorded:
             return
         if running.over:
             raise InfraError("the answer came after its rollout's end", kind="given_up", stage="model")
-        self.store.append(pending.secret, self._turn(pending, answer), pending.matched.digest)
+        self.store.append(pending.secret, self._turn(pending, answer), pending.match.digest)
         running.recorded = True
         running.exchange.close()
 
     def _turn(self, pending: PendingCall, answer: Answer) -> Turn:
         tokens = answer.tokens
-        placed = pending.placed
-        if placed is None:
+        placement = pending.placement
+        if placement is None:
             by_ids = place(self.store.turns(pending.secret or ""), tokens.prompt_ids) if tokens else None
-            placed = by_ids or Placement(pending.matched.turn, [])
+            placement = by_ids or Placement(pending.match.turn, [])
         try:
             return Turn(
                 id=pending.turn_id,
-                parent=placed.parent,
-                prompt_ids=placed.prompt_ids if tokens else None,
+                parent=placement.parent,
+                prompt_ids=placement.prompt_ids if tokens else None,
                 sampled_ids=tokens.sampled_ids if tokens else None,
                 log_probs=tokens.log_probs if tokens else None,
                 weight_version=answer.weight_version,
@@ -319,21 +319,21 @@ class RecordingServer(ModelServer[RecordingConfigT]):
                 f"{self.name}: unreadable answer: {describe(error)}", kind="upstream_unreadable", stage="model"
             ) from error
 
-    def _ended(self, running: _RunningCall) -> None:
-        """Nobody can join it any more."""
+    def _forget_call(self, running: _RunningCall) -> None:
+        """Forget a call that no client can join any more."""
         running.over = True
         pending = running.pending
-        held = self._running.get(pending.secret or "", {})
-        if held.get(pending.hash) is running:
-            del held[pending.hash]
-            if not held:
+        calls = self._running.get(pending.secret or "", {})
+        if calls.get(pending.hash) is running:
+            del calls[pending.hash]
+            if not calls:
                 del self._running[pending.secret or ""]
         if pending.secret is not None and not running.recorded and running.exchange.error is None:
             self.given_up += 1
             _log.warning("%s: an answer was given up: nobody came back for it", self.name)
 
-    def _end(self, secret: str, error: PaddockError | None = None) -> None:
-        """What is running ends with `error`; None: the rollout is over."""
+    def _end_calls(self, secret: str, error: PaddockError | None = None) -> None:
+        """End the running calls of a rollout with `error`; None: the rollout is over."""
         over = FrozenError("this rollout is over: it takes no more calls", kind="frozen", stage="model")
         for running in list(self._running.get(secret, {}).values()):
             running.exchange.close(error or over)
@@ -344,7 +344,7 @@ def sampled_tokens(turns: Iterable[Turn]) -> int:
     return sum(turn.usage.output_tokens for turn in turns if turn.usage)
 
 
-def _said(turn: Turn) -> TurnSummary:
+def _summary(turn: Turn) -> TurnSummary:
     return TurnSummary(
         id=turn.id,
         parent=turn.parent,

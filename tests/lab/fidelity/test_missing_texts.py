@@ -42,8 +42,8 @@ class LosesTheFirst(BenchServer):
     """Leaves out the first of several things that came after a turn."""
 
     def _new(self, pending: PendingCall, before: Sequence[int]) -> list[int]:
-        if len(pending.matched.environment) > 1 and pending.matched.turn is not None:
-            pending.matched = pending.matched._replace(environment=pending.matched.environment[1:])
+        if len(pending.match.environment) > 1 and pending.match.turn is not None:
+            pending.match = pending.match._replace(environment=pending.match.environment[1:])
         return super()._new(pending, before)
 
 

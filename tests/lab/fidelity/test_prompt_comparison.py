@@ -76,7 +76,7 @@ class Forgets(BenchServer):
 
     def _new(self, pending: PendingCall, before: Sequence[int]) -> list[int]:
         ids = super()._new(pending, before)
-        return ids if pending.matched.turn is None else ids[1:]
+        return ids if pending.match.turn is None else ids[1:]
 
 
 class Begins(BenchServer):
@@ -84,7 +84,7 @@ class Begins(BenchServer):
 
     def _new(self, pending: PendingCall, before: Sequence[int]) -> list[int]:
         ids = super()._new(pending, before)
-        return [*ids[2:4], *ids] if pending.matched.turn is None else ids
+        return [*ids[2:4], *ids] if pending.match.turn is None else ids
 
 
 class Adds(BenchServer):
@@ -92,7 +92,7 @@ class Adds(BenchServer):
 
     def _new(self, pending: PendingCall, before: Sequence[int]) -> list[int]:
         ids = super()._new(pending, before)
-        return ids if pending.matched.turn is None else [*self.equipment.vocabulary.encode(" So:"), *ids]
+        return ids if pending.match.turn is None else [*self.equipment.vocabulary.encode(" So:"), *ids]
 
 
 @pytest.mark.slow

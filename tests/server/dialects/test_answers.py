@@ -251,7 +251,7 @@ def test_a_handle_goes_into_reasoning_alone_and_only_when_asked_for(include: Any
     said = [reasoning_item("Hm."), message_item("a")]
     answer = Answer(said, "stop", handle="turn_1")
     writer = make_writer("responses", request, model="m", handle="turn_1")
-    raw = writer.start() + writer.beat() + b"".join(writer.write(part) for part in whole_items(answer))
+    raw = writer.start() + writer.keepalive() + b"".join(writer.write(part) for part in whole_items(answer))
     for body in (body_of("responses", answer, request, model="m"), read_responses_stream(raw)):
         assert body["output"][0].get("encrypted_content") == ("turn_1" if include else None)
         assert "turn_1" not in str(body["output"][1])
@@ -272,9 +272,9 @@ def test_a_beat_changes_nothing_of_what_is_said() -> None:
     answer = Answer([message_item("a b"), call_item("f", "{}")], "stop")
     for dialect, read in (("responses", read_responses_stream), ("chat", read_chat_stream)):
         writer = make_writer(dialect, {}, model="m")  # type: ignore[arg-type]
-        raw = [writer.start(), writer.beat()]
+        raw = [writer.start(), writer.keepalive()]
         for part in whole_items(answer):
-            raw += [writer.beat(), writer.write(part)]
+            raw += [writer.keepalive(), writer.write(part)]
         with_beats, without = read(b"".join(raw)), read(streamed(dialect, whole_items(answer)))
         for key in ("output", "content", "tool_calls", "finish_reason", "status"):
             assert with_beats.get(key) == without.get(key)

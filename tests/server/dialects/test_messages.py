@@ -58,7 +58,7 @@ def test_a_stream_says_what_the_whole_message_says(answer: Answer, size: int, gr
             text = texts_of(item)
             pieces = [text[at : at + size] for at in range(0, len(text), size)]
             raw += [writer.write(ItemDelta(nth, _CHANNELS[item["type"]], piece)) for piece in pieces]
-        raw += [writer.beat(), writer.write(ItemClosed(nth, item))]
+        raw += [writer.keepalive(), writer.write(ItemClosed(nth, item))]
     streamed = read_messages_stream(b"".join([*raw, writer.write(answer)]))
     whole = body_of("messages", answer, {}, model="m")
     for key in set(whole) - {"id"}:

@@ -1,6 +1,6 @@
 """The Responses, Chat and Messages dialects: requests read, answers written. Pure functions over plain JSON.
 
-`conversation` is what a request tells, in one form; `error_reply` an error as the clients of a path understand it.
+`conversation` gives what a request holds, in one form; `error_reply` an error as the clients of a path understand it.
 `Answer` is one model call's result whatever its dialect; `whole_reply` answers a request with one that is there;
 `make_writer` streams parts of one that is still being made.
 """

@@ -1,9 +1,9 @@
-"""What an answer needs to be one: the rules that whole and streamed answers of every dialect are held against.
+"""What makes an answer valid: the rules that whole and streamed answers of every dialect have to pass.
 
 Law     an answer that no honest engine gives is no answer: a field of another type is never read as an empty one, and
         silence counts only where tokens were sampled for it. What a model can cause passes: empty text, arguments that
         are no JSON or end in the middle, tools that do not exist.
-Shapes  a delta of a stream is held against what a whole message is held against, but for a call that goes on.
+Shapes  a delta of a stream has to pass the rules of a whole message, but for a call that goes on.
 Errors  UnreadableError, by kind; EngineFailedError wherever an `error` stands.
 """
 
@@ -25,7 +25,7 @@ from paddock.types.shapes import (
 
 _TEXTS = ("content", "reasoning", "reasoning_content")
 """Of a chat message: a text, or a list of parts."""
-_GIVEN = (*_TEXTS, "refusal", "tool_calls")
+_TEXT_FIELDS = (*_TEXTS, "refusal", "tool_calls")
 _KINDS: dict[Field, AnswerFault] = {
     "output": "upstream_no_message",
     "item": "upstream_bad_content",
@@ -42,8 +42,8 @@ def require_no_error(*holders: JsonObject) -> None:
             raise EngineFailedError(holder["error"])
 
 
-def require_message(message: JsonObject, begun: Set[Any] = frozenset()) -> None:
-    """`message`: of a choice, or a stream's delta. `begun`: indices of the calls that a delta may go on with."""
+def require_message(message: JsonObject, open_calls: Set[Any] = frozenset()) -> None:
+    """`message`: of a choice, or a stream's delta. `open_calls`: indices of the calls that a delta may go on with."""
     require_no_error(message)
     for key in _TEXTS:
         _require(content_problem(message.get(key), f"message.{key}"))
@@ -57,12 +57,12 @@ def require_message(message: JsonObject, begun: Set[Any] = frozenset()) -> None:
     if not isinstance(calls, list):
         raise _of_another_type("message.tool_calls", calls, "a list", "upstream_bad_tool_call")
     for nth, call in enumerate(calls):
-        _require_call(call, f"message.tool_calls.{nth}", begun)
+        _require_call(call, f"message.tool_calls.{nth}", open_calls)
 
 
 def gives_text(message: JsonObject) -> bool:
     """Whether a message or delta has a field in which a model's words or calls may stand, empty or not."""
-    return any(key in message for key in _GIVEN)
+    return any(key in message for key in _TEXT_FIELDS)
 
 
 def require_item(item: Any, nth: int) -> None:
@@ -80,12 +80,12 @@ def require_ending(
     text_given: bool = True,
     refused: bool = False,
 ) -> None:
-    """What was said against why it ended and what it took. `output_tokens`: None: nobody counted. `text_given`: there
-    was a field for text or calls. `refused`: there was a refusal, which is no item."""
+    """Check the output against the finish reason and the token count. `output_tokens` None: nobody counted.
+    `text_given`: there was a field for text or calls. `refused`: there was a refusal, which is no item."""
     called = any(item_type(item) in CALLS for item in output)
     if finish_reason == "tool_calls" and not called:
         raise UnreadableError("it ended with `tool_calls`, but has no call", kind="upstream_no_tool_call")
-    if called or refused or any(map(_says, output)):
+    if called or refused or any(map(_has_content, output)):
         if output_tokens == 0:
             raise UnreadableError("it says something in 0 sampled tokens", kind="upstream_zero_usage")
         return
@@ -98,7 +98,7 @@ def require_ending(
         raise UnreadableError("it says nothing, and no sampled token was counted", kind="upstream_empty")
 
 
-def _says(item: JsonObject) -> bool:
+def _has_content(item: JsonObject) -> bool:
     kind = item_type(item)
     if kind == "message":
         content = item.get("content")
@@ -107,22 +107,22 @@ def _says(item: JsonObject) -> bool:
     return bool(reasoning_text(item) or item.get("encrypted_content")) if kind == "reasoning" else True
 
 
-def _require_call(call: Any, place: str, begun: Set[Any]) -> None:
+def _require_call(call: Any, path: str, open_calls: Set[Any]) -> None:
     if not isinstance(call, dict) or not isinstance(call.get("function"), dict):
-        raise UnreadableError(f"{place}: a call needs an object `function`", kind="upstream_bad_tool_call")
+        raise UnreadableError(f"{path}: a call needs an object `function`", kind="upstream_bad_tool_call")
     for key, wanted in (("index", int), ("id", str)):
         if not isinstance(call.get(key), wanted | None):
-            raise _of_another_type(f"{place}.{key}", call[key], wanted.__name__, "upstream_bad_tool_call")
+            raise _of_another_type(f"{path}.{key}", call[key], wanted.__name__, "upstream_bad_tool_call")
     function = call["function"]
-    if call.get("index") not in begun:
-        _require(name_problem(function.get("name"), f"{place}.function.name"))
-    _require(arguments_problem(function.get("arguments"), f"{place}.function.arguments"))
+    if call.get("index") not in open_calls:
+        _require(name_problem(function.get("name"), f"{path}.function.name"))
+    _require(arguments_problem(function.get("arguments"), f"{path}.function.arguments"))
 
 
-def _require(found: ShapeProblem | None) -> None:
-    if found is not None:
-        raise UnreadableError(str(found), kind=_KINDS[found.field])
+def _require(problem: ShapeProblem | None) -> None:
+    if problem is not None:
+        raise UnreadableError(str(problem), kind=_KINDS[problem.field])
 
 
-def _of_another_type(place: str, value: Any, wanted: str, kind: AnswerFault) -> UnreadableError:
-    return UnreadableError(f"{place}: needs {wanted}, got {type(value).__name__}", kind=kind)
+def _of_another_type(path: str, value: Any, wanted: str, kind: AnswerFault) -> UnreadableError:
+    return UnreadableError(f"{path}: needs {wanted}, got {type(value).__name__}", kind=kind)

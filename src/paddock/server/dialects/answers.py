@@ -60,7 +60,7 @@ class Answer:
     stop_sequence: str | None = None
     """The client's stop string that ended it; None: none did, or the engine does not say."""
 
-    def of_weights(self, version: str | None) -> "Answer":
+    def with_weight_version(self, version: str | None) -> "Answer":
         """This answer, sampled by the weights of that version."""
         return self if version == self.weight_version else replace(self, weight_version=version)
 

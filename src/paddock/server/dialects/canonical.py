@@ -9,7 +9,7 @@ Chat    an assistant message becomes its reasoning, its text and its calls, in t
         `signature` of the last of litellm's `thinking_blocks`. The other way items of one turn (reasoning, message,
         calls) become one assistant message, and the order of turns is kept; a content of one text part becomes a plain
         string, because many chat templates take nothing else.
-Law     one pass, and no deep copies: texts are shared with the request. An item of another kind is named, not kept.
+Law     one pass, and no deep copies: texts are shared with the request. An item of another kind is left out, and named.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ from paddock.types.responses import content_text, item_type, output_items
 
 
 def canonical_message(role: str, content: Any) -> JsonObject:
-    """Of content that `canonical_content` or a client made; what the assistant said is one text."""
+    """A message with canonical content; the assistant's is one text."""
     return {"type": "message", "role": role, "content": content}
 
 
@@ -36,8 +36,8 @@ def canonical_reasoning(text: str, handle: Any = None) -> JsonObject:
 
 
 def canonical_call(call_id: Any, name: Any, arguments: Any) -> JsonObject:
-    said = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
-    return {"type": "function_call", "call_id": _text(call_id), "name": _text(name), "arguments": said}
+    text = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+    return {"type": "function_call", "call_id": _text(call_id), "name": _text(name), "arguments": text}
 
 
 def canonical_custom_call(call_id: Any, name: Any, text: Any) -> JsonObject:
@@ -64,12 +64,12 @@ def canonical_content(content: Any) -> str | list[JsonObject]:
 def canonical_history(
     body: JsonObject, dropped: list[str], namespaces: Mapping[str, tuple[str, str]]
 ) -> list[JsonObject]:
-    """Of a Responses request, its instructions first. `namespaces`: as the tools are offered."""
+    """The history of a Responses request, its instructions first. `namespaces`: as the tools are offered."""
     return [*canonical_instructions(body), *canonical_items(body["input"], dropped, shown_names(namespaces))]
 
 
 def canonical_instructions(body: JsonObject) -> list[JsonObject]:
-    """None or one."""
+    """The message of the instructions; none where there are none."""
     return [canonical_message("system", canonical_content(body["instructions"]))] if body.get("instructions") else []
 
 
@@ -81,7 +81,7 @@ def shown_names(namespaces: Mapping[str, tuple[str, str]]) -> dict[tuple[str, st
 def canonical_items(
     given: Any, dropped: list[str], shown: Mapping[tuple[str, str], str] | None = None
 ) -> list[JsonObject]:
-    """Of a Responses request's `input`. `shown`: the name that is offered, by namespace and name."""
+    """The items of a Responses request's `input`. `shown`: the name that is offered, by namespace and name."""
     if isinstance(given, str):
         return [canonical_message("user", given)]
     names = shown or {}
@@ -92,13 +92,13 @@ def canonical_items(
         if read is None:
             dropped.append(f"input.{kind}")
             continue
-        told = read(item)
+        canonical = read(item)
         item_id = item.get("id")
         if isinstance(item_id, str) and item_id:
-            told["id"] = item_id
-        if names and "namespace" in item and "name" in told:
-            told["name"] = names.get((_text(item["namespace"]), told["name"]), told["name"])
-        found.append(told)
+            canonical["id"] = item_id
+        if names and "namespace" in item and "name" in canonical:
+            canonical["name"] = names.get((_text(item["namespace"]), canonical["name"]), canonical["name"])
+        found.append(canonical)
     return found
 
 
@@ -184,17 +184,17 @@ def items_of_chat(messages: Any, custom: Iterable[str] = ()) -> Iterator[JsonObj
         role = message.get("role", "user")
         content = message.get("content")
         if role == "assistant":
-            yield from _said(message, content, custom_ids)
+            yield from _assistant_items(message, content, custom_ids)
         elif role == "tool":
             call_id = message.get("tool_call_id")
-            told = content if isinstance(content, str) else canonical_content(content)
-            yield canonical_output(call_id, told, custom=isinstance(call_id, str) and call_id in custom_ids)
+            output = content if isinstance(content, str) else canonical_content(content)
+            yield canonical_output(call_id, output, custom=isinstance(call_id, str) and call_id in custom_ids)
         else:
-            told = content if isinstance(content, str) else canonical_content(content)
-            yield canonical_message(role if isinstance(role, str) else "user", told)
+            output = content if isinstance(content, str) else canonical_content(content)
+            yield canonical_message(role if isinstance(role, str) else "user", output)
 
 
-def _said(message: JsonObject, content: Any, custom_ids: set[Any]) -> Iterator[JsonObject]:
+def _assistant_items(message: JsonObject, content: Any, custom_ids: set[Any]) -> Iterator[JsonObject]:
     thought = next((message[field] for field in REASONING_FIELDS if isinstance(message.get(field), str)), "")
     blocks = output_items(message.get("thinking_blocks")) if "thinking_blocks" in message else []
     handle = next((block["signature"] for block in reversed(blocks) if block.get("signature")), None)
@@ -220,15 +220,15 @@ def _said(message: JsonObject, content: Any, custom_ids: set[Any]) -> Iterator[J
 def chat_messages(
     items: Iterable[JsonObject], *, reasoning_fields: Iterable[str] = REASONING_FIELDS
 ) -> list[JsonObject]:
-    """A history, or a part of one, as chat messages. `items`: of `told`."""
+    """A history, or a part of one, as chat messages. `items` are canonical."""
     messages = _Messages(tuple(reasoning_fields))
     for item in items:
         messages.read(item)
-    return messages.finished()
+    return messages.finish()
 
 
 class _Messages:
-    """Chat messages in the making. `_open` is the assistant message that more items of its turn may join."""
+    """Makes chat messages of items. `_open` is the assistant message that more items of its turn may join."""
 
     def __init__(self, reasoning_fields: tuple[str, ...]) -> None:
         self._done: list[JsonObject] = []
@@ -247,7 +247,7 @@ class _Messages:
     def read(self, item: JsonObject) -> None:
         self._readers[item["type"]](item)
 
-    def finished(self) -> list[JsonObject]:
+    def finish(self) -> list[JsonObject]:
         self._close()
         return self._done
 

@@ -35,7 +35,7 @@ _FINISH_REASONS: dict[str, FinishReason] = {
 def read_completion(
     body: Any, custom: frozenset[str], namespaces: Mapping[str, tuple[str, str]] = NO_NAMESPACES
 ) -> Answer:
-    """`custom`, `namespaces`: how the tools were offered (`Offered`); their calls are turned back."""
+    """`custom`, `namespaces`: how the tools were offered (`OfferedTools`); their calls are turned back."""
     if not isinstance(body, dict):
         raise UnreadableError("a chat completion is no JSON object")
     require_no_error(body)
@@ -70,7 +70,7 @@ def read_completion(
 
 
 def has_routed_experts(body: Any) -> bool:
-    """Whether NeMo-RL's chat server told which experts each token went through: turns have no place for it."""
+    """Whether NeMo-RL's chat server says which experts each token went through: turns have no place for it."""
     choices = output_items(body.get("choices")) if isinstance(body, dict) else []
     message = choices[0].get("message") if choices else None
     return isinstance(message, dict) and message.get("routed_experts") is not None
@@ -80,18 +80,18 @@ def read_finish_reason(given: Any) -> FinishReason | None:
     """None where the engine gives none."""
     if given is None:
         return None
-    found = _FINISH_REASONS.get(str(given))
-    if found is None:
+    reason = _FINISH_REASONS.get(str(given))
+    if reason is None:
         raise EngineFailedError({"message": f"the engine ended the answer with `{given}`", "code": "aborted"})
-    return found
+    return reason
 
 
 def require_finish_reason(given: Any) -> FinishReason:
     """Of a whole answer, which has one."""
-    found = read_finish_reason(given)
-    if found is None:
+    reason = read_finish_reason(given)
+    if reason is None:
         raise UnreadableError("it has no finish reason", kind="upstream_no_finish_reason")
-    return found
+    return reason
 
 
 def make_tokens(prompt_ids: Any, sampled_ids: Any, log_probs: Any, counts: TokenCounts | None) -> Tokens | None:
@@ -137,14 +137,14 @@ def _output(message: JsonObject, custom: frozenset[str], namespaces: Mapping[str
     text = content_text(message.get("content"))
     if text:
         output.append(message_item(text))
-    seen: set[str] = set()
+    used_ids: set[str] = set()
     for call in output_items(message.get("tool_calls")):
         function = call.get("function")
-        said = function if isinstance(function, dict) else {}
+        spec = function if isinstance(function, dict) else {}
         call_id = _string(call.get("id"))
-        name, arguments = _string(said.get("name")) or "", _string(said.get("arguments")) or ""
-        output.append(call_of(name, arguments, None if call_id in seen else call_id, custom, namespaces))
-        seen.add(call_id or "")
+        name, arguments = _string(spec.get("name")) or "", _string(spec.get("arguments")) or ""
+        output.append(call_of(name, arguments, None if call_id in used_ids else call_id, custom, namespaces))
+        used_ids.add(call_id or "")
     return output or [message_item("")]
 
 

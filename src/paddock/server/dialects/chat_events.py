@@ -27,7 +27,7 @@ _FIELDS: dict[Channel, str] = {
 
 
 class ChatWriter:
-    """Parts as chat completion chunks."""
+    """Writes parts as chat completion chunks."""
 
     def __init__(self, request: JsonObject, *, model: str) -> None:
         options = request.get("stream_options")
@@ -54,7 +54,7 @@ class ChatWriter:
             return self._close(part.nth, part.item)
         return self._end(part)
 
-    def beat(self) -> bytes:
+    def keepalive(self) -> bytes:
         return self._chunk({})
 
     def fail(self, message: str, code: str) -> bytes:
@@ -66,8 +66,8 @@ class ChatWriter:
             return b""
         number = self._calls[index] = len(self._calls)
         call = tool_call(item)
-        held = call[call["type"]]
-        held["input" if call["type"] == "custom" else "arguments"] = ""
+        spec = call[call["type"]]
+        spec["input" if call["type"] == "custom" else "arguments"] = ""
         return self._chunk({"tool_calls": [{"index": number, **call}]})
 
     def _delta(self, delta: ItemDelta) -> bytes:
@@ -75,7 +75,7 @@ class ChatWriter:
             return b""
         self._streamed.add(delta.nth)
         field = _FIELDS.get(delta.channel)
-        # Reasoning may be told twice, in full and as a summary: a chat client gets what came first.
+        # Reasoning may come twice, in full and as a summary: a chat client gets what came first.
         if field == "reasoning_content" and self._thoughts.setdefault(delta.nth, delta.channel) != delta.channel:
             return b""
         if field is not None:

@@ -36,10 +36,10 @@ class _Item:
 
 
 class ChatItems:
-    """Of one answer."""
+    """The items of one answer, from the deltas of its chat message."""
 
     def __init__(self, custom: frozenset[str], namespaces: Mapping[str, tuple[str, str]] = NO_NAMESPACES) -> None:
-        """`custom`, `namespaces`: how the tools were offered (`Offered`); their calls are turned back."""
+        """`custom`, `namespaces`: how the tools were offered (`OfferedTools`); their calls are turned back."""
         self.output: list[JsonObject] = []
         """Items that have closed."""
         self._custom = custom
@@ -50,18 +50,18 @@ class ChatItems:
         self._calls_seen: set[Any] = set()
 
     @property
-    def begun(self) -> Set[Any]:
+    def call_indices(self) -> Set[Any]:
         """Indices, in the stream, of the calls so far."""
         return self._calls_seen
 
     def end(self) -> Iterator[Part]:
-        """Nothing more is said."""
+        """The last parts, once nothing more comes."""
         if not self.output and self._open is None:
             yield from self._start(message_item(""), "text")
         yield from self._close()
 
     def delta(self, delta: JsonObject) -> Iterator[Part]:
-        """`delta` of a chunk; a whole message is one, too."""
+        """The parts of a chunk's `delta`; a whole message is one, too."""
         thought = reasoning_of(delta)
         if thought:
             if self._open is None or self._open.channel != "summary":
@@ -73,22 +73,22 @@ class ChatItems:
                 yield from self._start(message_item(""), "text")
             yield from self._grow(text)
         for call in output_items(delta.get("tool_calls")):
-            yield from self._called(call)
+            yield from self._call_delta(call)
 
-    def _called(self, call: JsonObject) -> Iterator[Part]:
+    def _call_delta(self, call: JsonObject) -> Iterator[Part]:
         function = call.get("function")
-        said = function if isinstance(function, dict) else {}
+        spec = function if isinstance(function, dict) else {}
         number = call.get("index", len(self._calls_seen))
         if number not in self._calls_seen:
             self._calls_seen.add(number)
-            taken = {item["call_id"] for item in self.output if item["type"] in CALLS}
-            call_id = call.get("id") if call.get("id") not in taken else None
-            item = call_of(str(said.get("name") or ""), "", call_id, self._custom, self._namespaces)
+            used_ids = {item["call_id"] for item in self.output if item["type"] in CALLS}
+            call_id = call.get("id") if call.get("id") not in used_ids else None
+            item = call_of(str(spec.get("name") or ""), "", call_id, self._custom, self._namespaces)
             yield from self._start(item, "input" if item["type"] == "custom_tool_call" else "arguments")
             self._call = number
         elif self._open is None or self._open.channel not in ("arguments", "input") or number != self._call:
             raise UnreadableError(f"tool call {number} goes on after another item began")
-        yield from self._grow(str(said.get("arguments") or ""))
+        yield from self._grow(str(spec.get("arguments") or ""))
 
     def _start(self, item: JsonObject, channel: Channel) -> Iterator[Part]:
         yield from self._close()

@@ -22,7 +22,7 @@ from paddock.types.responses import output_items
 
 
 class ChatReader:
-    """Chunks as parts."""
+    """Reads the chunks of one stream as parts."""
 
     def __init__(self, custom: frozenset[str], namespaces: Mapping[str, tuple[str, str]] = NO_NAMESPACES) -> None:
         self.complete = False
@@ -62,7 +62,7 @@ class ChatReader:
             delta = choice.get("delta")
             if isinstance(delta, dict):
                 self._has_delta = True
-                require_message(delta, self._items.begun)
+                require_message(delta, self._items.call_indices)
                 self._text_given = self._text_given or gives_text(delta)
                 self._refused = self._refused or bool(delta.get("refusal"))
                 yield from self._items.delta(delta)
@@ -76,7 +76,7 @@ class ChatReader:
         if self._finish_reason is None:
             raise UnreadableError("the stream ended without a finish reason", kind="upstream_no_finish_reason")
         tokens = make_tokens(self._prompt_ids, self._sampled_ids, self._log_probs, self._counts)
-        left = list(self._items.end())
+        last_parts = list(self._items.end())
         require_ending(
             self._finish_reason,
             self._items.output,
@@ -84,7 +84,7 @@ class ChatReader:
             text_given=self._text_given,
             refused=self._refused,
         )
-        yield from left
+        yield from last_parts
         yield Answer(
             self._items.output,
             self._finish_reason,

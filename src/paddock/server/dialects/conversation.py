@@ -78,7 +78,7 @@ _NESTED = ("chat_template_kwargs", "extra_body")
 
 
 class ClientRequest(NamedTuple):
-    """A request as it is understood."""
+    """A client's request, parsed."""
 
     body: JsonObject
     """Known keys without nulls; shares its values with the request. Of a Messages request, its Responses form."""
@@ -89,11 +89,11 @@ class ClientRequest(NamedTuple):
 
 
 def read_request(dialect: Dialect, request: JsonObject) -> ClientRequest:
-    """The request without what is not known."""
+    """Read a client's request; keys that are not known are left out."""
     known = KNOWN[dialect]
-    said = {key: value for key, value in request.items() if value is not None}
-    body = {key: value for key, value in said.items() if key in known}
-    dropped = [key for key in said if key not in known]
+    given = {key: value for key, value in request.items() if value is not None}
+    body = {key: value for key, value in given.items() if key in known}
+    dropped = [key for key in given if key not in known]
     needed = "input" if dialect == "responses" else "messages"
     if not isinstance(body.get(needed), list | str if dialect == "responses" else list):
         raise RequestError(f"body: needs `{needed}`", kind="request_invalid")
@@ -104,15 +104,15 @@ def read_request(dialect: Dialect, request: JsonObject) -> ClientRequest:
         return ClientRequest(_with_added_tools(body), nested, dropped)
     if dialect == "chat":
         return ClientRequest(body, nested, dropped)
-    read = responses_form(body)
-    kwargs = {**read.chat_template_kwargs, **nested.get("chat_template_kwargs", {})}
+    converted = responses_form(body)
+    kwargs = {**converted.chat_template_kwargs, **nested.get("chat_template_kwargs", {})}
     if kwargs:
         nested["chat_template_kwargs"] = kwargs
-    return ClientRequest(read.body, nested, [*dropped, *read.dropped])
+    return ClientRequest(converted.body, nested, [*dropped, *converted.dropped])
 
 
 def _with_added_tools(body: JsonObject) -> JsonObject:
-    """Codex's code mode tells its tools in an item."""
+    """The body with the tools of `additional_tools` items, in which Codex's code mode sends them."""
     items = output_items(body["input"])
     if ADDED_TOOLS not in [item.get("type") for item in items]:
         return body
@@ -123,7 +123,7 @@ def _with_added_tools(body: JsonObject) -> JsonObject:
 
 
 def _nested(body: JsonObject) -> JsonObject:
-    """Takes the client's `extra_body` and `chat_template_kwargs` out of the body, wherever they are."""
+    """Take the client's `extra_body` and `chat_template_kwargs` out of the body, wherever they are."""
     metadata = body.get("metadata")
     found: JsonObject = {}
     for key in _NESTED:
@@ -154,45 +154,45 @@ _TEMPLATE = "chat_template_kwargs"
 
 
 class Conversation(NamedTuple):
-    """What a request tells, in one form."""
+    """What a request holds, in one form whatever its dialect."""
 
     items: list[JsonObject]
-    """The history, oldest first: items as `told` describes them."""
+    """The history, oldest first: items as `canonical` describes them."""
     tools: list[JsonObject]
-    """As the chat template gets them: functions in Chat form, custom tools among them."""
+    """Tools as the chat template gets them: functions in Chat form, custom tools among them."""
     arguments: JsonObject
-    """Of the chat template, as the client gives them."""
+    """Arguments of the chat template, as the client gives them."""
     custom: frozenset[str]
     """Names of the functions that stand for custom tools."""
     namespaces: Mapping[str, tuple[str, str]]
     """Namespace and own name of the tools within one, by the name that the model is shown."""
     dropped: list[str]
-    """What of the request is not here, by name."""
+    """Names of what was left out of the request."""
     params: JsonObject
     """What the client says about sampling, under the names of Chat, and its further keys for the engine."""
 
 
 def conversation(dialect: Dialect, request: JsonObject) -> Conversation:
     """`request` as the client sent it, which is not changed."""
-    taken = read_request(dialect, request)
-    body = taken.body
+    client_request = read_request(dialect, request)
+    body = client_request.body
     offered = chat_tools(body.get("tools"))
-    dropped = [*taken.dropped, *offered.dropped]
+    dropped = [*client_request.dropped, *offered.dropped]
     if dialect == "messages":
         items = body["input"]
     elif dialect == "chat":
         items = [*canonical_instructions(body), *items_of_chat(body["messages"])]
     else:
         items = canonical_history(body, dropped, offered.namespaces)
-    extra = dict(taken.extra_body)
+    extra = dict(client_request.extra_body)
     arguments = extra.pop(_TEMPLATE, {})
     params = {**chat_params(body), **extra}
     return Conversation(items, offered.tools, arguments, offered.custom, offered.namespaces, dropped, params)
 
 
-def require_renderable(request: JsonObject, told: Conversation) -> None:
+def require_renderable(request: JsonObject, parsed: Conversation) -> None:
     """RequestError for a history that is not all text, or not all here."""
     if request.get("previous_response_id") is not None:
         raise RequestError("previous_response_id: send the whole history as `input`", kind="request_invalid")
-    if has_image(told.items):
+    if has_image(parsed.items):
         raise RequestError("images: this model takes text alone", kind="image_refused")

@@ -70,8 +70,12 @@ def error_reply(path: str, error: PaddockError, status: int | None = None) -> Er
             code = OVERLOADED
         body = messages_error(error.message, error.kind, code, body["error"])
     else:
-        told = {"type": "server_error" if code >= 500 else "invalid_request_error", "code": error.kind, "param": None}
-        body = {"error": {**told, **body["error"]}}
+        openai_fields = {
+            "type": "server_error" if code >= 500 else "invalid_request_error",
+            "code": error.kind,
+            "param": None,
+        }
+        body = {"error": {**openai_fields, **body["error"]}}
     final = not error.retryable and (code in _RETRIED or code >= 500)
     return ErrorReply(code, body, {"x-should-retry": "false"} if final else {})
 
@@ -92,8 +96,8 @@ def messages_error(message: str, kind: str, status: int = 500, own: JsonObject |
     """The body, or a stream's `error` event; `own`: further keys."""
     if kind == CONTEXT_KIND:
         status, message = 400, _too_long(message)
-    found = _TYPES.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
-    return {"type": "error", "error": {**(own or {}), "type": found, "message": message}}
+    error_type = _TYPES.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
+    return {"type": "error", "error": {**(own or {}), "type": error_type, "message": message}}
 
 
 def _too_long(message: str) -> str:

@@ -1,4 +1,4 @@
-"""A Messages request as a Responses request: its history as items of `told`, its other keys under their names there.
+"""A Messages request as a Responses request: its history as canonical items, its other keys under their names there.
 
 Source  Anthropic, "Messages". `cache_control` and what else a block says about itself counts for nothing.
 Law     a message becomes one item per thought, text, call and result, in their order; texts next to each other in the
@@ -69,15 +69,15 @@ def _history(messages: Any, dropped: list[str]) -> Iterator[JsonObject]:
     for message in output_items(messages):
         role, content = message.get("role"), message.get("content")
         if role == "assistant":
-            yield from _said(content, dropped)
+            yield from _assistant_items(content, dropped)
         elif isinstance(content, str):
             yield canonical_message(str(role or "user"), content)
         else:
-            yield from _told(str(role or "user"), output_items(content), dropped)
+            yield from _environment_items(str(role or "user"), output_items(content), dropped)
 
 
-def _said(content: Any, dropped: list[str]) -> Iterator[JsonObject]:
-    """Of the assistant's message."""
+def _assistant_items(content: Any, dropped: list[str]) -> Iterator[JsonObject]:
+    """The items of an assistant's message."""
     if isinstance(content, str):
         yield canonical_message("assistant", content)
         return
@@ -102,8 +102,8 @@ def _said(content: Any, dropped: list[str]) -> Iterator[JsonObject]:
         yield canonical_message("assistant", "".join(texts))
 
 
-def _told(role: str, blocks: list[JsonObject], dropped: list[str]) -> Iterator[JsonObject]:
-    """Of a message of the environment: results, and what stands between them."""
+def _environment_items(role: str, blocks: list[JsonObject], dropped: list[str]) -> Iterator[JsonObject]:
+    """The items of any other message: tool results, and what stands between them."""
     parts: list[JsonObject] = []
     for block in blocks:
         if block.get("type") != "tool_result":
@@ -136,8 +136,8 @@ def _part(block: JsonObject, dropped: list[str]) -> JsonObject | None:
     kind = block.get("type")
     if kind == "text":
         return {"type": "input_text", "text": _text(block.get("text"))}
-    held = block.get("source")
-    source = held if isinstance(held, dict) else {}
+    given = block.get("source")
+    source = given if isinstance(given, dict) else {}
     if kind == "image":
         return {"type": "input_image", "image_url": _image_url(source), "detail": "auto"}
     if kind == "document":

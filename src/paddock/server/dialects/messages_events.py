@@ -33,13 +33,13 @@ _FIELDS: dict[Channel, str] = {"text": "text", "refusal": "text", "summary": "th
 
 
 class MessagesWriter:
-    """Parts as events of a message."""
+    """Writes parts as events of a message."""
 
     def __init__(self, *, model: str, handle: str | None = None) -> None:
         self._model = model
         self._handle = handle
         self._blocks: dict[int, int] = {}
-        """Index of the block that tells an item, by the item's number."""
+        """Index of an item's block, by the item's number."""
         self._sent: dict[int, list[str]] = {}
         self._thoughts: dict[int, Channel] = {}
 
@@ -55,7 +55,7 @@ class MessagesWriter:
             return b"".join(self._close(part.nth, part.item))
         return b"".join(self._end(part))
 
-    def beat(self) -> bytes:
+    def keepalive(self) -> bytes:
         return named_event({"type": "ping"})
 
     def fail(self, message: str, code: str) -> bytes:
@@ -70,7 +70,7 @@ class MessagesWriter:
         field = _FIELDS.get(delta.channel)
         if field is None or not delta.text:
             return
-        # Reasoning may be told twice, in full and as a summary: what came first is told.
+        # Reasoning may come twice, in full and as a summary: a client gets what came first.
         if field == "thinking" and self._thoughts.setdefault(delta.nth, delta.channel) != delta.channel:
             return
         yield from self._grow(delta.nth, field, delta.text)
@@ -100,7 +100,7 @@ class MessagesWriter:
             yield self._event("content_block_stop", nth)
 
     def _rest(self, nth: int, field: str, text: str) -> Iterator[bytes]:
-        """What of an item's text its deltas left out."""
+        """The rest of an item's text, which its deltas left out."""
         sent = "".join(self._sent.get(nth, ()))
         if len(text) > len(sent) and text.startswith(sent):
             yield from self._grow(nth, field, text[len(sent) :])

@@ -48,8 +48,8 @@ class Writer(Protocol):
         """The events of one part; after an `Answer` nothing more is written."""
         ...
 
-    def beat(self) -> bytes:
-        """An event that says nothing but that more is to come; after `start`."""
+    def keepalive(self) -> bytes:
+        """A keepalive: an event that says only that the stream lives; after `start`."""
         ...
 
     def fail(self, message: str, code: str) -> bytes:

@@ -43,9 +43,9 @@ def response_body(answer: Answer, request: JsonObject, *, model: str) -> JsonObj
     """A Responses object; what an engine of that dialect said besides is passed on. One within a rollout says which
     turn it is."""
     output = [with_handle(item, request, answer.handle) for item in answer.output]
-    named = {TURN_ID: answer.handle} if answer.handle else {}
+    turn_id = {TURN_ID: answer.handle} if answer.handle else {}
     if answer.response:
-        return {**answer.response, "output": output, **named}
+        return {**answer.response, "output": output, **turn_id}
     body = make_response(
         output,
         request,
@@ -55,15 +55,15 @@ def response_body(answer: Answer, request: JsonObject, *, model: str) -> JsonObj
     body["usage"] = responses_usage(answer.counts or TokenCounts())
     if request.get("instructions") is not None:
         body["instructions"] = request["instructions"]
-    return {**body, **named}
+    return {**body, **turn_id}
 
 
 def with_handle(item: JsonObject, request: JsonObject, handle: str | None) -> JsonObject:
     """An item of an answer, its reasoning with the answer's handle if the client asks for such. What the engine put
     there itself stays: it wants that back."""
     include = request.get("include")
-    asked = isinstance(include, list) and "reasoning.encrypted_content" in include
-    if not (handle and asked) or item_type(item) != "reasoning" or item.get("encrypted_content"):
+    wants_handle = isinstance(include, list) and "reasoning.encrypted_content" in include
+    if not (handle and wants_handle) or item_type(item) != "reasoning" or item.get("encrypted_content"):
         return item
     return {**item, "encrypted_content": handle}
 
@@ -133,7 +133,7 @@ def _refusal(item: JsonObject) -> str:
 
 
 def message_body(answer: Answer, *, model: str) -> JsonObject:
-    """A message."""
+    """The body of a Messages reply."""
     blocks = (block_of(item, answer.handle) for item in answer.output)
     return {
         **message_head(model=answer.model or model),
@@ -195,7 +195,7 @@ def block_of(item: JsonObject, handle: str | None) -> JsonObject | None:
 
 
 def message_text(item: JsonObject) -> str:
-    """Of a message, what it refuses with too."""
+    """The text of a message item, that of a refusal too."""
     content = item.get("content")
     refusals = (part.get("refusal") for part in output_items(content))
     return content_text(content) + "".join(text for text in refusals if isinstance(text, str))
@@ -216,12 +216,12 @@ def input_json(item: JsonObject) -> str:
     """A call's input, as the JSON text of an object."""
     if item_type(item) == "custom_tool_call":
         return orjson.dumps({"input": str(item.get("input") or "")}).decode()
-    said = str(item.get("arguments") or "")
-    if not said.strip():
+    arguments = str(item.get("arguments") or "")
+    if not arguments.strip():
         return "{}"
     try:
-        if isinstance(orjson.loads(said), dict):
-            return said
+        if isinstance(orjson.loads(arguments), dict):
+            return arguments
     except orjson.JSONDecodeError:
         pass
-    return orjson.dumps({MALFORMED: said}).decode()
+    return orjson.dumps({MALFORMED: arguments}).decode()

@@ -42,11 +42,11 @@ def read_response(body: Any) -> Answer:
 
 
 class ResponsesReader:
-    """Events as parts."""
+    """Reads the events of one stream as parts."""
 
     def __init__(self) -> None:
         self._items: dict[int, JsonObject] = {}
-        """Ids of the items that were opened."""
+        """Items that were opened, by number."""
         self._done: dict[int, JsonObject] = {}
         self._final: JsonObject | None = None
 
@@ -64,28 +64,28 @@ class ResponsesReader:
             yield from self._delta(_nth(data), _CHANNELS[kind], data.get("delta"), part)
         elif kind == "response.output_item.added":
             nth = _nth(data)
-            self._items[nth] = item = with_ids(_held(data, "item"))
+            self._items[nth] = item = with_ids(_require_object(data, "item"))
             yield ItemOpened(nth, item)
         elif kind == "response.output_item.done":
-            yield self._close(_nth(data), _held(data, "item"))
+            yield self._close(_nth(data), _require_object(data, "item"))
         elif kind in ("response.completed", "response.incomplete"):
-            self._final = _held(data, "response")
+            self._final = _require_object(data, "response")
         elif kind == "response.failed":
-            raise EngineFailedError(_held(data, "response").get("error"))
+            raise EngineFailedError(_require_object(data, "response").get("error"))
         elif kind == "error":
             raise EngineFailedError(data.get("error") or data)
 
     def end(self) -> Iterator[Part]:
-        """What is left when the stream has ended: items that it only told in the end, and the answer."""
+        """What is left when the stream has ended: items that came only at the end, and the answer."""
         if self._final is None:
             raise UnreadableError("the stream ended without `response.completed`", kind="upstream_no_finish_reason")
         _require_answer(self._final)
         output = self._final.get("output")
         if not isinstance(output, list):
             raise UnreadableError("a response needs a list `output`", kind="upstream_no_message")
-        left = [self._close(nth, item) for nth, item in enumerate(output) if nth not in self._done]
+        last_parts = [self._close(nth, item) for nth, item in enumerate(output) if nth not in self._done]
         answer = _answer(self._final, [self._done[nth] for nth in sorted(self._done)])
-        yield from left
+        yield from last_parts
         yield answer
 
     def _delta(self, nth: int, channel: Channel, text: Any, part: Any) -> Iterator[Part]:
@@ -96,8 +96,8 @@ class ResponsesReader:
     def _close(self, nth: int, item: Any) -> ItemClosed:
         require_item(item, nth)
         opened = self._items.get(nth, {})
-        known: JsonObject = {key: opened[key] for key in ("id", "call_id") if key in opened and not item.get(key)}
-        self._done[nth] = with_ids({**item, **known})
+        opened_ids: JsonObject = {key: opened[key] for key in ("id", "call_id") if key in opened and not item.get(key)}
+        self._done[nth] = with_ids({**item, **opened_ids})
         return ItemClosed(nth, self._done[nth])
 
 
@@ -137,15 +137,15 @@ def _object(data: bytes) -> JsonObject:
     if data == b"[DONE]":
         return {}
     try:
-        found = orjson.loads(data)
+        event = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise UnreadableError(f"an event is no JSON: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(event, dict):
         raise UnreadableError("an event is no JSON object")
-    return found
+    return event
 
 
-def _held(data: JsonObject, key: str) -> JsonObject:
+def _require_object(data: JsonObject, key: str) -> JsonObject:
     value = data.get(key)
     if not isinstance(value, dict):
         raise UnreadableError(f"event {data.get('type')} needs `{key}`")

@@ -20,7 +20,7 @@ from paddock.types.responses import item_type, make_response, new_id
 
 
 class _TextEvents(NamedTuple):
-    """How a channel's text is told."""
+    """The events and fields in which a channel's text is sent."""
 
     event: str
     """Prefix of its `.delta` and `.done` events."""
@@ -71,7 +71,7 @@ _OF_PART: dict[Any, Channel] = {
 
 
 class ResponsesWriter:
-    """Parts as Responses events."""
+    """Writes parts as Responses events."""
 
     def __init__(self, request: JsonObject, *, model: str, handle: str | None = None) -> None:
         self._request = request
@@ -84,7 +84,7 @@ class ResponsesWriter:
 
     def start(self) -> bytes:
         return b"".join(
-            self._event({"type": kind, "response": self._begun("in_progress")})
+            self._event({"type": kind, "response": self._head("in_progress")})
             for kind in ("response.created", "response.in_progress")
         )
 
@@ -97,14 +97,14 @@ class ResponsesWriter:
             return b"".join(self._close(part.nth, with_handle(part.item, self._request, self._handle)))
         return self._end(part)
 
-    def beat(self) -> bytes:
-        return self._event({"type": "response.in_progress", "response": self._begun("in_progress")})
+    def keepalive(self) -> bytes:
+        return self._event({"type": "response.in_progress", "response": self._head("in_progress")})
 
     def fail(self, message: str, code: str) -> bytes:
-        response = {**self._begun("failed"), "error": {"code": code, "message": message}}
+        response = {**self._head("failed"), "error": {"code": code, "message": message}}
         return self._event({"type": "response.failed", "response": response})
 
-    def _begun(self, status: str) -> JsonObject:
+    def _head(self, status: str) -> JsonObject:
         body = make_response([], self._request, model=self._model)
         return {**body, "id": self._id, "status": status, "usage": None}
 
@@ -114,16 +114,16 @@ class ResponsesWriter:
 
     def _delta(self, delta: ItemDelta) -> Iterator[bytes]:
         form = _FORMS[delta.channel]
-        place = (delta.nth, delta.channel, delta.part)
-        sent = self._sent.get(place)
+        key = (delta.nth, delta.channel, delta.part)
+        sent = self._sent.get(key)
         if sent is None:
-            sent = self._sent[place] = []
+            sent = self._sent[key] = []
             if form.framing:
-                yield self._told(form.framing + ".added", form, delta.nth, delta.part, part=form.part)
+                yield self._item_event(form.framing + ".added", form, delta.nth, delta.part, part=form.part)
         if delta.text:
             sent.append(delta.text)
             extra: JsonObject = {"logprobs": []} if delta.channel == "text" else {}
-            yield self._told(form.event + ".delta", form, delta.nth, delta.part, delta=delta.text, **extra)
+            yield self._item_event(form.event + ".delta", form, delta.nth, delta.part, delta=delta.text, **extra)
 
     def _close(self, index: int, item: JsonObject) -> Iterator[bytes]:
         if index not in self._item_ids:
@@ -135,12 +135,12 @@ class ResponsesWriter:
             rest = text[len(sent) :] if text.startswith(sent) else ""
             yield from self._delta(ItemDelta(index, channel, rest, part))
             extra: JsonObject = {"logprobs": []} if channel == "text" else {}
-            yield self._told(form.event + ".done", form, index, part, **{form.field: text}, **extra)
+            yield self._item_event(form.event + ".done", form, index, part, **{form.field: text}, **extra)
             if form.framing:
-                yield self._told(form.framing + ".done", form, index, part, part=value)
+                yield self._item_event(form.framing + ".done", form, index, part, part=value)
         yield self._event({"type": "response.output_item.done", "output_index": index, "item": item})
 
-    def _told(self, kind: str, form: _TextEvents, index: int, number: int, **fields: Any) -> bytes:
+    def _item_event(self, kind: str, form: _TextEvents, index: int, number: int, **fields: Any) -> bytes:
         event = {"type": kind, "item_id": self._item_ids.get(index, ""), "output_index": index}
         if form.number:
             event[form.number] = number

@@ -72,16 +72,16 @@ class MergedSampling(NamedTuple):
 
 def merge_sampling(client: Mapping[str, Any], row: Mapping[str, Any], config: Mapping[str, Any]) -> MergedSampling:
     """`client`: a request's body, of which only sampling parameters are read."""
-    asked = sampling_of(client)
+    client_params = sampling_of(client)
     if not (row or config):
-        return MergedSampling(asked, [])
-    params = dict(asked)
+        return MergedSampling(client_params, [])
+    params = dict(client_params)
     for layer in (row, config):
         for name, value in layer.items():
             params["max_tokens" if name in BUDGET else name] = value
     params = {name: value for name, value in params.items() if value is not None}
-    names = {*asked, *params}
-    return MergedSampling(params, sorted(name for name in names if asked.get(name) != params.get(name)))
+    names = {*client_params, *params}
+    return MergedSampling(params, sorted(name for name in names if client_params.get(name) != params.get(name)))
 
 
 def sampling_of(params: Mapping[str, Any]) -> JsonObject:

@@ -26,7 +26,7 @@ class Event(NamedTuple):
 
 
 class EventReader:
-    """Events from chunks that may break anywhere. An event that no blank line ended is no event."""
+    """Reads events from chunks that may break anywhere. An event that no blank line ended is no event."""
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
@@ -42,9 +42,9 @@ class EventReader:
             return
         data = b"".join(self._rest)
         # A CR at the very end may be half of a CRLF.
-        held = b"\r" if data.endswith(b"\r") else b""
-        lines = data[: len(data) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        self._rest = [lines.pop() + held]
+        pending = b"\r" if data.endswith(b"\r") else b""
+        lines = data[: len(data) - len(pending)].replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        self._rest = [lines.pop() + pending]
         self._grow(len(chunk))
         for line in lines:
             event = self._line(line)

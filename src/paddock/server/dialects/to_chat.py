@@ -19,7 +19,7 @@ from paddock.types.responses import output_items
 
 
 class ChatForm(NamedTuple):
-    """A request for an engine, and what of the client's could not be said to it."""
+    """A request for an engine, and the names of what of the client's it can't hold."""
 
     body: JsonObject
     dropped: list[str]
@@ -31,36 +31,36 @@ def chat_request(body: JsonObject, *, reasoning_fields: Iterable[str] = REASONIN
         raise RequestError("previous_response_id: send the whole history as `input`", kind="request_invalid")
     tools = chat_tools(body.get("tools"))
     dropped: list[str] = []
-    found = chat_params(body)
+    params = chat_params(body)
     if "messages" in body:
-        messages = _taken_over(body["messages"], tuple(reasoning_fields))
+        messages = _clean_messages(body["messages"], tuple(reasoning_fields))
     else:
         messages = chat_messages(canonical_history(body, dropped, tools.namespaces), reasoning_fields=reasoning_fields)
     choice = chat_tool_choice(body.get("tool_choice"))
     if tools.tools:
-        found["tools"] = tools.tools
+        params["tools"] = tools.tools
         if choice is not None:
-            found["tool_choice"] = choice
+            params["tool_choice"] = choice
     else:
-        found.pop("parallel_tool_calls", None)
-    return ChatForm({"messages": messages, **found}, [*dropped, *tools.dropped])
+        params.pop("parallel_tool_calls", None)
+    return ChatForm({"messages": messages, **params}, [*dropped, *tools.dropped])
 
 
-def _taken_over(given: Any, reasoning_fields: tuple[str, ...]) -> list[JsonObject]:
+def _clean_messages(given: Any, reasoning_fields: tuple[str, ...]) -> list[JsonObject]:
     """The history of a Chat request: as it is, but for reasoning, custom calls and nulls."""
-    found: list[JsonObject] = []
+    messages: list[JsonObject] = []
     for message in output_items(given):
-        said = {key: value for key, value in message.items() if value is not None or key == "content"}
-        said.pop("thinking_blocks", None)
-        thought = next((said[field] for field in REASONING_FIELDS if said.get(field)), None)
+        clean = {key: value for key, value in message.items() if value is not None or key == "content"}
+        clean.pop("thinking_blocks", None)
+        thought = next((clean[field] for field in REASONING_FIELDS if clean.get(field)), None)
         for field in REASONING_FIELDS:
-            said.pop(field, None)
+            clean.pop(field, None)
         if thought is not None:
-            said.update(dict.fromkeys(reasoning_fields, thought))
-        if "tool_calls" in said:
-            said["tool_calls"] = [_as_function_call(call) for call in output_items(said["tool_calls"])]
-        found.append(said)
-    return found
+            clean.update(dict.fromkeys(reasoning_fields, thought))
+        if "tool_calls" in clean:
+            clean["tool_calls"] = [_as_function_call(call) for call in output_items(clean["tool_calls"])]
+        messages.append(clean)
+    return messages
 
 
 def _as_function_call(call: JsonObject) -> JsonObject:

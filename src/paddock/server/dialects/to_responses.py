@@ -22,7 +22,7 @@ _SAME = [
     "service_tier",
     "prompt_cache_key",
 ]
-_UNSAYABLE = [
+_WITHOUT_EQUIVALENT = [
     "seed",
     "stop",
     "presence_penalty",
@@ -37,7 +37,7 @@ _UNSAYABLE = [
 def responses_request(body: JsonObject) -> ChatForm:
     """`body` as `read_request` gave it."""
     if "messages" not in body:
-        return _passed(body)
+        return _clean_request(body)
     found = {key: body[key] for key in _SAME if key in body}
     found.setdefault("store", False)
     found.update(_renamed(body))
@@ -49,10 +49,10 @@ def responses_request(body: JsonObject) -> ChatForm:
     else:
         found.pop("parallel_tool_calls", None)
     items = [_with_id(item) for item in items_of_chat(body["messages"])]
-    return ChatForm({"input": items, **found}, [key for key in _UNSAYABLE if key in body])
+    return ChatForm({"input": items, **found}, [key for key in _WITHOUT_EQUIVALENT if key in body])
 
 
-def _passed(body: JsonObject) -> ChatForm:
+def _clean_request(body: JsonObject) -> ChatForm:
     """A Responses request: its items lose their nulls; reasoning that has no id gets one."""
     found = {key: value for key, value in body.items() if key not in ("stream", "stream_options")}
     if isinstance(body["input"], list):
@@ -80,5 +80,5 @@ def _renamed(body: JsonObject) -> JsonObject:
 
 
 def _with_id(item: JsonObject) -> JsonObject:
-    """There, reasoning needs one."""
+    """The item with an id, which reasoning needs in that dialect."""
     return {**item, "id": new_id("rs")} if item_type(item) == "reasoning" and "id" not in item else item

@@ -21,7 +21,7 @@ NO_NAMESPACES: Mapping[str, tuple[str, str]] = {}
 
 
 class Tools(NamedTuple):
-    """ChatForm definitions, and the kinds of those that were left out."""
+    """Tool definitions, and the kinds of those that were left out."""
 
     tools: list[JsonObject]
     dropped: list[str]
@@ -49,12 +49,12 @@ class _Tool(NamedTuple):
 
 
 def chat_tools(tools: Any) -> OfferedTools:
-    """As Chat functions."""
+    """Tool definitions of a client as Chat functions."""
     dropped: list[str] = []
     found: list[JsonObject] = []
     custom: set[str] = set()
     namespaces: dict[str, tuple[str, str]] = {}
-    for tool in _shown(tools, dropped):
+    for tool in _named_tools(tools, dropped):
         spec = {**tool.spec, "name": tool.shown}
         if tool.kind == "custom":
             custom.add(tool.shown)
@@ -68,7 +68,7 @@ def chat_tools(tools: Any) -> OfferedTools:
 
 
 def responses_tools(tools: Any) -> Tools:
-    """As Responses definitions; those of hosted tools pass as they are."""
+    """Tool definitions of a client as Responses definitions; those of hosted tools pass as they are."""
     found = Tools([], [])
     for kind, spec in _specs(tools):
         if kind == "function":
@@ -80,10 +80,10 @@ def responses_tools(tools: Any) -> Tools:
 
 
 def chat_tool_choice(choice: Any) -> Any:
-    """None: nothing that Chat could be told."""
+    """A client's tool choice in Chat form; None: Chat has no form for it."""
     if isinstance(choice, str):
         return choice
-    name = _chosen(choice)
+    name = _choice_name(choice)
     if name:
         return {"type": "function", "function": {"name": name}}
     mode = choice.get("mode") if isinstance(choice, dict) else None
@@ -91,7 +91,7 @@ def chat_tool_choice(choice: Any) -> Any:
 
 
 def responses_tool_choice(choice: Any) -> Any:
-    name = _chosen(choice)
+    name = _choice_name(choice)
     return {"type": choice["type"], "name": name} if name else choice
 
 
@@ -110,7 +110,7 @@ def arguments_of(text: str) -> str:
     return orjson.dumps({"input": text}).decode()
 
 
-def _shown(tools: Any, dropped: list[str]) -> Iterator[_Tool]:
+def _named_tools(tools: Any, dropped: list[str]) -> Iterator[_Tool]:
     """Functions and custom tools with the names that are offered."""
     found: dict[tuple[str, str], _Tool] = {}
     for tool in _flat(tools, ""):
@@ -118,9 +118,9 @@ def _shown(tools: Any, dropped: list[str]) -> Iterator[_Tool]:
             found[tool.namespace, _name(tool.spec)] = tool
         else:
             dropped.append(f"tools.{tool.kind}")
-    taken = Counter(name for _, name in found)
+    uses = Counter(name for _, name in found)
     for (namespace, name), tool in found.items():
-        yield tool._replace(shown=f"{namespace}__{name}" if namespace and taken[name] > 1 else name)
+        yield tool._replace(shown=f"{namespace}__{name}" if namespace and uses[name] > 1 else name)
 
 
 def _flat(tools: Any, namespace: str) -> Iterator[_Tool]:
@@ -165,7 +165,7 @@ def _custom_as_function(spec: JsonObject) -> JsonObject:
     }
 
 
-def _chosen(choice: Any) -> str:
+def _choice_name(choice: Any) -> str:
     """The one tool that was chosen, by name."""
     if not isinstance(choice, dict) or choice.get("type") not in ("function", "custom"):
         return ""

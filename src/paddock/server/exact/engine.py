@@ -1,4 +1,4 @@
-"""What an exact model server stands on: an engine that takes ids and gives ids, and a parser of what it sampled.
+"""What a plugin gives an exact model server: an engine that takes ids and gives ids, and a parser of what it sampled.
 
 Shapes  ids in, chunks of sampled ids with one log-prob each out, the last with a finish reason. The stop token that
         ended an answer is among its sampled ids.
@@ -22,7 +22,7 @@ class Chunk(NamedTuple):
     finish_reason: FinishReason | None = None
     """None: more is to come. `tool_calls` is the parser's business: an engine says `stop`."""
     versions: Sequence[WeightSpan] = ()
-    """Of the whole answer, in order; with the last chunk, where the engine tells them."""
+    """Of the whole answer, in order; with the last chunk, where the engine gives them."""
     cached_tokens: int = 0
     """Of the prompt, read from the engine's prefix cache; with the last chunk."""
 

@@ -34,7 +34,7 @@ from paddock.types import Engine, FinishReason, JsonObject
 from paddock.types.responses import item_type
 
 REASONING_FIELDS = ("reasoning_content",)
-"""Under which templates find reasoning."""
+"""Fields of a message in which chat templates find its reasoning."""
 
 
 class ExactConfig(RecordingConfig):
@@ -52,7 +52,7 @@ ExactConfigT = TypeVar("ExactConfigT", bound=ExactConfig)
 
 
 class Equipment(NamedTuple):
-    """What samples, and what makes ids of messages and messages of ids."""
+    """The engine, and what makes ids of messages and messages of ids."""
 
     engine: TokenEngine
     vocabulary: Vocabulary
@@ -61,13 +61,13 @@ class Equipment(NamedTuple):
 
 
 class ExactServer(RecordingServer[ExactConfigT]):
-    """A plugin says what it stands on (`equip`)."""
+    """Samples from ids; a plugin gives it engine, vocabulary, prompter and parsers (`equip`)."""
 
     _equipment: Equipment | None = None
 
     @abstractmethod
     async def equip(self) -> Equipment:
-        """Make what the server stands on; its engine is started and stopped by this base."""
+        """Make the engine and what belongs to it; this base starts and stops the engine."""
 
     @property
     def engine_kind(self) -> Engine:
@@ -91,18 +91,20 @@ class ExactServer(RecordingServer[ExactConfigT]):
             raise BugError(f"{self.name} was not started", kind="not_started")
         return self._equipment
 
-    def root(self, told: Conversation) -> bytes:
+    def root(self, conversation: Conversation) -> bytes:
         """With the server's arguments too: a record that was made with others is not continued."""
-        return root_of(told.tools, {**told.arguments, **self.config.chat_template_kwargs})
+        return root_of(conversation.tools, {**conversation.arguments, **self.config.chat_template_kwargs})
 
     async def sample(self, pending: PendingCall) -> AsyncGenerator[Batch, None]:
         engine, vocabulary, _, parsers = self.equipment
         prompt = self._prompt(pending)
-        told = pending.conversation
+        conversation = pending.conversation
         stream = pending.request.get("stream") is True
-        items = ChatItems(told.custom, told.namespaces)
+        items = ChatItems(conversation.custom, conversation.namespaces)
         stopper = StopTextFilter(stop_texts(pending.sampling.get("stop")))
-        answer = _AnswerBuilder(parsers(told.tools, prompt), items, vocabulary.decoder(), stopper, stream=stream)
+        answer = _AnswerBuilder(
+            parsers(conversation.tools, prompt), items, vocabulary.decoder(), stopper, stream=stream
+        )
         chunks = engine.generate(prompt, pending.sampling, pending.call, rollout=pending.secret, stream=stream)
         async with aclosing(chunks):
             async for chunk in chunks:
@@ -111,18 +113,18 @@ class ExactServer(RecordingServer[ExactConfigT]):
         yield answer.end(prompt, pending.handle, self.model_name)
 
     def _prompt(self, pending: PendingCall) -> list[int]:
-        """The ids that the engine is given; notes what is to be recorded of them, and how they are to be sampled."""
-        told = pending.conversation
-        require_renderable(pending.request, told)
-        for key in told.dropped:
+        """The ids that the engine is given; notes in `pending` what is recorded of them, and the sampling."""
+        conversation = pending.conversation
+        require_renderable(pending.request, conversation)
+        for key in conversation.dropped:
             self.drop(key)
-        sampling = merge_sampling(told.params, pending.settings.sampling, self.config.sampling_overrides)
+        sampling = merge_sampling(conversation.params, pending.settings.sampling, self.config.sampling_overrides)
         pending.sampling, pending.overridden = sampling
         if self.config.max_tokens_per_turn is not None:
             pending.sampling.setdefault("max_tokens", self.config.max_tokens_per_turn)
-        prompt = self._before(pending)
-        new = self._new(pending, prompt)
-        pending.placed = Placement(pending.matched.turn, new)
+        prompt = self._recorded_ids(pending)
+        new = self._new_ids(pending, prompt)
+        pending.placement = Placement(pending.match.turn, new)
         prompt += new
         limit = self.equipment.engine.max_tokens
         if limit is not None and len(prompt) >= limit:
@@ -133,43 +135,47 @@ class ExactServer(RecordingServer[ExactConfigT]):
             )
         return prompt
 
-    def _before(self, pending: PendingCall) -> list[int]:
-        if pending.secret is None or pending.matched.turn is None:
+    def _recorded_ids(self, pending: PendingCall) -> list[int]:
+        if pending.secret is None or pending.match.turn is None:
             return []
-        return self.store.index(pending.secret).full_ids(pending.matched.turn)
+        return self.store.index(pending.secret).full_ids(pending.match.turn)
 
-    def _new(self, pending: PendingCall, before: Sequence[int]) -> list[int]:
-        told = pending.conversation
-        arguments = {**told.arguments, **self.config.chat_template_kwargs}
+    def _new_ids(self, pending: PendingCall, recorded_ids: Sequence[int]) -> list[int]:
+        conversation = pending.conversation
+        arguments = {**conversation.arguments, **self.config.chat_template_kwargs}
         prompter = self.equipment.prompter
-        if pending.secret is None or pending.matched.turn is None:
-            return prompter.whole(_messages(told.items), told.tools, arguments)
-        said = self.store.index(pending.secret).by_id[pending.matched.turn].output
-        names = tool_names(said, told)
-        return prompter.after(before, _messages(pending.matched.environment), told.tools, arguments, names=names)
+        if pending.secret is None or pending.match.turn is None:
+            return prompter.whole(_messages(conversation.items), conversation.tools, arguments)
+        output = self.store.index(pending.secret).by_id[pending.match.turn].output
+        names = tool_names(output, conversation)
+        return prompter.after(
+            recorded_ids, _messages(pending.match.environment), conversation.tools, arguments, names=names
+        )
 
 
 class StopTextFilter:
-    """Of one answer."""
+    """Cuts the text of one answer at the first stop text."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self.found: str | None = None
+        self.stop_text: str | None = None
         """The stop text that ended it; None: none yet."""
         self._texts = [text for text in texts if text]
-        self._held = ""
+        self._pending_text = ""
 
     def feed(self, text: str, *, finished: bool) -> str:
-        """Of all text so far, what may be told now."""
-        if not self._texts or self.found is not None:
-            return "" if self.found is not None else text
-        held = self._held + text
-        places = [(place + len(stop), place, stop) for stop in self._texts if (place := held.find(stop)) >= 0]
-        if places:
-            _, place, self.found = min(places)
-            return held[:place]
-        kept = 0 if finished else max(_overlap(held, stop) for stop in self._texts)
-        self._held = held[len(held) - kept :]
-        return held[: len(held) - kept]
+        """The text that may be sent: that of `text` and of what was held back that can be no part of a stop text."""
+        if not self._texts or self.stop_text is not None:
+            return "" if self.stop_text is not None else text
+        pending_text = self._pending_text + text
+        ends = [
+            (position + len(stop), position, stop) for stop in self._texts if (position := pending_text.find(stop)) >= 0
+        ]
+        if ends:
+            _, position, self.stop_text = min(ends)
+            return pending_text[:position]
+        length = 0 if finished else max(_overlap(pending_text, stop) for stop in self._texts)
+        self._pending_text = pending_text[len(pending_text) - length :]
+        return pending_text[: len(pending_text) - length]
 
 
 class _AnswerBuilder:
@@ -188,7 +194,7 @@ class _AnswerBuilder:
         self._last: Chunk | None = None
 
     def take(self, chunk: Chunk) -> list[Part]:
-        """Parts to tell at once; none unless the client streams."""
+        """The parts that a chunk completes; none unless the client streams."""
         if self._last is not None and self._last.finish_reason is not None:
             raise InfraError("the engine went on after the end of its answer", kind="upstream_unreadable")
         if len(chunk.ids) != len(chunk.log_probs):
@@ -207,7 +213,7 @@ class _AnswerBuilder:
         return list(self._items.delta(delta)) if delta else []
 
     def end(self, prompt: list[int], handle: str | None, model: str) -> Batch:
-        """The parts that are left, and the answer."""
+        """The last parts, and the answer."""
         last = self._last
         if last is None or last.finish_reason is None:
             raise InfraError("the engine's answer ended without a reason", kind="upstream_unreadable", stage="model")
@@ -226,32 +232,32 @@ class _AnswerBuilder:
             weight_version=last.versions[-1].version if last.versions else None,
             weight_spans=tuple(last.versions) if len(last.versions) > 1 else (),
             handle=handle,
-            stop_sequence=self._stopper.found,
+            stop_sequence=self._stopper.stop_text,
         )
         return [*parts, answer]
 
 
-def _finish_reason(said: FinishReason, output: Sequence[JsonObject]) -> FinishReason:
-    called = any(item_type(item) in CALLS for item in output)
-    return "tool_calls" if said == "stop" and called else said
+def _finish_reason(reason: FinishReason, output: Sequence[JsonObject]) -> FinishReason:
+    has_calls = any(item_type(item) in CALLS for item in output)
+    return "tool_calls" if reason == "stop" and has_calls else reason
 
 
 def _messages(items: Sequence[JsonObject]) -> list[JsonObject]:
     return chat_messages(items, reasoning_fields=REASONING_FIELDS)
 
 
-def tool_names(said: Sequence[JsonObject], told: Conversation) -> dict[str, str]:
-    """Of the tools that an answer calls, as a conversation shows them, by id of the call."""
-    shown = shown_names(told.namespaces)
+def tool_names(output: Sequence[JsonObject], conversation: Conversation) -> dict[str, str]:
+    """Names of the tools that an answer calls, as the conversation shows them, by id of the call."""
+    shown = shown_names(conversation.namespaces)
     return {
         item["call_id"]: shown.get((str(item.get("namespace", "")), item["name"])) or item["name"]
-        for item in said
+        for item in output
         if item_type(item) in CALLS
     }
 
 
 def stop_texts(given: Any) -> list[str]:
-    """Of a request's `stop`."""
+    """The stop texts of a request's `stop`, which is one text or a list."""
     texts = given if isinstance(given, list) else [given]
     return [text for text in texts if isinstance(text, str)]
 

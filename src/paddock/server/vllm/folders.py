@@ -19,27 +19,27 @@ LOCK = ".lock"
 
 
 class LogFolder:
-    """Taken until it is closed."""
+    """A folder for logs, locked until it is closed."""
 
     def __init__(self, given: Path | None, name: str, temporary: Path) -> None:
         """`given`: by the config; None: below `temporary`, the folder of all users."""
         self._lock = -1
         if given is not None:
-            self.path = _made(given)
+            self.path = _make_folder(given)
             if not self._take():
                 raise ConfigError(
                     f"launch.folder: {self.path}: another server writes there: set another one", kind="launch_folder"
                 )
             return
         # By itself: parents that are made along the way are open to all, and other things of this user are kept there.
-        home = _made(temporary / f"paddock-{os.geteuid()}") / "vllm"
+        home = _make_folder(temporary / f"paddock-{os.geteuid()}") / "vllm"
         for nth in count(1):
-            self.path = _made(home / (name if nth == 1 else f"{name}.{nth}"))
+            self.path = _make_folder(home / (name if nth == 1 else f"{name}.{nth}"))
             if self._take():
                 return
 
     def close(self) -> None:
-        """Again: nothing."""
+        """Release the lock; a second time changes nothing."""
         lock, self._lock = self._lock, -1
         if lock >= 0:
             os.close(lock)
@@ -56,7 +56,7 @@ class LogFolder:
         try:
             lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise _refused(self.path, error) from error
+            raise _folder_error(self.path, error) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -66,16 +66,16 @@ class LogFolder:
         return True
 
 
-def _made(folder: Path) -> Path:
+def _make_folder(folder: Path) -> Path:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         owner = folder.stat().st_uid
     except OSError as error:
-        raise _refused(folder, error) from error
+        raise _folder_error(folder, error) from error
     if owner != os.geteuid():
         raise ConfigError(f"launch.folder: {folder} is another user's: set one", kind="launch_folder")
     return folder.resolve()
 
 
-def _refused(folder: Path, error: OSError) -> ConfigError:
+def _folder_error(folder: Path, error: OSError) -> ConfigError:
     return ConfigError(f"launch.folder: {folder}: {error.strerror}", kind="launch_folder")

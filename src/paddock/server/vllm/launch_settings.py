@@ -70,7 +70,7 @@ class LaunchSettings(BaseModel):
     start_timeout_s: float = Field(default=600.0, gt=0)
     """Time for a replica to become well; loading a large model takes minutes."""
     stop_timeout_s: float = Field(default=10.0, ge=0)
-    """Time for a replica to end when told; what is left then is killed."""
+    """Time for a replica to end once it is asked to; what is left then is killed."""
     max_restarts: int = Field(default=20, ge=0)
     """How often one replica that died is started again, in all; then it is given up."""
     restart_wait_s: float = Field(default=1.0, ge=0)

@@ -1,4 +1,4 @@
-"""The command, environment and place of each vLLM of our own.
+"""The command, environment and log file of each vLLM of our own.
 
 Law     a secret is never in an argument: the key goes in the variable VLLM_API_KEY. No default of the model's
         `generation_config.json` applies.
@@ -28,7 +28,7 @@ CPU_KV_CACHE_GIB = 4
 
 
 class ServedModel(NamedTuple):
-    """What is served, besides what the `launch` block says."""
+    """The model that is served, besides what the `launch` block says."""
 
     model: str
     """Folder or name, also the name under which it is served."""
@@ -42,43 +42,43 @@ class Launcher:
     """Makes the processes of one server's replicas. To be closed: it holds the folder of their logs."""
 
     def __init__(
-        self, served: ServedModel, settings: LaunchSettings, device: Device, folder: LogFolder, *, name: str
+        self, model: ServedModel, settings: LaunchSettings, device: Device, folder: LogFolder, *, name: str
     ) -> None:
         self.device = device
-        self._served = served
+        self._model = model
         self._settings = settings
         self._folder = folder
         self._name = name
 
     @classmethod
-    async def make(cls, served: ServedModel, settings: LaunchSettings, *, name: str) -> "Launcher":
-        """Asks vLLM what it runs on where the config does not say."""
+    async def make(cls, model: ServedModel, settings: LaunchSettings, *, name: str) -> "Launcher":
+        """A launcher; it asks vLLM what it runs on where the config does not say."""
         device: Device = await find_device(_python(settings)) if settings.device == "auto" else settings.device
         folder = LogFolder(settings.folder, name, Path(tempfile.gettempdir()))
-        return cls(served, settings, device, folder, name=name)
+        return cls(model, settings, device, folder, name=name)
 
     def close(self) -> None:
-        """Again: nothing."""
+        """Release the folder of the logs; a second time changes nothing."""
         self._folder.close()
 
     def maker(self, nth: int, session: aiohttp.ClientSession) -> Callable[[], VllmProcess]:
-        """Of replica `nth`."""
+        """What makes the process of replica `nth`, each time that it is started."""
         command = VllmCommand(
             self.argv(),
             self.env(nth),
             self._folder.path / f"{nth}.log",
             self._settings.start_timeout_s,
             self._settings.stop_timeout_s,
-            f"{self._served.model} on a {self.device}",
+            f"{self._model.model} on a {self.device}",
         )
         return lambda: VllmProcess(f"{self._name}-{nth}", command, session)
 
     def argv(self) -> list[str]:
         """vLLM's server, without host and port."""
-        model, settings = self._served.model, self._settings
+        name, settings = self._model.model, self._settings
         # Not `vllm serve`: that asks for the version of the distribution `vllm`, which the CPU build is not.
-        argv = [str(_python(settings)), "-P", "-m", "vllm.entrypoints.openai.api_server", "--model", model]
-        argv += ["--served-model-name", model, "--generation-config", "vllm", *self._served.options]
+        argv = [str(_python(settings)), "-P", "-m", "vllm.entrypoints.openai.api_server", "--model", name]
+        argv += ["--served-model-name", name, "--generation-config", "vllm", *self._model.options]
         options = {
             "--dtype": settings.dtype,
             "--max-model-len": settings.max_model_len,
@@ -102,14 +102,14 @@ class Launcher:
     def env(self, nth: int) -> dict[str, str]:
         settings = self._settings
         # Its own 5 s are as long as the time between two health checks: it closed connections as they were used.
-        kept = {"VLLM_HTTP_TIMEOUT_KEEP_ALIVE": str(SERVER_KEEPALIVE_S)}
-        env = {**os.environ, "VLLM_NO_USAGE_STATS": "1", "PYTHONUNBUFFERED": "1", **kept}
+        keep_alive = {"VLLM_HTTP_TIMEOUT_KEEP_ALIVE": str(SERVER_KEEPALIVE_S)}
+        env = {**os.environ, "VLLM_NO_USAGE_STATS": "1", "PYTHONUNBUFFERED": "1", **keep_alive}
         for secret in ("VLLM_API_KEY", TOKEN_VARIABLE):
             env.pop(secret, None)
-        if Path(self._served.model).expanduser().is_dir():
+        if Path(self._model.model).expanduser().is_dir():
             env["HF_HUB_OFFLINE"] = "1"
-        if self._served.key:
-            env["VLLM_API_KEY"] = self._served.key
+        if self._model.key:
+            env["VLLM_API_KEY"] = self._model.key
         if settings.weight_transfer is not None:
             env["VLLM_SERVER_DEV_MODE"] = "1"
         if self.device == "cpu":
@@ -129,15 +129,15 @@ def _python(settings: LaunchSettings) -> Path:
 
 
 def _devices(settings: LaunchSettings, nth: int) -> list[str]:
-    """Those of replica `nth`."""
-    wanted = settings.gpus_per_replica
+    """The GPUs of replica `nth`, by name."""
+    gpus = settings.gpus_per_replica
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
-        return [str(number) for number in range(nth * wanted, (nth + 1) * wanted)]
+        return [str(number) for number in range(nth * gpus, (nth + 1) * gpus)]
     names = [name.strip() for name in visible.split(",") if name.strip()]
-    if len(names) < settings.replicas * wanted:
+    if len(names) < settings.replicas * gpus:
         raise ConfigError(
-            f"launch: {settings.replicas} replicas of {wanted} GPUs, but CUDA_VISIBLE_DEVICES names {len(names)}",
+            f"launch: {settings.replicas} replicas of {gpus} GPUs, but CUDA_VISIBLE_DEVICES names {len(names)}",
             kind="gpus_missing",
         )
-    return names[nth * wanted : (nth + 1) * wanted]
+    return names[nth * gpus : (nth + 1) * gpus]

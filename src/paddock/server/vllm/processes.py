@@ -3,7 +3,7 @@
 Law     however this process ends, killed too, nothing of vLLM is left within `stop_timeout_s` and a moment: the
         supervisor stands over it (`paddock.processes.supervised`).
 Output  a log file, the one before it kept as `.1`; its last lines are in the error of a failed start. That it loads,
-        where its log is and that it is ready is told (logger `paddock.progress`).
+        where its log is and that it is ready is logged (`paddock.progress`).
 Port    chosen here, and held until it listens: bound with SO_REUSEADDR, which keeps it from whoever wants any free
         port, and lets vLLM, which sets it too, bind it as well.
 Errors  InfraError `start_failed`, `start_timeout`, neither retryable.
@@ -31,7 +31,7 @@ _progress = logging.getLogger("paddock.progress")
 
 
 class VllmCommand(NamedTuple):
-    """What is started."""
+    """What is started, and with which limits."""
 
     argv: Sequence[str]
     """Without host and port."""
@@ -44,7 +44,7 @@ class VllmCommand(NamedTuple):
 
 
 class VllmProcess:
-    """`start` once, then `stop`."""
+    """One vLLM process: `start` once, then `stop`."""
 
     def __init__(self, name: str, command: VllmCommand, session: aiohttp.ClientSession) -> None:
         self.name = name
@@ -67,17 +67,17 @@ class VllmProcess:
         return self._child.exited
 
     @property
-    def ending(self) -> str:
+    def exit_text(self) -> str:
         """How it ended, in words."""
         code = self.exited.result()
         return exit_in_words(code if code < 128 else 128 - code)
 
     async def start(self) -> None:
-        """Well when it returns; gone when it raises."""
-        begun = time.monotonic()
+        """Start it: well when this returns, gone when it raises."""
+        started_at = time.monotonic()
         _progress.info("%s: vLLM loads %s, its log is %s", self.name, self._command.what, self._command.log)
-        with _held_port() as held:
-            port = held.getsockname()[1]
+        with _reserve_port() as port_holder:
+            port = port_holder.getsockname()[1]
             self.url = f"http://127.0.0.1:{port}"
             try:
                 self._spawn(port)
@@ -88,7 +88,7 @@ class VllmProcess:
                     text = f"{self.name}: can't be started: {error}"
                     raise InfraError(text, kind="start_failed", retryable=False) from error
                 raise
-        _progress.info("%s: ready after %.0f s", self.name, time.monotonic() - begun)
+        _progress.info("%s: ready after %.0f s", self.name, time.monotonic() - started_at)
 
     async def stop(self) -> None:
         """End it; what has not ended in time is killed. Cancelled: it ends all the same."""
@@ -96,7 +96,7 @@ class VllmProcess:
             await self._child.end()
 
     async def is_well(self, timeout_s: float) -> bool:
-        """Whether it says so in that time."""
+        """Whether `/health` answers 200 in that time."""
         if self.exited.done():
             return False
         try:
@@ -111,12 +111,12 @@ class VllmProcess:
             async with asyncio.timeout(limit_s):
                 while not await self.is_well(POLL_S * 10):
                     if self.exited.done():
-                        raise self._failed(self.ending, kind="start_failed")
+                        raise self._start_error(self.exit_text, kind="start_failed")
                     await asyncio.sleep(POLL_S)
         except TimeoutError as error:
-            raise self._failed(f"was not well within {limit_s:.3g} s", kind="start_timeout") from error
+            raise self._start_error(f"was not well within {limit_s:.3g} s", kind="start_timeout") from error
 
-    def _failed(self, how: str, *, kind: str) -> InfraError:
+    def _start_error(self, how: str, *, kind: str) -> InfraError:
         lines: list[str] = []
         with suppress(OSError):  # somebody cleaned it away
             lines = self._command.log.read_text(errors="replace").splitlines()[-LOG_LINES:]
@@ -128,7 +128,7 @@ class VllmProcess:
     def _spawn(self, port: int) -> None:
         command = self._command
         command.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _keep_one(command.log)
+        _rotate_log(command.log)
         # Short, because sockets are made in it, and of its own, so that nothing stays of a vLLM that was killed.
         scratch = tempfile.mkdtemp(prefix="vllm-")
         try:
@@ -152,14 +152,14 @@ class VllmProcess:
         )
 
 
-def _keep_one(log: Path) -> None:
+def _rotate_log(log: Path) -> None:
     with suppress(FileNotFoundError):
         log.replace(log.with_name(log.name + ".1"))
 
 
-def _held_port() -> socket.socket:
-    """Bound to a free one, and never listening."""
-    held = socket.socket()
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    held.bind(("127.0.0.1", 0))
-    return held
+def _reserve_port() -> socket.socket:
+    """A socket bound to a free port, which never listens."""
+    port_holder = socket.socket()
+    port_holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    port_holder.bind(("127.0.0.1", 0))
+    return port_holder

@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class RestartingVllm:
-    """`start` once, then `stop`."""
+    """A vLLM that is started again when it dies: `start` once, then `stop`."""
 
     def __init__(
         self,
@@ -43,21 +43,21 @@ class RestartingVllm:
         self._check_timeout_s = check_timeout_s
         self._misses = misses
         self._process: VllmProcess | None = None
-        self._keeping: asyncio.Task[None] | None = None
+        self._watch_task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Well when it returns, raises what is wrong."""
-        await self._begin()
-        self._keeping = asyncio.create_task(self._keep())
+        """Start it: well when this returns; raises what is wrong."""
+        await self._start_process()
+        self._watch_task = asyncio.create_task(self._watch())
 
     async def stop(self) -> None:
-        """Again, and after a failed start: nothing is left either."""
-        if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.gather(self._keeping, return_exceptions=True)
+        """Stop it; may be called again, and after a failed start."""
+        if self._watch_task is not None:
+            self._watch_task.cancel()
+            await asyncio.gather(self._watch_task, return_exceptions=True)
         await self._end("it was stopped")
 
-    async def _begin(self) -> None:
+    async def _start_process(self) -> None:
         process = self._make_process()
         await process.start()
         self._process, self.url, self.why = process, process.url, ""
@@ -67,7 +67,7 @@ class RestartingVllm:
         if process is not None:
             await process.stop()
 
-    async def _keep(self) -> None:
+    async def _watch(self) -> None:
         for restart in range(self._settings.max_restarts + 1):
             if self._process is not None:
                 why = await self._death(self._process)
@@ -77,7 +77,7 @@ class RestartingVllm:
                 break
             await asyncio.sleep(restart_wait_s(restart + 1, self._settings.restart_wait_s))
             try:
-                await self._begin()
+                await self._start_process()
                 _log.warning("%s: is back, after restart %d", self.name, restart + 1)
             except PaddockError as error:
                 self.why = error.message
@@ -86,11 +86,11 @@ class RestartingVllm:
         _log.error("%s: given up after %d restarts: %s", self.name, self._settings.max_restarts, self.why)
 
     async def _death(self, process: VllmProcess) -> str:
-        """Wait for it, and say how it died."""
+        """Wait until it dies, and say how it did."""
         missed = 0
         while missed < self._misses:
             await asyncio.wait([process.exited], timeout=self._check_interval_s)
             if process.exited.done():
-                return f"its process {process.ending}"
+                return f"its process {process.exit_text}"
             missed = 0 if await process.is_well(self._check_timeout_s) else missed + 1
         return f"its health check was not answered well {self._misses} times in a row"
