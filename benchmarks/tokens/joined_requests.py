@@ -70,7 +70,7 @@ async def _batches() -> AsyncGenerator[Batch, None]:
 async def _exchange() -> float:
     cpu = time.process_time()
     exchange = Exchange(_batches(), grace_s=0.0, on_end=lambda: None)
-    reader = exchange.join()
+    reader = exchange.add_reader()
     count = 0
     while await reader.batch(15.0) is not None:
         count += 1

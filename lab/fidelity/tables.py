@@ -62,7 +62,7 @@ def _cells(totals: Sequence[Figures]) -> tuple[str, ...]:
 
 def trait_rows(report: FidelityReport) -> Iterator[TableRow]:
     for one in report.templates:
-        yield TableRow((one.template, "; ".join(one.traits.described()) or "nothing"))
+        yield TableRow((one.template, "; ".join(one.traits.describe()) or "nothing"))
 
 
 def lines(report: FidelityReport) -> Iterator[str]:
@@ -90,7 +90,7 @@ def as_json(report: FidelityReport) -> JsonObject:
             {
                 "template": one.template,
                 "traits": one.traits.model_dump(mode="json"),
-                "described": one.traits.described(),
+                "described": one.traits.describe(),
             }
             for one in report.templates
         ],

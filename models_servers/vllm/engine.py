@@ -107,8 +107,8 @@ class VllmEngine:
             )
             path, body = PATHS[traits.form], orjson.dumps(call_body)
             if not request.stream:
-                chunk = read_whole(traits.form, await replica_call.wait(client.whole(path, body)))
-                yield await self._with_version(chunk, client, before, len(chunk.ids))
+                answer = read_whole(traits.form, await replica_call.wait(client.whole(path, body)))
+                yield await self._with_version(answer, client, before, len(answer.ids))
                 return
             stream = _ChunkStream(await replica_call.wait(client.stream(path, body)), traits.form, replica_call)
             try:

@@ -59,7 +59,7 @@ class Spoken:
         variables = {**self.vocabulary.special_texts, "tools": tools, "add_generation_prompt": prompt}
         return self.template.render(messages=given, **variables)
 
-    def answered(self, history: Sequence[JsonObject], answer: JsonObject, tools: list[JsonObject] | None) -> str:
+    def answer_to(self, history: Sequence[JsonObject], answer: JsonObject, tools: list[JsonObject] | None) -> str:
         """All up to the end of what an answer says."""
         whole = self.text([*history, answer], tools, prompt=False)
         last = next(each for each in self.family.last if whole.endswith(each))
@@ -94,7 +94,7 @@ def test_each_sampled_stop_is_followed_by_the_templates_own_text(spoken: Spoken,
     """Calls that nobody answers are none."""
     calls = {"tool_calls": [CALL]} if RESULT in follows else {}
     answer: JsonObject = {"role": "assistant", "content": "" if calls else "So.", **calls}
-    before = spoken.answered([USER], answer, TOOLS)
+    before = spoken.answer_to([USER], answer, TOOLS)
     whole = spoken.text([USER, answer, *follows], TOOLS)
     assert whole.startswith(before)
     rest = whole.removeprefix(before)
@@ -150,7 +150,7 @@ def test_random_conversations_read_as_the_template_writes_them(spoken: Spoken) -
         history = list(told.start)
         assert vocabulary.decode(spoken.prompter.whole(history, tools)) == spoken.text(history, tools)
         for step in told.steps:
-            before = spoken.answered(history, step.answer, tools)
+            before = spoken.answer_to(history, step.answer, tools)
             whole = spoken.text([*history, step.answer, *step.follows], tools)
             assert whole.startswith(before)
             stop = random.choice([None, *vocabulary.stops])

@@ -233,12 +233,12 @@ def test_each_truncated_context_starts_a_branch_at_its_head_also_when_its_tail_b
 def test_the_last_answer_to_a_request_is_known_until_something_continues_it() -> None:
     index = TurnIndex()
     index.add(turn("first", None, [message_item("Hello.")]), index.match([GO]).digest)
-    assert index.answered("unknown") is None
-    answered = index.answered("first")
+    assert index.answer_to("unknown") is None
+    answered = index.answer_to("first")
     assert answered is not None
     assert answered.id == "first"
     index.add(turn("second", "first", []), None)
-    assert index.answered("first") is None
+    assert index.answer_to("first") is None
 
 
 @given(json_values)

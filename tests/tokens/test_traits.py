@@ -91,7 +91,7 @@ def test_traits_are_those_of_the_arguments_that_all_requests_have() -> None:
 
 
 def test_traits_are_told_in_words() -> None:
-    assert PromptTraits().described() == []
+    assert PromptTraits().describe() == []
     everything = PromptTraits(
         strips_reasoning=BOTH,
         reorders_arguments=True,
@@ -102,7 +102,7 @@ def test_traits_are_told_in_words() -> None:
         uses_date=True,
         adds_bos="every_turn",
     )
-    assert everything.described() == [
+    assert everything.describe() == [
         "drops reasoning after user, after tool",
         "re-orders the arguments of calls",
         "re-spells spaced arguments of calls",

@@ -206,7 +206,7 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         request_key = "" if secret is None else request_hash(request)
         running = None if secret is None else self._running.get(secret, {}).get(request_key)
         if secret is not None and running is None:
-            turn = self.store.index(secret).answered(request_key)
+            turn = self.store.index(secret).answer_to(request_key)
             if turn is not None:
                 return whole_reply(dialect, _answer_of(turn), request, model=self.model_name)
         running = running or self._begin(

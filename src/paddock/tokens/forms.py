@@ -26,7 +26,7 @@ _ARGUMENT = "Margument"
 
 
 class Forms(NamedTuple):
-    """Of one template."""
+    """How one template takes what messages say."""
 
     parts: frozenset[str] = frozenset()
     """Roles whose content is a list of parts."""
@@ -55,11 +55,11 @@ def find_forms(render: Render, *, names_developer: bool) -> Forms:
 
     forms = _content_forms(text)
     forms = _call_forms(text, forms)
-    return forms._replace(developer=names_developer and _hears_developer(text, forms._replace(developer=True)))
+    return forms._replace(developer=names_developer and _renders_developer(text, forms._replace(developer=True)))
 
 
 _Text = Callable[[Sequence[JsonObject], Forms], str]
-"""Empty: refused."""
+"""Renders messages; the text is empty where the template refuses them."""
 
 
 def _marks(role: str) -> tuple[str, str]:
@@ -67,66 +67,66 @@ def _marks(role: str) -> tuple[str, str]:
 
 
 def _message(role: str) -> JsonObject:
-    """Of two parts, each with its mark."""
-    found: JsonObject = {"role": role, "content": [{"type": "text", "text": mark} for mark in _marks(role)]}
-    return {**found, "tool_call_id": _CALL_ID} if role == "tool" else found
+    """A message of two text parts, each with its mark."""
+    message: JsonObject = {"role": role, "content": [{"type": "text", "text": mark} for mark in _marks(role)]}
+    return {**message, "tool_call_id": _CALL_ID} if role == "tool" else message
 
 
 _SYSTEM, _USER, _ASSISTANT, _RESULT = map(_message, _ROLES)
-_SAID = ([_USER], [_SYSTEM, _USER], [_USER, _ASSISTANT, _USER])
+_CONVERSATIONS = ([_USER], [_SYSTEM, _USER], [_USER, _ASSISTANT, _USER])
 _CALL: JsonObject = {
     "id": _CALL_ID,
     "type": "function",
     "function": {"name": "look", "arguments": {"mark": _ARGUMENT}},
 }
-_CALLED = [_USER, {"role": "assistant", "content": "", "tool_calls": [_CALL]}, _RESULT]
+_CALL_CONVERSATION = [_USER, {"role": "assistant", "content": "", "tool_calls": [_CALL]}, _RESULT]
 
 
 def _content_forms(text: _Text) -> Forms:
-    """With few roles of parts, each of them for its own text's sake."""
-    grown = frozenset[str]()
-    most = _shown(text, grown)
+    """Find the roles whose content has to be a list of parts: as few as show all text."""
+    roles = frozenset[str]()
+    most = _count_marks(text, roles)
     lost = [role for role in _ROLES if not most[role]]
     for role in lost * len(lost):  # one may be shown only once another is
-        if role in grown:
+        if role in roles:
             continue
-        more = _shown(text, grown | {role})
+        more = _count_marks(text, roles | {role})
         if more[role] and more.total() > most.total():
-            grown, most = grown | {role}, more
-    return Forms(grown)
+            roles, most = roles | {role}, more
+    return Forms(roles)
 
 
-def _shown(text: _Text, parts: frozenset[str]) -> Counter[str]:
+def _count_marks(text: _Text, parts: frozenset[str]) -> Counter[str]:
     """How many marks of each role's are written, in how many texts; a part that is written as such shows none."""
     forms = [Forms(parts, argument_strings=strings) for strings in (False, True)]
-    texts = [text(messages, forms[0]) for messages in _SAID]
-    texts.append(next((found for each in forms if (found := text(_CALLED, each))), ""))
+    texts = [text(messages, forms[0]) for messages in _CONVERSATIONS]
+    texts.append(next((text_found for form in forms if (text_found := text(_CALL_CONVERSATION, form))), ""))
     return Counter(
         role
-        for found in texts
+        for text_found in texts
         for role in _ROLES
         for mark in _marks(role)
-        if mark in found and f"'text': '{mark}'" not in found
+        if mark in text_found and f"'text': '{mark}'" not in text_found
     )
 
 
 def _call_forms(text: _Text, forms: Forms) -> Forms:
-    """The first in which a call is written."""
+    """Find the first form of a call that the template writes."""
     for null, strings in product((False, True), (False, True)):
-        tried = forms._replace(null_content=null, argument_strings=strings)
-        if _ARGUMENT in text(_CALLED, tried):
-            return tried
+        candidate = forms._replace(null_content=null, argument_strings=strings)
+        if _ARGUMENT in text(_CALL_CONVERSATION, candidate):
+            return candidate
     return forms
 
 
-def _hears_developer(text: _Text, forms: Forms) -> bool:
-    heard = False
+def _renders_developer(text: _Text, forms: Forms) -> bool:
+    renders = False
     for before in ([], [_USER, _ASSISTANT]):
-        told = {
+        marked = {
             role: _marks("system")[0] in text([*before, {**_SYSTEM, "role": role}, _USER], forms)
             for role in ("developer", "system")
         }
-        if told["system"] and not told["developer"]:
+        if marked["system"] and not marked["developer"]:
             return False
-        heard = heard or told["developer"]
-    return heard
+        renders = renders or marked["developer"]
+    return renders

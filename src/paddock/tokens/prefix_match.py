@@ -24,11 +24,11 @@ from paddock.types import JsonObject, Turn
 from paddock.types.responses import calls, content_text, item_type, messages, output_items
 
 DIGEST_BYTES = 12
-"""Of a history up to some item; equal digests are taken for equal histories."""
+"""Length of the digest of a history up to some item; equal digests are taken for equal histories."""
 CALLS = ("function_call", "custom_tool_call")
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
 HANDLE_PREFIX = "turn_"
-HOW_NOT_WHAT = frozenset({"stream", "stream_options"})
+DELIVERY_KEYS = frozenset({"stream", "stream_options"})
 """Request keys that say how an answer is sent, not what was asked."""
 
 
@@ -40,7 +40,7 @@ class PrefixMatch(NamedTuple):
     environment: list[JsonObject]
     """Its items after that turn's end, in order."""
     digest: str
-    """Of the whole history (hex)."""
+    """Digest of the whole history (hex)."""
 
 
 class _RecordedAnswer(NamedTuple):
@@ -62,7 +62,7 @@ class _AnswerMatch(NamedTuple):
 
     turn: str
     rank: int
-    """By what it was found: the handle 4, a call 3, an item id 2, text 1."""
+    """How it was recognised: the handle 4, a call 3, an item id 2, text 1."""
     end: int
     """Index of the first item after the answer."""
     between: list[JsonObject]
@@ -106,7 +106,7 @@ class TurnIndex:
             if self._checkpoint is not None and self._checkpoint.history != history:
                 self._checkpoint = None  # it may answer something that stands before it
 
-    def answered(self, request_hash: str) -> Turn | None:
+    def answer_to(self, request_hash: str) -> Turn | None:
         """The turn that answered the very same request last, while nothing has continued it."""
         turn = self._by_request.get(request_hash)
         return None if turn is None or turn in self._continued else self.by_id[turn]
@@ -132,30 +132,32 @@ class TurnIndex:
 
     def match(self, items: Sequence[JsonObject], *, root: bytes = b"") -> PrefixMatch:
         """`root`: what stands before all items (`root_of`)."""
-        known = self._checkpoint
-        if known is None or known.root != root or items[: len(known.items)] != known.items:
-            known = None
-        digest, turn, new = (root, None, []) if known is None else (known.digest, known.turn, [*known.new])
-        position = 0 if known is None else len(known.items) - 1
-        settled = True
+        checkpoint = self._checkpoint
+        if checkpoint is None or checkpoint.root != root or items[: len(checkpoint.items)] != checkpoint.items:
+            checkpoint = None
+        digest, turn, new = (
+            (root, None, []) if checkpoint is None else (checkpoint.digest, checkpoint.turn, [*checkpoint.new])
+        )
+        position = 0 if checkpoint is None else len(checkpoint.items) - 1
+        is_unambiguous = True
         while position < len(items):
             candidates = self._by_history.get(digest, ())
-            covered = self._answer(digest, items, position)
-            settled = settled and (
-                not candidates or (len(candidates) == 1 and covered is not None and covered.rank > 0)
+            match = self._answer(digest, items, position)
+            is_unambiguous = is_unambiguous and (
+                not candidates or (len(candidates) == 1 and match is not None and match.rank > 0)
             )
-            if covered is None:
+            if match is None:
                 new.append(items[position])
                 digest = _with_item(digest, items[position])
                 position += 1
                 continue
-            turn, position, new = covered.turn, covered.end, covered.between
+            turn, position, new = match.turn, match.end, match.between
             digest = _fold(digest, b"turn", turn)
             for item in new:
                 digest = _with_item(digest, item)
-            if settled and position < len(items):
-                known = _Checkpoint(root, items[: position + 1], digest, turn, tuple(new), "")
-        self._checkpoint = known and known._replace(history=digest.hex())
+            if is_unambiguous and position < len(items):
+                checkpoint = _Checkpoint(root, items[: position + 1], digest, turn, tuple(new), "")
+        self._checkpoint = checkpoint and checkpoint._replace(history=digest.hex())
         return PrefixMatch(turn, new, digest.hex())
 
     def _answer(self, digest: bytes, items: Sequence[JsonObject], start: int) -> _AnswerMatch | None:
@@ -164,9 +166,9 @@ class TurnIndex:
         candidates = self._by_history.get(digest)
         if not candidates:
             return None
-        covered = _best_match(candidates, items, start)
-        if covered is None or covered.rank:
-            return covered
+        match = _best_match(candidates, items, start)
+        if match is None or match.rank:
+            return match
         for position in range(start, len(items)):
             found = _best_match(self._by_history.get(digest, ()), items, position)
             if found is not None and found.rank:
@@ -174,15 +176,15 @@ class TurnIndex:
             if _is_assistant(items[position]):
                 break
             digest = _with_item(digest, items[position])
-        return covered
+        return match
 
 
 def request_hash(body: JsonObject) -> str:
     """The request key: SHA-256 (hex) of the canonical JSON, keys sorted, of what a request asks. RequestError
     `body_invalid` for a body that is no JSON."""
-    asked = {key: value for key, value in body.items() if key not in HOW_NOT_WHAT}
+    request = {key: value for key, value in body.items() if key not in DELIVERY_KEYS}
     try:
-        return hashlib.sha256(orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)).hexdigest()
+        return hashlib.sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest()
     except orjson.JSONEncodeError as error:
         raise RequestError(f"body is no JSON: {error}", kind="body_invalid") from error
 
@@ -205,7 +207,7 @@ def _best_match(candidates: Iterable[_RecordedAnswer], items: Sequence[JsonObjec
 
 def _match(answer: _RecordedAnswer, items: Sequence[JsonObject], start: int) -> _AnswerMatch | None:
     missing = set(answer.calls)
-    left = dict(answer.most)
+    remaining = dict(answer.most)
     rank = 0
     between: list[JsonObject] = []
     position = start
@@ -216,13 +218,13 @@ def _match(answer: _RecordedAnswer, items: Sequence[JsonObject], start: int) -> 
             between.append(item)
         else:
             sure = bool(missing) or (rank >= 2 and not answer.calls and not answer.silent)
-            found = _evidence(answer, item, missing, left, sure=sure)
+            found = _evidence(answer, item, missing, remaining, sure=sure)
             if found is None:
                 break
             rank = max(rank, found)
             missing.discard(item.get("call_id", ""))
-            if kind in left:
-                left[kind] -= 1
+            if kind in remaining:
+                remaining[kind] -= 1
         position += 1
     if missing:
         return None
@@ -233,18 +235,18 @@ def _match(answer: _RecordedAnswer, items: Sequence[JsonObject], start: int) -> 
 
 
 def _evidence(
-    answer: _RecordedAnswer, item: JsonObject, missing: set[str], left: Mapping[str, int], *, sure: bool
+    answer: _RecordedAnswer, item: JsonObject, missing: set[str], remaining: Mapping[str, int], *, sure: bool
 ) -> int | None:
     """How surely the item belongs to the answer, as in `_AnswerMatch.rank`; 0: it may; None: it does not.
 
-    `missing`, `left`: calls and numbers of items that have not come yet; `sure`: a message has to be the answer's.
+    `missing`, `remaining`: calls and numbers of items that have not come yet; `sure`: a message has to be the answer's.
     """
     kind = item_type(item)
     if kind == "reasoning":
         handle = _handle(item)
         if handle is not None:
             return 4 if handle == answer.turn else None
-        if left["reasoning"] <= 0:
+        if remaining["reasoning"] <= 0:
             return None
         return 2 if item.get("id") in answer.ids else 0
     if kind in CALLS:
@@ -252,7 +254,7 @@ def _evidence(
     if kind != "message" or item.get("role") != "assistant":
         return None
     text = content_text(item.get("content")).strip()
-    if left["message"] <= 0:
+    if remaining["message"] <= 0:
         return 0 if missing and not text else None
     if item.get("id") in answer.ids:
         return 2
@@ -267,7 +269,7 @@ def _handle(item: JsonObject) -> str | None:
 
 
 def _is_assistant(item: JsonObject) -> bool:
-    """The assistant's."""
+    """Whether an item is the assistant's."""
     kind = item_type(item)
     return kind == "reasoning" or kind in CALLS or (kind == "message" and item.get("role") == "assistant")
 
@@ -275,12 +277,12 @@ def _is_assistant(item: JsonObject) -> bool:
 def _recorded_answer(turn: Turn) -> _RecordedAnswer:
     spoken = messages(turn.output)
     texts = frozenset(text for text in map(str.strip, (*spoken, "".join(spoken))) if text)
-    called = frozenset(call.call_id for call in calls(turn.output) if call.call_id)
+    call_ids = frozenset(call.call_id for call in calls(turn.output) if call.call_id)
     ids = frozenset(item["id"] for item in output_items(turn.output) if isinstance(item.get("id"), str))
     thoughts = sum(item_type(item) == "reasoning" for item in output_items(turn.output))
-    silent = not (texts or called)
+    silent = not (texts or call_ids)
     most = {"message": len(spoken) or int(silent), "reasoning": thoughts}
-    return _RecordedAnswer(turn.id, called, ids, texts or frozenset([""]), most, silent)
+    return _RecordedAnswer(turn.id, call_ids, ids, texts or frozenset([""]), most, silent)
 
 
 def _with_item(digest: bytes, item: JsonObject) -> bytes:
@@ -308,5 +310,5 @@ def _content(content: Any) -> str:
 
 
 def _fold(digest: bytes, role: bytes, key: str) -> bytes:
-    told = b"%b\0%b\0%b" % (digest, role, key.encode(errors="surrogatepass"))
-    return hashlib.blake2b(told, digest_size=DIGEST_BYTES).digest()
+    content = b"%b\0%b\0%b" % (digest, role, key.encode(errors="surrogatepass"))
+    return hashlib.blake2b(content, digest_size=DIGEST_BYTES).digest()

@@ -83,12 +83,12 @@ def find_traits(
     has to have tools."""
     probe = _TemplateProbe(template, head, arguments, needs_tools)
     return PromptTraits(
-        strips_reasoning=tuple(each for each in _FOLLOWING if _strips_reasoning(probe, each)),
+        strips_reasoning=tuple(kind for kind in _FOLLOWING if _strips_reasoning(probe, kind)),
         reorders_arguments=_reorders_arguments(probe),
-        reformats_arguments=tuple(each for each in _SPELLED if _respells(probe, each)),
-        trims_text=tuple(each for each in _SPOKEN if _trims(probe, each)),
+        reformats_arguments=tuple(kind for kind in _SPELLED if _respells(probe, kind)),
+        trims_text=tuple(kind for kind in _SPOKEN if _trims(probe, kind)),
         merges_tool_results=_merges_tool_results(probe, stop_texts),
-        rewrites_past=tuple(name for name, told in _CONTINUATIONS.items() if _rewrites(probe, told)),
+        rewrites_past=tuple(name for name, continuation in _CONTINUATIONS.items() if _rewrites(probe, continuation)),
         uses_date=_uses_date(template, head, arguments, needs_tools),
         adds_bos=_adds_bos(probe, bos),
     )
@@ -105,8 +105,8 @@ def _answer(text: str = "Done.", *, thought: str | None = None) -> JsonObject:
 def _calls(*arguments: str, thought: str | None = None) -> JsonObject:
     """An answer of calls."""
     calls = [
-        {"id": call_id, "type": "function", "function": {"name": "look", "arguments": each}}
-        for call_id, each in zip(_IDS, arguments, strict=False)
+        {"id": call_id, "type": "function", "function": {"name": "look", "arguments": argument}}
+        for call_id, argument in zip(_IDS, arguments, strict=False)
     ]
     return {**_answer("", thought=thought), "tool_calls": calls}
 
@@ -162,22 +162,22 @@ def _trims(probe: _TemplateProbe, speaker: Speaker) -> bool:
 
 def _merges_tool_results(probe: _TemplateProbe, stop_texts: Sequence[str]) -> bool:
     call, first, second = _calls("{}", "{}"), _result(_RESULT), _result(_OTHER, call=1)
-    one = probe.text([call, first], tools=True)
-    two = probe.text([call, first, second], tools=True)
-    if one is None or two is None or _RESULT not in one or _OTHER not in two:
+    first_text = probe.text([call, first], tools=True)
+    both_texts = probe.text([call, first, second], tools=True)
+    if first_text is None or both_texts is None or _RESULT not in first_text or _OTHER not in both_texts:
         return False
-    if not two.startswith(one):
+    if not both_texts.startswith(first_text):
         return True
-    two = two.replace(_IDS[1], _IDS[0])
-    before, _, rest = two.partition(_RESULT)
+    both_texts = both_texts.replace(_IDS[1], _IDS[0])
+    before, _, rest = both_texts.partition(_RESULT)
     starts = [before.rfind(stop) + len(stop) for stop in stop_texts if stop in before]
     opening = before[max(starts, default=0) :]
     return not rest.partition(_OTHER)[0].endswith(opening)
 
 
-def _rewrites(probe: _TemplateProbe, told: _Continuation) -> bool:
-    before = probe.text(told.before, tools=told.tools)
-    after = probe.text([*told.before, *told.after], tools=told.tools)
+def _rewrites(probe: _TemplateProbe, continuation: _Continuation) -> bool:
+    before = probe.text(continuation.before, tools=continuation.tools)
+    after = probe.text([*continuation.before, *continuation.after], tools=continuation.tools)
     return before is not None and after is not None and not after.startswith(before)
 
 
@@ -190,7 +190,7 @@ def _uses_date(
 
     messages = [_answer(), _user()]
     texts = [(probe.text(messages, prompt=True), probe.text(messages, tools=True)) for probe in map(on, _DAYS)]
-    return any(one != other for one, other in pairwise(texts))
+    return any(first_text != other for first_text, other in pairwise(texts))
 
 
 def _adds_bos(probe: _TemplateProbe, bos: str | None) -> BosPlace | None:

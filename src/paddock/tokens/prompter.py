@@ -36,16 +36,16 @@ from paddock.types import JsonObject
 
 
 class TurnSuffix(NamedTuple):
-    """Of an answer and what comes after it."""
+    """The text that a template writes between an answer and the next."""
 
     end_text: str
-    """Ends the answer; empty: `text` does, as it begins with the next message's mark."""
+    """The text that ends the answer; empty: `text` does, as it begins with the next message's mark."""
     text: str
-    """All that follows, the generation prompt included."""
+    """All text that follows, the generation prompt included."""
 
 
 class MessageEnd(NamedTuple):
-    """Of one template's answers with calls, or of those without."""
+    """How a template ends its answers with calls, or those without."""
 
     texts: tuple[str, ...]
     """The first of them ends the answer; empty: the next message's mark does."""
@@ -54,13 +54,13 @@ class MessageEnd(NamedTuple):
     marks: frozenset[str] = frozenset()
     """Stops that were found there: the one that ends answers, or those that are marks of next messages."""
 
-    def ending(self, tail: str) -> TurnSuffix | None:
+    def suffix(self, tail: str) -> TurnSuffix | None:
         """`tail`: all that is written behind the answer's marks. None: nothing ends the answer."""
         if not self.texts:
             return TurnSuffix("", tail[len(self.own) :]) if tail.startswith(self.own) else None
-        places = [(tail.find(text), -len(text), text) for text in self.texts if text]
-        found = min((place for place in places if place[0] >= 0), default=None)
-        return None if found is None else TurnSuffix(found[2], tail[found[0] + len(found[2]) :])
+        positions = [(tail.find(text), -len(text), text) for text in self.texts if text]
+        first = min((position for position in positions if position[0] >= 0), default=None)
+        return None if first is None else TurnSuffix(first[2], tail[first[0] + len(first[2]) :])
 
 
 def closing_stops(ends: Iterable[MessageEnd]) -> frozenset[str]:
@@ -83,12 +83,12 @@ def find_message_end(
     columns = takewhile(lambda column: len(set(column)) == 1, zip(*pieces, strict=False))
     shared: list[str] = [column[0] for column in columns]
     stops = frozenset(stop_texts)
-    closed = next((piece for piece in shared if piece in stops), None)
-    if len(tails) < 2 or closed is not None:
-        return MessageEnd(tuple(stop_texts), marks=frozenset([closed] if closed is not None else ()))
-    opened = stops.intersection(one[len(shared)] for one in pieces if len(one) > len(shared))
-    if opened:
-        return MessageEnd((), "".join(shared), opened)
+    closing = next((piece for piece in shared if piece in stops), None)
+    if len(tails) < 2 or closing is not None:
+        return MessageEnd(tuple(stop_texts), marks=frozenset([closing] if closing is not None else ()))
+    opening = stops.intersection(one[len(shared)] for one in pieces if len(one) > len(shared))
+    if opening:
+        return MessageEnd((), "".join(shared), opening)
     special = next((piece for piece in shared if piece in special_texts), None)
     return None if special is None else MessageEnd((*stop_texts, special))
 
@@ -118,7 +118,7 @@ _TOOL: JsonObject = {
 
 
 class TurnSuffixes:
-    """Of one template."""
+    """The turn suffixes of one template."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class TurnSuffixes:
         self._template = template
         self._stop_texts = tuple(stop_texts)
         self._special_texts = tuple(special_texts)
-        self._said, self._argument = f"s{secrets.token_hex(8)}", f"a{secrets.token_hex(8)}"
+        self._answer_mark, self._argument_mark = f"s{secrets.token_hex(8)}", f"a{secrets.token_hex(8)}"
         self.short_ids = False
         """The template takes only short ids of calls."""
         self._silent_calls = False
@@ -163,7 +163,7 @@ class TurnSuffixes:
         refused: RequestError | None = None
         for form in (calls, calls[:1], []) if calls else ([],):
             try:
-                return self._ending(self._answer(form), messages, tools, arguments)
+                return self._suffix(self._answer(form), messages, tools, arguments)
             except RequestError as error:
                 if error.kind != "template_refused":
                     raise
@@ -171,22 +171,22 @@ class TurnSuffixes:
         assert refused is not None
         raise refused
 
-    def named(self, messages: Sequence[JsonObject]) -> list[JsonObject]:
+    def with_accepted_ids(self, messages: Sequence[JsonObject]) -> list[JsonObject]:
         """Messages with ids of calls that the template takes."""
         return with_short_ids(messages) if self.short_ids else list(messages)
 
     def _answer(self, calls: Sequence[JsonObject]) -> JsonObject:
         if not calls:
-            return {"role": "assistant", "content": self._said}
+            return {"role": "assistant", "content": self._answer_mark}
         *others, last = calls
-        function = {**last["function"], "arguments": {"mark": self._argument}}
-        content = "" if self._silent_calls else self._said
+        function = {**last["function"], "arguments": {"mark": self._argument_mark}}
+        content = "" if self._silent_calls else self._answer_mark
         return {"role": "assistant", "content": content, "tool_calls": [*others, {**last, "function": function}]}
 
     def _end_of(self, answer: JsonObject) -> MessageEnd:
         return self._call_end if "tool_calls" in answer else self._end
 
-    def _ending(
+    def _suffix(
         self,
         answer: JsonObject,
         messages: Sequence[JsonObject],
@@ -200,34 +200,38 @@ class TurnSuffixes:
     def _text(
         self, messages: Sequence[JsonObject], tools: Sequence[JsonObject] | None, arguments: Mapping[str, Any]
     ) -> str:
-        return self._template.render(self.named(messages), tools=tools, generation_prompt=True, arguments=arguments)
+        return self._template.render(
+            self.with_accepted_ids(messages), tools=tools, generation_prompt=True, arguments=arguments
+        )
 
     def _tail(self, text: str) -> str | None:
-        """What is written behind the last mark; None: there is none."""
-        places = [(text.find(mark), len(mark)) for mark in (self._said, self._argument)]
-        start = max((place + length for place, length in places if place >= 0), default=None)
+        """The text behind the last mark; None: there is none."""
+        positions = [(text.find(mark), len(mark)) for mark in (self._answer_mark, self._argument_mark)]
+        start = max((position + length for position, length in positions if position >= 0), default=None)
         return None if start is None else text[start:]
 
     def _cut(self, text: str, end: MessageEnd) -> TurnSuffix:
         tail = self._tail(text)
-        ending = None if tail is None else end.ending(tail)
-        if ending is None:
+        suffix = None if tail is None else end.suffix(tail)
+        if suffix is None:
             raise RequestError("chat template: nothing ends an answer", kind="template_unsupported")
-        if ending.end_text:
-            return ending
-        closed = next((stop for stop in self._closing if ending.text.startswith(stop)), "")
-        return TurnSuffix(closed, ending.text.removeprefix(closed))
+        if suffix.end_text:
+            return suffix
+        closing = next((stop for stop in self._closing if suffix.text.startswith(stop)), "")
+        return TurnSuffix(closing, suffix.text.removeprefix(closing))
 
     def _call(self, result: JsonObject, tools: Sequence[JsonObject] | None, names: Mapping[str, str]) -> JsonObject:
-        given = str(result.get("tool_call_id") or "")
-        known = [result.get("name"), names.get(given)]
-        known += [tool["function"].get("name") for tool in (tools or [])[:1] if isinstance(tool.get("function"), dict)]
-        name = next((name for name in known if isinstance(name, str) and self._safe(name)), _DUMMY_NAME)
-        call_id = given if self._safe(given) else _DUMMY_NAME
+        call_id_given = str(result.get("tool_call_id") or "")
+        names_tried = [result.get("name"), names.get(call_id_given)]
+        names_tried += [
+            tool["function"].get("name") for tool in (tools or [])[:1] if isinstance(tool.get("function"), dict)
+        ]
+        name = next((name for name in names_tried if isinstance(name, str) and self._is_harmless(name)), _DUMMY_NAME)
+        call_id = call_id_given if self._is_harmless(call_id_given) else _DUMMY_NAME
         return {"id": call_id, "type": "function", "function": {"name": name, "arguments": {}}}
 
-    def _safe(self, text: str) -> bool:
-        """Not taken for the end of the answer that it stands in."""
+    def _is_harmless(self, text: str) -> bool:
+        """Whether a text can't be taken for the end of the answer that it stands in."""
         return bool(text) and not any(end in text for end in (*self._stop_texts, *self._call_end.texts))
 
     def _find_head(self, arguments: Mapping[str, Any]) -> tuple[list[JsonObject], MessageEnd]:
@@ -266,7 +270,7 @@ class TurnSuffixes:
         return find_message_end(tails, self._stop_texts, self._special_texts) if tails else None
 
     def _check_tools(self, arguments: Mapping[str, Any]) -> None:
-        """A template that knows no tools is none to refuse."""
+        """Find how an answer with calls ends; ConfigError where none can be continued. One without tools passes."""
         for short_ids in (False, True):
             self.short_ids = short_ids
             mark = f"r{secrets.token_hex(8)}"
@@ -290,10 +294,10 @@ class TurnSuffixes:
         end = self._find_end([*self.head, answer], [[result], *_CALL_FOLLOWERS], [_TOOL], arguments)
         self._call_end = end or self._end
         try:
-            ending = self._ending(answer, [result], [_TOOL], arguments)
+            suffix = self._suffix(answer, [result], [_TOOL], arguments)
         except RequestError:
             return False
-        return result["content"] in ending.text
+        return result["content"] in suffix.text
 
     def _unsupported(self, what: str) -> ConfigError:
         return ConfigError(
@@ -307,29 +311,29 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Prompter:
-    """Of one model. `arguments`: of the template, for all requests; a request's own win."""
+    """Makes the prompts of one model. `arguments`: of the template, for all requests; a request's own win."""
 
     def __init__(self, template: ChatTemplate, vocabulary: Vocabulary, *, arguments: Mapping[str, Any] = _NONE) -> None:
         self._template = template
         self._vocabulary = vocabulary
         self._arguments = dict(arguments)
-        self._endings = TurnSuffixes(
+        self._suffixes = TurnSuffixes(
             template, vocabulary.stop_texts, self._arguments, special_texts=tuple(vocabulary.mark_ids)
         )
         self._stop_texts = {token_id: text for text, token_id in vocabulary.stops.items()}
         self.traits = find_traits(
             template,
-            self._endings.head,
+            self._suffixes.head,
             stop_texts=vocabulary.stop_texts,
             bos=vocabulary.special_texts.get("bos_token"),
             arguments=self._arguments,
-            needs_tools=self._endings.needs_tools,
+            needs_tools=self._suffixes.needs_tools,
         )
-        """With the arguments for all requests."""
+        """Traits of the template with the arguments for all requests."""
 
     @property
     def knows_developer(self) -> bool:
-        """Else a developer speaks as the system, at the start of a prompt that is whole."""
+        """Whether the template has the role; else a developer's messages go into the system's, at a prompt's start."""
         return self._template.forms.developer
 
     def whole(
@@ -347,10 +351,13 @@ class Prompter:
         tools: Sequence[JsonObject] | None = None,
         arguments: Mapping[str, Any] = _NONE,
     ) -> str:
-        """The template's own, of a whole conversation."""
-        given = messages if self.knows_developer else with_one_system(messages)
+        """The template's own text of a whole conversation."""
+        shown = messages if self.knows_developer else with_one_system(messages)
         return self._template.render(
-            self._endings.named(given), tools=tools, generation_prompt=True, arguments={**self._arguments, **arguments}
+            self._suffixes.with_accepted_ids(shown),
+            tools=tools,
+            generation_prompt=True,
+            arguments={**self._arguments, **arguments},
         )
 
     def after(
@@ -366,15 +373,15 @@ class Prompter:
 
         `names`: of the tools whose results come, by id of the call; for templates that write them beside the result.
         """
-        ending = self._endings.after(messages, tools=tools, arguments={**self._arguments, **arguments}, names=names)
-        sampled = self._stop_texts.get(last_ids[-1]) if last_ids else None
-        if not ending.end_text:
-            if sampled is not None and ending.text.startswith(sampled):
-                return self._behind(sampled, ending.text.removeprefix(sampled))
-            return self._vocabulary.encode(ending.text)
-        ids = self._behind(ending.end_text, ending.text)
-        ended = sampled is not None and sampled not in self._endings.openers
-        return ids if ended else [self._vocabulary.mark_ids[ending.end_text], *ids]
+        suffix = self._suffixes.after(messages, tools=tools, arguments={**self._arguments, **arguments}, names=names)
+        stop_text = self._stop_texts.get(last_ids[-1]) if last_ids else None
+        if not suffix.end_text:
+            if stop_text is not None and suffix.text.startswith(stop_text):
+                return self._behind(stop_text, suffix.text.removeprefix(stop_text))
+            return self._vocabulary.encode(suffix.text)
+        ids = self._behind(suffix.end_text, suffix.text)
+        has_end = stop_text is not None and stop_text not in self._suffixes.openers
+        return ids if has_end else [self._vocabulary.mark_ids[suffix.end_text], *ids]
 
     def _behind(self, mark: str, text: str) -> list[int]:
         """Ids of a text that stands behind a mark: white space may belong to it."""

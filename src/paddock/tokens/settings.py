@@ -34,10 +34,10 @@ class TurnStoreSettings(BaseModel):
     def open(self, name: str, engine: Engine) -> TurnStore:
         """The store of the server `name`, its folder made."""
         folder = self.folder or _default_root() / name
-        held = None
+        folder_hold = None
         try:
             if self.folder is None:
-                held = hold(folder)
+                folder_hold = hold(folder)
             else:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -48,7 +48,7 @@ class TurnStoreSettings(BaseModel):
             max_age_s=self.max_age_s,
             max_disk_bytes=self.max_disk_mib << 20,
             max_memory_bytes=self.max_memory_mib << 20,
-            held=held,
+            hold=folder_hold,
         )
 
 

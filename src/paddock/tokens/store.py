@@ -46,7 +46,7 @@ class StoredTurns(NamedTuple):
     size: int
     """Bytes; 0: there is no file."""
     histories: dict[str, str]
-    """Digest of what a turn's request told, by turn id; turns of which it is unknown are missing."""
+    """Digest of the history in a turn's request, by turn id; turns of which it is unknown are missing."""
     settings: RolloutSettings
 
 
@@ -54,9 +54,9 @@ def turn_line(turn: Turn, history: str | None = None) -> bytes:
     """The turn's line. Field by field: a generic dump would copy every id and log-prob once more."""
     usage = turn.usage.__dict__ if turn.usage else None
     spans = [span.__dict__ for span in turn.weight_spans]
-    known = {} if history is None else {"history": history}
+    extra = {} if history is None else {"history": history}
     return orjson.dumps(
-        {**turn.__dict__, "usage": usage, "weight_spans": spans, **known}, option=orjson.OPT_APPEND_NEWLINE
+        {**turn.__dict__, "usage": usage, "weight_spans": spans, **extra}, option=orjson.OPT_APPEND_NEWLINE
     )
 
 
@@ -70,7 +70,7 @@ def settings_line(settings: RolloutSettings) -> bytes:
 
 def read_file(path: Path) -> StoredTurns:
     """The file's turns, after cutting off a torn last line."""
-    with _disk(path):
+    with _disk_errors(path):
         try:
             data = path.read_bytes()
         except FileNotFoundError:
@@ -106,7 +106,7 @@ class LineWriter:
 
     def append(self, path: Path, line: bytes, size: int) -> None:
         """Add a line to a file of `size` bytes; a line that does not fit is taken back whole."""
-        with _disk(path):
+        with _disk_errors(path):
             descriptor = self._descriptor(path)
             written = os.write(descriptor, line)
             if written < len(line):
@@ -140,7 +140,7 @@ class LineWriter:
 
 def replace_file(path: Path, line: bytes) -> None:
     """Make a line all that the file holds."""
-    with _disk(path):
+    with _disk_errors(path):
         descriptor = _open(path)
         try:
             os.ftruncate(descriptor, 0)
@@ -153,8 +153,8 @@ def _open(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, MODE)
 
 
-class _disk:  # noqa: N801 - read as a statement: `with _disk(path):`
-    """What the disk refuses is the machine's failure."""
+class _disk_errors:  # noqa: N801 - read as a statement: `with _disk_errors(path):`
+    """Gives errors of the disk their owner: the machine."""
 
     __slots__ = ("_path",)
 
@@ -237,11 +237,11 @@ class TurnStore:
         max_disk_bytes: int = 16 << 30,
         max_memory_bytes: int = 512 << 20,
         clock: Callable[[], float] = time.time,
-        held: Hold | None = None,
+        hold: Hold | None = None,
     ) -> None:
-        """`held`: its claim on the folder, where others would remove what nobody holds."""
+        """`hold`: its claim on the folder, where others would remove what nobody holds."""
         self.folder = folder
-        self._held = held
+        self._hold = hold
         self.engine = engine
         self._max_age_s = max_age_s
         self._max_disk_bytes = max_disk_bytes
@@ -262,7 +262,7 @@ class TurnStore:
         return self._open(secret).turns
 
     def index(self, secret: str) -> TurnIndex:
-        """Its turns, by what requests tell; not to be changed by the caller."""
+        """The index of a rollout's turns by history; not to be changed by the caller."""
         return self._open(secret).index
 
     def settings(self, secret: str) -> RolloutSettings:
@@ -280,10 +280,10 @@ class TurnStore:
         self._open(secret)
 
     def append(self, secret: str, turn: Turn, history: str | None = None) -> None:
-        """Add a turn; when this returns, it is in the file. `history`: digest of what its request told, if known."""
+        """Add a turn; when this returns, it is in the file. `history`: digest of its request's history, if known."""
         rollout = self._open(secret)
-        known = rollout.index.by_id
-        if turn.id in known or (turn.parent is not None and turn.parent not in known):
+        turns = rollout.index.by_id
+        if turn.id in turns or (turn.parent is not None and turn.parent not in turns):
             raise BugError(f"turn {turn.id}: its id is taken, or its parent {turn.parent} unknown", kind="turn_invalid")
         self._write(_key(secret), rollout, turn_line(turn, history))
         self._share_ids(turn)
@@ -314,7 +314,7 @@ class TurnStore:
         self._next_sweep_at = now + SWEEP_EVERY_S
         self._unswept_bytes = 0
         total = 0
-        kept: list[tuple[float, int, str]] = []
+        rollouts: list[tuple[float, int, str]] = []
         for path in self.folder.glob("*.jsonl"):
             self._on_disk.add(path.stem)
             try:
@@ -325,9 +325,9 @@ class TurnStore:
                 self._delete(path.stem)
             elif stat.st_size > len(state_line("dropped")):  # dropped ones wait for their age
                 total += stat.st_size
-                kept.append((stat.st_mtime, stat.st_size, path.stem))
-        kept.sort()
-        for _, size, key in kept:
+                rollouts.append((stat.st_mtime, stat.st_size, path.stem))
+        rollouts.sort()
+        for _, size, key in rollouts:
             if total <= self._max_disk_bytes:
                 return
             self._drop(key)
@@ -338,8 +338,8 @@ class TurnStore:
         self._files.close()
         self._recent.clear()
         self._memory_bytes = 0
-        if self._held is not None:
-            self._held.release()
+        if self._hold is not None:
+            self._hold.release()
             return
         try:
             self.folder.rmdir()

@@ -38,7 +38,7 @@ _SHORT_ID_CHARS = 9
 
 
 def template_messages(messages: Sequence[JsonObject], forms: Forms) -> list[JsonObject]:
-    """`forms`: of the template."""
+    """Chat messages as the template takes them; `forms` are the template's."""
     given = messages if forms.developer else map(_as_system, messages)
     return [_message(message, forms) for message in given]
 
@@ -58,7 +58,7 @@ def with_one_system(messages: Sequence[JsonObject]) -> list[JsonObject]:
 
 
 def template_tools(tools: Sequence[JsonObject] | None) -> list[JsonObject] | None:
-    """None for no tools."""
+    """Tools as the template takes them; None for no tools."""
     return [_tool(tool) for tool in tools] if tools else None
 
 
@@ -177,7 +177,7 @@ _OF_DICTS = frozenset(dir(dict))
 
 
 class ChatTemplate:
-    """Of one model. `variables`: strings that the template may name, such as `bos_token`; `clock`: its date."""
+    """The chat template of one model. `variables`: strings that it may name, such as `bos_token`; `clock`: its date."""
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class ChatTemplate:
             ) from error
         except Exception as error:  # jinja works out constants as it compiles
             raise ConfigError(f"chat template: {type(error).__name__}: {error}", kind="template_invalid") from error
-        named = any(each.value == "developer" for each in environment.parse(source).find_all(nodes.Const))
+        named = any(constant.value == "developer" for constant in environment.parse(source).find_all(nodes.Const))
         self.forms = find_forms(self._probe, names_developer=named)
 
     def render(

@@ -17,7 +17,7 @@ BosPlace = Literal["at_start", "every_turn"]
 
 
 class PromptTraits(Record):
-    """Of one template, with the arguments that it is given."""
+    """The traits of one template, with the arguments that it is given."""
 
     strips_reasoning: tuple[Following, ...] = ()
     """The reasoning of an answer is gone once this follows it, or was never written."""
@@ -37,26 +37,26 @@ class PromptTraits(Record):
     """The template writes the mark of a text's beginning itself, so none may be added; `every_turn`: it comes again
     after an answer. None: it doesn't."""
 
-    def described(self) -> list[str]:
-        """In words, for a log."""
-        said: list[str] = []
+    def describe(self) -> list[str]:
+        """The traits in words, for a log."""
+        traits: list[str] = []
         if self.strips_reasoning:
-            said.append(f"drops reasoning {_listed(self.strips_reasoning)}")
+            traits.append(f"drops reasoning {_listed(self.strips_reasoning)}")
         if self.reorders_arguments:
-            said.append("re-orders the arguments of calls")
+            traits.append("re-orders the arguments of calls")
         if self.reformats_arguments:
-            said.append(f"re-spells {_listed(self.reformats_arguments)} arguments of calls")
+            traits.append(f"re-spells {_listed(self.reformats_arguments)} arguments of calls")
         if self.trims_text:
-            said.append(f"trims text of {_listed(self.trims_text)}")
+            traits.append(f"trims text of {_listed(self.trims_text)}")
         if self.merges_tool_results:
-            said.append("merges tool results")
+            traits.append("merges tool results")
         if self.rewrites_past:
-            said.append(f"rewrites the past: {_listed(self.rewrites_past)}")
+            traits.append(f"rewrites the past: {_listed(self.rewrites_past)}")
         if self.uses_date:
-            said.append("uses the date")
+            traits.append("uses the date")
         if self.adds_bos is not None:
-            said.append(f"writes BOS {self.adds_bos.replace('_', ' ')}")
-        return said
+            traits.append(f"writes BOS {self.adds_bos.replace('_', ' ')}")
+        return traits
 
 
 def _listed(words: tuple[str, ...]) -> str:

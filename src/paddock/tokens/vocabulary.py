@@ -30,73 +30,73 @@ UNFINISHED = "\ufffd"
 """What bytes decode to that are no character, or not yet."""
 _CONTEXT_IDS = 4
 """Decoders that treat the start of a text in their own way see some ids before it. No character takes more ids."""
-_HELD_IDS = 32
+_MAX_PENDING_IDS = 32
 """Of more ids held back, those that can't be part of an unfinished character are let go."""
 
 
 class Decoder:
-    """Of one answer."""
+    """Decodes the ids of one answer, as they come or whole."""
 
     def __init__(self, decode: Callable[[Sequence[int]], str], stop_ids: frozenset[int]) -> None:
         self._decode = decode
         self._stop_ids = stop_ids
         self._context: list[int] = []
         self._context_chars = 0
-        self._held: list[int] = []
-        self._given_chars = 0
-        """Of the held ids' text."""
+        self._pending: list[int] = []
+        self._sent_chars = 0
+        """Characters of their text that were given out."""
 
     def whole(self, ids: Sequence[int]) -> str:
         """The text of an answer that is complete; of one that is fed, see `feed`."""
-        return self._decode([each for each in ids if each not in self._stop_ids])
+        return self._decode([token_id for token_id in ids if token_id not in self._stop_ids])
 
     def feed(self, ids: Sequence[int]) -> str:
         """The text that `ids` complete."""
-        self._held += [each for each in ids if each not in self._stop_ids]
-        if not self._held:
+        self._pending += [token_id for token_id in ids if token_id not in self._stop_ids]
+        if not self._pending:
             return ""
         text = self._text()
         whole = text.rstrip(UNFINISHED)
-        new = whole[self._given_chars :]
+        new = whole[self._sent_chars :]
         if whole == text:
-            self._let_go(len(self._held))
+            self._let_go(len(self._pending))
         else:
-            self._given_chars = max(self._given_chars, len(whole))
-            if len(self._held) > _HELD_IDS:
+            self._sent_chars = max(self._sent_chars, len(whole))
+            if len(self._pending) > _MAX_PENDING_IDS:
                 new += self._shorten(text)
         return new
 
     def end(self) -> str:
-        """What was held back."""
-        new = self._text()[self._given_chars :]
-        self._let_go(len(self._held))
+        """The text that was held back."""
+        new = self._text()[self._sent_chars :]
+        self._let_go(len(self._pending))
         return new
 
     def _text(self) -> str:
-        """Of the held ids."""
-        return self._decode(self._context + self._held)[self._context_chars :]
+        """The text of the ids that are held back."""
+        return self._decode(self._context + self._pending)[self._context_chars :]
 
     def _let_go(self, count: int) -> None:
-        self._context = (self._context + self._held[:count])[-_CONTEXT_IDS:]
+        self._context = (self._context + self._pending[:count])[-_CONTEXT_IDS:]
         self._context_chars = len(self._decode(self._context))
-        self._held = self._held[count:]
-        self._given_chars = 0
+        self._pending = self._pending[count:]
+        self._sent_chars = 0
 
     def _shorten(self, text: str) -> str:
         """Lets ids go where the text falls apart into that of two halves: no character lies across."""
         for kept in range(_CONTEXT_IDS, 2 * _CONTEXT_IDS):
-            before, after = self._decode(self._context + self._held[:-kept]), self._decode(self._held[-kept:])
+            before, after = self._decode(self._context + self._pending[:-kept]), self._decode(self._pending[-kept:])
             if before[self._context_chars :] + after == text:
-                new = before[self._context_chars + self._given_chars :]
-                given_after = max(0, self._context_chars + self._given_chars - len(before))
-                self._let_go(len(self._held) - kept)
-                self._given_chars = given_after
+                new = before[self._context_chars + self._sent_chars :]
+                given_after = max(0, self._context_chars + self._sent_chars - len(before))
+                self._let_go(len(self._pending) - kept)
+                self._sent_chars = given_after
                 return new
         return ""
 
 
 class Vocabulary:
-    """Of one model. Thread-safe, but for the count."""
+    """The vocabulary of one model. Thread-safe, but for the count of characters."""
 
     def __init__(
         self,
@@ -136,7 +136,9 @@ class Vocabulary:
         config = _json(folder / "tokenizer_config.json")
         special_texts = _special_texts(config)
         found = _json(folder / "generation_config.json").get("eos_token_id")
-        stop_ids = {int(each) for each in (found if isinstance(found, list) else [found]) if each is not None}
+        stop_ids = {
+            int(token_id) for token_id in (found if isinstance(found, list) else [found]) if token_id is not None
+        }
         end = tokenizer.token_to_id(special_texts["eos_token"]) if "eos_token" in special_texts else None
         if end is not None:
             stop_ids.add(end)
@@ -232,6 +234,6 @@ def _chat_template(folder: Path, config: JsonObject) -> str | None:
         return file.read_text("utf-8")
     found = config.get("chat_template")
     if isinstance(found, list):
-        named = {each.get("name"): each.get("template") for each in found if isinstance(each, dict)}
+        named = {entry.get("name"): entry.get("template") for entry in found if isinstance(entry, dict)}
         found = named.get("default")
     return found if isinstance(found, str) else None

@@ -41,10 +41,10 @@ def test_texts_are_looked_for_in_order(items: Sequence[JsonObject], prompt: str,
 class LosesTheFirst(BenchServer):
     """Leaves out the first of several things that came after a turn."""
 
-    def _new(self, pending: PendingCall, before: Sequence[int]) -> list[int]:
+    def _new_ids(self, pending: PendingCall, before: Sequence[int]) -> list[int]:
         if len(pending.match.environment) > 1 and pending.match.turn is not None:
             pending.match = pending.match._replace(environment=pending.match.environment[1:])
-        return super()._new(pending, before)
+        return super()._new_ids(pending, before)
 
 
 @pytest.mark.parametrize(("cls", "scenario"), [(MiniSweAgent, "parallel"), (ClaudeCode, "loop")])

@@ -74,24 +74,24 @@ def test_a_policy_ends_its_answers_as_the_template_does(family: Any, thinking: L
 class Forgets(BenchServer):
     """Leaves out the mark of who speaks next."""
 
-    def _new(self, pending: PendingCall, before: Sequence[int]) -> list[int]:
-        ids = super()._new(pending, before)
+    def _new_ids(self, pending: PendingCall, before: Sequence[int]) -> list[int]:
+        ids = super()._new_ids(pending, before)
         return ids if pending.match.turn is None else ids[1:]
 
 
 class Begins(BenchServer):
     """Begins a prompt otherwise."""
 
-    def _new(self, pending: PendingCall, before: Sequence[int]) -> list[int]:
-        ids = super()._new(pending, before)
+    def _new_ids(self, pending: PendingCall, before: Sequence[int]) -> list[int]:
+        ids = super()._new_ids(pending, before)
         return [*ids[2:4], *ids] if pending.match.turn is None else ids
 
 
 class Adds(BenchServer):
     """Says something of its own between two answers."""
 
-    def _new(self, pending: PendingCall, before: Sequence[int]) -> list[int]:
-        ids = super()._new(pending, before)
+    def _new_ids(self, pending: PendingCall, before: Sequence[int]) -> list[int]:
+        ids = super()._new_ids(pending, before)
         return ids if pending.match.turn is None else [*self.equipment.vocabulary.encode(" So:"), *ids]
 
 

@@ -19,7 +19,7 @@ def test_what_is_told_is_the_text_before_the_stop_that_is_complete_first(pieces:
         (end, -len(stop), stop) for end in range(1, len(whole) + 1) for stop in stops if whole[:end].endswith(stop)
     )
     end, size, found = min(complete, default=(len(whole), 0, None))
-    assert (told, stopper.found) == (whole[: end + size], found)
+    assert (told, stopper.stop_text) == (whole[: end + size], found)
 
 
 def test_only_what_may_begin_a_stop_is_held_back() -> None:
@@ -33,7 +33,7 @@ def test_only_what_may_begin_a_stop_is_held_back() -> None:
         "",
         "",
     ]
-    assert stopper.found == "END"
+    assert stopper.stop_text == "END"
 
 
 def test_stops_of_a_request_are_one_text_or_several() -> None:

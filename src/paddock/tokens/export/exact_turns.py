@@ -28,34 +28,34 @@ class ExactTurns(NamedTuple):
 
     def path(self, turn_id: str) -> list[Turn]:
         """The turn and its ancestors, root first."""
-        found = [self.placed[turn_id]]
-        while found[-1].parent is not None:
-            found.append(self.placed[found[-1].parent])
-        found.reverse()
-        return found
+        path = [self.placed[turn_id]]
+        while path[-1].parent is not None:
+            path.append(self.placed[path[-1].parent])
+        path.reverse()
+        return path
 
 
 def exact_turns(record: TurnRecord) -> ExactTurns:
-    joined = ExactTurns({}, {}, [])
+    exact = ExactTurns({}, {}, [])
     for turn in record.turns:
-        reason = _add(joined, turn)
-        joined.reasons.append("engine_text" if record.engine == "text" else reason)
-    return joined
+        reason = _add(exact, turn)
+        exact.reasons.append("engine_text" if record.engine == "text" else reason)
+    return exact
 
 
-def _add(joined: ExactTurns, turn: Turn) -> Reason | None:
-    if turn.id in joined.placed or (turn.parent is not None and turn.parent not in joined.placed):
+def _add(exact: ExactTurns, turn: Turn) -> Reason | None:
+    if turn.id in exact.placed or (turn.parent is not None and turn.parent not in exact.placed):
         return "misplaced"
-    joined.placed[turn.id] = turn
+    exact.placed[turn.id] = turn
     if turn.prompt_ids is None or turn.sampled_ids is None:
         return "no_ids"
     if turn.splice_broken:
         return "splice_broken"
-    start = 0 if turn.parent is None else joined.ends.get(turn.parent)
+    start = 0 if turn.parent is None else exact.ends.get(turn.parent)
     if start is None:
         return "no_ids_before"
     prompt, answer = start + len(turn.prompt_ids), len(turn.sampled_ids)
-    joined.ends[turn.id] = prompt + answer
+    exact.ends[turn.id] = prompt + answer
     if _differ(turn, prompt, answer):
         return "lengths_differ"
     if not answer:

@@ -80,7 +80,7 @@ def _broken_splices(rollout: Rollout) -> int:
 
 def _output(rollout: Rollout, planned: SamplePlan) -> list[JsonObject]:
     (only,) = planned.planned
-    path = planned.joined.path(only.leaf)
+    path = planned.exact.path(only.leaf)
     between = _environment(output_items(rollout.response), path)
     seen: list[int] = []
     carried: JsonObject | None = None

@@ -40,48 +40,48 @@ class SamplePlan(NamedTuple):
     """In the order of their last turns."""
     skipped: list[SkippedTurn]
     """The turns that no sample trains on, in the record's order."""
-    joined: ExactTurns
+    exact: ExactTurns
 
     def make(self) -> Iterator[Sample]:
-        return (_sample(self.joined.path(one.leaf), one.trained) for one in self.planned)
+        return (_sample(self.exact.path(sample.leaf), sample.trained) for sample in self.planned)
 
     @property
     def tokens(self) -> int:
         """Of all samples."""
-        return sum(self.joined.ends[one.leaf] for one in self.planned)
+        return sum(self.exact.ends[sample.leaf] for sample in self.planned)
 
     @property
     def distinct_tokens(self) -> int:
         """Of the turns that the samples are made of, each counted once."""
-        turns = _with_ancestors(self.joined.placed, (one.leaf for one in self.planned))
-        return sum(map(_own_tokens, map(self.joined.placed.__getitem__, turns)))
+        turns = _with_ancestors(self.exact.placed, (sample.leaf for sample in self.planned))
+        return sum(map(_own_tokens, map(self.exact.placed.__getitem__, turns)))
 
     @property
     def trained_tokens(self) -> int:
-        placed = self.joined.placed
-        return sum(len(placed[turn].sampled_ids or ()) for one in self.planned for turn in one.trained)
+        placed = self.exact.placed
+        return sum(len(placed[turn].sampled_ids or ()) for sample in self.planned for turn in sample.trained)
 
 
 def plan(record: TurnRecord, mode: Mode) -> SamplePlan:
-    joined = exact_turns(record)
-    trained = [turn for turn, reason in zip(record.turns, joined.reasons, strict=True) if reason is None]
+    exact = exact_turns(record)
+    trained = [turn for turn, reason in zip(record.turns, exact.reasons, strict=True) if reason is None]
     if mode == "dynamic_history":
         planned = [PlannedSample(turn.id, frozenset([turn.id])) for turn in trained]
     elif mode == "branch":
-        planned = list(_branches(joined, trained))
+        planned = list(_branches(exact, trained))
     elif mode == "chain":
-        planned = list(_chain(joined, record.turns, {turn.id for turn in trained}))
+        planned = list(_chain(exact, record.turns, {turn.id for turn in trained}))
     elif mode == "whole":
-        planned = list(_whole(joined, record.turns, {turn.id for turn in trained}))
+        planned = list(_whole(exact, record.turns, {turn.id for turn in trained}))
     else:
         raise ValueError(f"mode {mode!r}: not one of {', '.join(get_args(Mode))}")
-    here = {turn for one in planned for turn in one.trained}
+    here = {turn for sample in planned for turn in sample.trained}
     skipped = [
         SkippedTurn(turn.id, reason or "off_path")
-        for turn, reason in zip(record.turns, joined.reasons, strict=True)
+        for turn, reason in zip(record.turns, exact.reasons, strict=True)
         if reason is not None or turn.id not in here
     ]
-    return SamplePlan(planned, skipped, joined)
+    return SamplePlan(planned, skipped, exact)
 
 
 def samples(record: TurnRecord, mode: Mode) -> Iterator[Sample]:
@@ -94,16 +94,16 @@ def skipped(record: TurnRecord, mode: Mode) -> list[SkippedTurn]:
     return plan(record, mode).skipped
 
 
-def _whole(joined: ExactTurns, turns: Sequence[Turn], trained: set[str]) -> Iterator[PlannedSample]:
-    if not turns or joined.placed.get(turns[-1].id) is not turns[-1]:
+def _whole(exact: ExactTurns, turns: Sequence[Turn], trained: set[str]) -> Iterator[PlannedSample]:
+    if not turns or exact.placed.get(turns[-1].id) is not turns[-1]:
         return
-    path = [turn.id for turn in joined.path(turns[-1].id)]
+    path = [turn.id for turn in exact.path(turns[-1].id)]
     here = trained.intersection(path)
     if here:
         yield PlannedSample(next(turn for turn in reversed(path) if turn in here), frozenset(here))
 
 
-def _chain(joined: ExactTurns, turns: Sequence[Turn], trained: set[str]) -> Iterator[PlannedSample]:
+def _chain(exact: ExactTurns, turns: Sequence[Turn], trained: set[str]) -> Iterator[PlannedSample]:
     first = turns[0].prompt_ids if turns else None
     if not first:
         return
@@ -113,24 +113,24 @@ def _chain(joined: ExactTurns, turns: Sequence[Turn], trained: set[str]) -> Iter
     """Those with something, the first of it sampled on the first prompt."""
     last: str | None = None
     for turn in turns:
-        if joined.placed.get(turn.id) is not turn:
+        if exact.placed.get(turn.id) is not turn:
             continue
         begins = turn.prompt_ids == first if turn.parent is None else turn.parent in before
         if turn.id not in trained and begins:
             before.add(turn.id)
-        elif turn.parent in chained or (begins and joined.ends[turn.id] - len(turn.sampled_ids or ()) == len(first)):
+        elif turn.parent in chained or (begins and exact.ends[turn.id] - len(turn.sampled_ids or ()) == len(first)):
             chained.add(turn.id)
             last = turn.id if turn.id in trained else last
     if last is not None:
-        yield PlannedSample(last, frozenset(trained.intersection(turn.id for turn in joined.path(last))))
+        yield PlannedSample(last, frozenset(trained.intersection(turn.id for turn in exact.path(last))))
 
 
-def _branches(joined: ExactTurns, trained: Sequence[Turn]) -> Iterator[PlannedSample]:
+def _branches(exact: ExactTurns, trained: Sequence[Turn]) -> Iterator[PlannedSample]:
     todo = {turn.id for turn in trained}
-    before = _with_ancestors(joined.placed, (turn.parent for turn in trained if turn.parent is not None))
+    before = _with_ancestors(exact.placed, (turn.parent for turn in trained if turn.parent is not None))
     for leaf in trained:
         if leaf.id not in before:
-            here = todo.intersection(turn.id for turn in joined.path(leaf.id))
+            here = todo.intersection(turn.id for turn in exact.path(leaf.id))
             todo -= here
             yield PlannedSample(leaf.id, frozenset(here))
 

@@ -47,7 +47,7 @@ class Summary:
         self.trained_tokens += plan.trained_tokens
         self.skipped.update(turn.reason for turn in plan.skipped)
         self.cut += outcome == "truncated" or any(
-            plan.joined.placed[one.leaf].finish_reason == "length" for one in plan.planned
+            plan.exact.placed[sample.leaf].finish_reason == "length" for sample in plan.planned
         )
 
     @property
