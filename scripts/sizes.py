@@ -43,6 +43,7 @@ PLAIN += ("tests/types/", "tests/viewer/", "tests/cli/")
 PLAIN += ("src/paddock/processes/", "src/paddock/testing/", "src/paddock/tokens/")
 PLAIN += ("src/paddock/sandbox/", "src/paddock/errors.py", "src/paddock/limits.py", "src/paddock/ports.py")
 PLAIN += ("src/paddock/quote.py", "src/paddock/signals.py", "src/paddock/temporary.py", "tests/sandbox/")
+PLAIN += ("models_servers/", "src/paddock/server/", "tests/models_servers/", "tests/server/", "tests/tokens/")
 PLAIN += ("tests/benchmarks/", "tests/e2e/", "tests/lab/", "tests/support/", "tests/zoo/")
 TERMS = frozenset(
     {"grading", "learning", "logging", "packing", "parsing", "routing", "sampling", "scoring", "serving", "sharding"}

@@ -136,7 +136,7 @@ async def test_a_deadline_ends_the_call(probe: Probe) -> None:
     assert probe.ended == ["call"]
 
 
-class Conversation:
+class AsgiClient:
     """What an ASGI server gives and gets."""
 
     def __init__(self, *bodies: bytes, timeout_s: str | None = None) -> None:
@@ -168,13 +168,13 @@ async def until(ready: Any) -> None:
 
 
 async def test_a_body_comes_in_pieces(probe: Probe) -> None:
-    talk = Conversation(b'{"a"', b": ", b"1}")
+    talk = AsgiClient(b'{"a"', b": ", b"1}")
     await talk.run(probe)
     assert orjson.loads(talk.sent[1]["body"]) == {"asked": {"a": 1}}
 
 
 async def test_a_caller_that_goes_ends_its_call(probe: Probe) -> None:
-    talk = Conversation(b'{"wait": true}')
+    talk = AsgiClient(b'{"wait": true}')
     running = asyncio.create_task(talk.run(probe))
     await until(lambda: probe.calls)
     talk.gone.set()
@@ -183,7 +183,7 @@ async def test_a_caller_that_goes_ends_its_call(probe: Probe) -> None:
 
 
 async def test_a_reader_that_goes_ends_its_stream(probe: Probe) -> None:
-    talk = Conversation(b'{"stream": true}')
+    talk = AsgiClient(b'{"stream": true}')
     running = asyncio.create_task(talk.run(probe))
     await until(lambda: len(talk.sent) == 2)
     assert dict(talk.sent[0]["headers"])[b"content-type"] == b"text/event-stream; charset=utf-8"
@@ -195,7 +195,7 @@ async def test_a_reader_that_goes_ends_its_stream(probe: Probe) -> None:
 
 
 async def test_a_stream_that_began_in_time_goes_on_until_its_reader_goes(probe: Probe) -> None:
-    talk = Conversation(b'{"stream": true}', timeout_s="0.1")
+    talk = AsgiClient(b'{"stream": true}', timeout_s="0.1")
     running = asyncio.create_task(talk.run(probe))
     await until(lambda: len(talk.sent) == 2)
     await asyncio.sleep(0.3)
@@ -207,7 +207,7 @@ async def test_a_stream_that_began_in_time_goes_on_until_its_reader_goes(probe: 
 
 @pytest.mark.parametrize("body", [b'{"wait": true}', b'{"stream": true}'])
 async def test_a_cancellation_from_outside_stays_one(probe: Probe, body: bytes) -> None:
-    talk = Conversation(body)
+    talk = AsgiClient(body)
     running = asyncio.create_task(talk.run(probe))
     await until(lambda: probe.calls and (talk.sent or b"wait" in body))
     running.cancel()

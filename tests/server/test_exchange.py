@@ -15,7 +15,7 @@ HELLO = Answer([], "stop", None)
 WORD = ItemDelta(0, "text", "hello")
 
 
-class Source:
+class ScriptedParts:
     """An engine's answer, given out batch by batch."""
 
     def __init__(self, *batches: Batch, error: Exception | None = None) -> None:
@@ -61,7 +61,7 @@ async def turn_over() -> None:
 
 
 async def test_each_reader_gets_all_from_the_first_batch_and_the_engine_is_asked_once() -> None:
-    source = Source([WORD], [WORD, HELLO])
+    source = ScriptedParts([WORD], [WORD, HELLO])
     exchange = source.exchange()
     readers = [exchange.add_reader(), exchange.add_reader()]
     early = asyncio.ensure_future(read(readers[0]))
@@ -95,7 +95,7 @@ async def test_what_has_come_is_passed_on_before_the_engine_is_asked_for_more() 
 
 
 async def test_a_slow_reader_does_not_hold_up_the_others() -> None:
-    source = Source([WORD], [WORD], [HELLO])
+    source = ScriptedParts([WORD], [WORD], [HELLO])
     exchange = source.exchange()
     slow, quick = exchange.add_reader(), exchange.add_reader()
     assert await slow.batch(60.0) == [WORD]
@@ -107,7 +107,7 @@ async def test_a_slow_reader_does_not_hold_up_the_others() -> None:
 
 
 async def test_a_reader_that_is_cancelled_ends_neither_the_call_nor_another_reader() -> None:
-    source = Source([WORD], [HELLO])
+    source = ScriptedParts([WORD], [HELLO])
     exchange = source.exchange()
     first, second = exchange.add_reader(), exchange.add_reader()
     cancelled = asyncio.ensure_future(first.whole())
@@ -123,7 +123,7 @@ async def test_a_reader_that_is_cancelled_ends_neither_the_call_nor_another_read
 
 
 async def test_the_engines_error_is_raised_to_every_reader_after_the_batches_before_it() -> None:
-    source = Source([WORD], error=InfraError("it broke", kind="upstream_connection"))
+    source = ScriptedParts([WORD], error=InfraError("it broke", kind="upstream_connection"))
     exchange = source.exchange()
     first, second = exchange.add_reader(), exchange.add_reader()
     assert await first.wait_for_first(9.0)
@@ -136,14 +136,14 @@ async def test_the_engines_error_is_raised_to_every_reader_after_the_batches_bef
 
 
 async def test_an_engine_without_an_answer_is_a_bug() -> None:
-    source = Source([WORD])
+    source = ScriptedParts([WORD])
     reader = source.exchange().add_reader()
     with pytest.raises(BugError):
         await reader.whole()
 
 
 async def test_without_news_there_are_empty_batches() -> None:
-    source = Source([WORD], [HELLO])
+    source = ScriptedParts([WORD], [HELLO])
     reader = source.exchange().add_reader()
     seen: list[Batch] = []
     while (batch := await reader.batch(0.005)) is not None:
@@ -155,7 +155,7 @@ async def test_without_news_there_are_empty_batches() -> None:
 
 
 async def test_an_orphan_is_given_up_after_its_grace_and_found_by_whoever_comes_before() -> None:
-    source = Source([WORD], [HELLO])
+    source = ScriptedParts([WORD], [HELLO])
     exchange = source.exchange(grace_s=0.5)
     exchange.add_reader().close()
     await asyncio.sleep(0.02)
@@ -170,7 +170,7 @@ async def test_an_orphan_is_given_up_after_its_grace_and_found_by_whoever_comes_
 
 
 async def test_without_grace_the_last_reader_that_leaves_ends_it() -> None:
-    source = Source([WORD], [HELLO])
+    source = ScriptedParts([WORD], [HELLO])
     exchange = source.exchange(grace_s=0)
     reader = exchange.add_reader()
     await reader.wait_for_first(9.0)
@@ -181,7 +181,7 @@ async def test_without_grace_the_last_reader_that_leaves_ends_it() -> None:
 
 
 async def test_a_forgotten_reader_closes_itself() -> None:
-    source = Source([WORD], [HELLO])
+    source = ScriptedParts([WORD], [HELLO])
     exchange = source.exchange(grace_s=0)
     reader = exchange.add_reader()
     await reader.wait_for_first(9.0)
@@ -193,7 +193,7 @@ async def test_a_forgotten_reader_closes_itself() -> None:
 
 async def test_readers_of_a_closed_exchange_are_told_also_where_it_had_not_begun() -> None:
     for wait in (False, True):
-        source = Source([WORD], [HELLO])
+        source = ScriptedParts([WORD], [HELLO])
         exchange = source.exchange()
         waiting = asyncio.ensure_future(exchange.add_reader().whole())
         if wait:
@@ -207,7 +207,7 @@ async def test_readers_of_a_closed_exchange_are_told_also_where_it_had_not_begun
 
 
 async def test_an_answer_that_is_there_is_told_also_after_the_end() -> None:
-    source = Source([WORD], [HELLO])
+    source = ScriptedParts([WORD], [HELLO])
     source.go.set()
     exchange = source.exchange()
     slow, quick = exchange.add_reader(), exchange.add_reader()
@@ -218,14 +218,14 @@ async def test_an_answer_that_is_there_is_told_also_after_the_end() -> None:
 
 
 async def test_a_closed_reader_reads_no_more() -> None:
-    reader = Source([HELLO]).exchange().add_reader()
+    reader = ScriptedParts([HELLO]).exchange().add_reader()
     reader.close()
     with pytest.raises(BugError):
         await reader.whole()
 
 
 async def test_a_finished_exchange_is_kept_by_nobody() -> None:
-    source = Source([WORD], [HELLO])
+    source = ScriptedParts([WORD], [HELLO])
     source.go.set()
     exchange = source.exchange()
     reader = exchange.add_reader()

@@ -22,7 +22,7 @@ STREAMED = {**GO, "stream": True}
 WORDS = "a long enough text to be cut into several parts"
 
 
-class Listening(NamedTuple):
+class StreamListener(NamedTuple):
     server: OpenAIServer
     url: str
     client: httpx.AsyncClient
@@ -39,14 +39,14 @@ class Listening(NamedTuple):
 
 
 @asynccontextmanager
-async def listening(folder: Path, upstream: ScriptedUpstream, **config: Any) -> AsyncIterator[Listening]:
+async def listening(folder: Path, upstream: ScriptedUpstream, **config: Any) -> AsyncIterator[StreamListener]:
     settings: JsonObject = {"base_url": upstream.url, "model": "policy", "first_retry_s": 0.001, "max_retry_s": 0.01}
     settings |= {"turn_store": {"folder": str(folder)}, "attempts": 1, **config}
     server = OpenAIServer(OpenAIConfig.model_validate(settings), name="policy", peers={})
     async with over("http", server) as peers, httpx.AsyncClient(timeout=60) as client:
         peer = peers["policy"]
         assert isinstance(peer, HttpPeer)
-        yield Listening(server, f"{peer.base_url}/r/ro_1/v1/chat/completions", client)
+        yield StreamListener(server, f"{peer.base_url}/r/ro_1/v1/chat/completions", client)
 
 
 async def until(condition: Any) -> None:

@@ -15,7 +15,7 @@ Ids = list[int]
 FIELDS = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")
 
 
-class Read(NamedTuple):
+class InlineTurns(NamedTuple):
     """What a trainer makes of a result, by the contract alone."""
 
     ids: Ids
@@ -24,10 +24,10 @@ class Read(NamedTuple):
     masked: bool
 
 
-def read_by_the_contract(result: JsonObject) -> Read:
+def read_by_the_contract(result: JsonObject) -> InlineTurns:
     """An own reading of the published contract: items with generated ids, in order, each prompt a continuation."""
     seen: Ids = []
-    read = Read([], [], [], result["instance_config"]["mask_sample"])
+    read = InlineTurns([], [], [], result["instance_config"]["mask_sample"])
     trainable = 0
     assert isinstance(result["reward"], float)
     assert "input" in result["responses_create_params"]

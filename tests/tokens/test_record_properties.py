@@ -26,7 +26,7 @@ IM_END = "<|im_end|>"
 STOPS = (IM_END, "<|endoftext|>")
 
 
-class World:
+class RecordWorld:
     """The server, and what its clients share."""
 
     def __init__(self, folder: Path) -> None:
@@ -53,17 +53,17 @@ class World:
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    found = World(tmp_path / "turns")
+async def world(tmp_path: Path) -> AsyncIterator[RecordWorld]:
+    found = RecordWorld(tmp_path / "turns")
     await found.server.start()
     yield found
     await found.server.stop()
 
 
-class Watched:
+class WatchedRecord:
     """One conversation, and what there is to say against its record."""
 
-    def __init__(self, world: World, seed: int) -> None:
+    def __init__(self, world: RecordWorld, seed: int) -> None:
         self.rng = random.Random(seed)
         self.world = world
         self.secret = f"ro_{seed}"
@@ -161,7 +161,7 @@ class Watched:
             if turn is not None and (turn == said or (turn not in order and self.alike(history, said, turn))):
                 continued[said] = turn
         assert list(continued.values()) == chain, f"it continues {chain}, and tells of {order}"
-        page = _Page(request.system, request.tools)
+        page = _RecordPage(request.system, request.tools)
         left = list(chain)
         then = {told.uid: told for told in self.client.requests[left[0]].history} if left else {}
         for told in history:
@@ -195,7 +195,7 @@ class Watched:
         return found
 
 
-class _Page:
+class _RecordPage:
     """A prompt in the making, as the template `chatml` is known to write it."""
 
     def __init__(self, system: str, tools: list[JsonObject]) -> None:
@@ -266,12 +266,12 @@ def _stripped(item: JsonObject) -> JsonObject:
     return {key: value.strip() if isinstance(value, str) else value for key, value in item.items()}
 
 
-async def wander(world: World, seeds: range) -> tuple[int, list[Any]]:
+async def wander(world: RecordWorld, seeds: range) -> tuple[int, list[Any]]:
     """How many requests only appended, and those that did not continue what they appended to."""
     appended = 0
     missed: list[Any] = []
     for seed in seeds:
-        watched = Watched(world, seed)
+        watched = WatchedRecord(world, seed)
         try:
             await watched.live(watched.rng.randrange(3, 9))
         except AssertionError as error:
@@ -281,14 +281,14 @@ async def wander(world: World, seeds: range) -> tuple[int, list[Any]]:
     return appended, missed
 
 
-async def test_every_prompt_tells_what_its_client_told_and_continues_what_it_appends_to(world: World) -> None:
+async def test_every_prompt_tells_what_its_client_told_and_continues_what_it_appends_to(world: RecordWorld) -> None:
     appended, missed = await wander(world, range(300))
     assert (appended > 500, missed) == (True, [])
 
 
 @pytest.mark.long
 @pytest.mark.timeout(400)
-async def test_ten_thousand_conversations_are_recorded_exactly(world: World) -> None:
+async def test_ten_thousand_conversations_are_recorded_exactly(world: RecordWorld) -> None:
     """Silence is ambiguous: an answer without a word, given beside others, is at times taken for told."""
     appended, missed = await wander(world, range(1000, 11000))
     assert appended > 20_000

@@ -49,14 +49,14 @@ PIECES = [
 hostile = st.one_of(st.text(), st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=12).map("".join))
 
 
-class Read(NamedTuple):
+class ParsedPrompt(NamedTuple):
     """A user message as a strict reader sees it."""
 
     skeleton: list[str]
     texts: dict[str, list[str]]
 
 
-def read(prompt: str) -> Read:
+def read(prompt: str) -> ParsedPrompt:
     """Every line is a mark, a quoted one between marks of the same label, or ours."""
     skeleton: list[str] = []
     texts: dict[str, list[str]] = {}
@@ -81,7 +81,7 @@ def read(prompt: str) -> Read:
             texts[named] = []
     assert label is None
     assert len(nonces) == 1
-    return Read(skeleton, texts)
+    return ParsedPrompt(skeleton, texts)
 
 
 def lines(text: str) -> list[str]:

@@ -33,14 +33,14 @@ pytestmark = [
 ]
 
 
-class Answer(NamedTuple):
+class TransferAnswer(NamedTuple):
     ids: list[int]
     log_probs: list[float]
     spans: list[tuple[str | None, int, int]]
     finish_reason: str | None
 
 
-class Trainer:
+class TrainerProcess:
     """The process of `train_in_flight.py`."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
@@ -68,7 +68,7 @@ class Trainer:
         told = await self.tell({"send": version, "seed": seed, "query": {"mode": "keep", **query}})
         assert told == {"version": version}
 
-    async def distances(self, answers: list[Answer]) -> list[float]:
+    async def distances(self, answers: list[TransferAnswer]) -> list[float]:
         asked = [
             {"ids": prompt + one.ids, "prompt": len(prompt), "log_probs": one.log_probs, "spans": one.spans}
             for prompt, one in zip(PROMPTS, answers, strict=False)
@@ -84,7 +84,7 @@ async def engine(small_vllm: "SmallVllm") -> AsyncIterator[VllmEngine]:
 
 
 @asynccontextmanager
-async def connected(engine: VllmEngine, small_vllm: "SmallVllm") -> AsyncIterator[Trainer]:
+async def connected(engine: VllmEngine, small_vllm: "SmallVllm") -> AsyncIterator[TrainerProcess]:
     """A trainer; it may die."""
     process = engine.replicas.all[0].process
     assert process is not None
@@ -92,7 +92,7 @@ async def connected(engine: VllmEngine, small_vllm: "SmallVllm") -> AsyncIterato
     child = await asyncio.create_subprocess_exec(
         *argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, limit=1 << 26, env=small_vllm.env
     )
-    made = Trainer(child)
+    made = TrainerProcess(child)
     try:
         assert await made.read() == {"listening": ["127.0.0.1"]}
         yield made
@@ -103,14 +103,14 @@ async def connected(engine: VllmEngine, small_vllm: "SmallVllm") -> AsyncIterato
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def trainer(engine: VllmEngine, small_vllm: "SmallVllm") -> AsyncIterator[Trainer]:
+async def trainer(engine: VllmEngine, small_vllm: "SmallVllm") -> AsyncIterator[TrainerProcess]:
     """A new one for each test: a server outlives its trainers."""
     async with connected(engine, small_vllm) as made:
         await made.send("first", None)
         yield made
 
 
-async def sampled(engine: VllmEngine, prompt: list[int], ids: list[int]) -> Answer:
+async def sampled(engine: VllmEngine, prompt: list[int], ids: list[int]) -> TransferAnswer:
     """One whole answer; `ids` fills while it comes."""
     log_probs: list[float] = []
     chunk = None
@@ -120,10 +120,12 @@ async def sampled(engine: VllmEngine, prompt: list[int], ids: list[int]) -> Answ
         log_probs += chunk.log_probs
     assert chunk is not None
     spans = [(span.version, span.start, span.end) for span in chunk.versions]
-    return Answer(ids, log_probs, spans, chunk.finish_reason)
+    return TransferAnswer(ids, log_probs, spans, chunk.finish_reason)
 
 
-async def in_flight(engine: VllmEngine, trainer: Trainer, versions: list[str], **query: str) -> list[Answer]:
+async def in_flight(
+    engine: VllmEngine, trainer: TrainerProcess, versions: list[str], **query: str
+) -> list[TransferAnswer]:
     """Answers that were being sampled when the updates came."""
     ids: list[list[int]] = [[] for _ in PROMPTS]
     async with asyncio.TaskGroup() as group:
@@ -142,7 +144,7 @@ def agree(distances: list[float]) -> bool:
 
 
 async def test_updates_in_flight_cut_nothing_and_each_token_is_of_its_version(
-    engine: VllmEngine, trainer: Trainer
+    engine: VllmEngine, trainer: TrainerProcess
 ) -> None:
     answers = await in_flight(engine, trainer, ["second", "third"])
     for one in answers:
@@ -154,7 +156,7 @@ async def test_updates_in_flight_cut_nothing_and_each_token_is_of_its_version(
 
 
 async def test_a_new_answer_is_of_the_new_weights_also_where_its_prompt_was_cached(
-    engine: VllmEngine, trainer: Trainer
+    engine: VllmEngine, trainer: TrainerProcess
 ) -> None:
     before = await sampled(engine, PROMPTS[0], [])
     await trainer.send("second", 1)
@@ -164,7 +166,7 @@ async def test_a_new_answer_is_of_the_new_weights_also_where_its_prompt_was_cach
         assert agree(await trainer.distances([one]))
 
 
-async def test_a_cache_of_old_weights_is_caught(engine: VllmEngine, trainer: Trainer) -> None:
+async def test_a_cache_of_old_weights_is_caught(engine: VllmEngine, trainer: TrainerProcess) -> None:
     """The agreement that the other tests measure is one that a wrong cache does not have."""
     answers = await in_flight(engine, trainer, ["second"], clear_cache="false")
     distances = await trainer.distances(answers)
@@ -174,7 +176,7 @@ async def test_a_cache_of_old_weights_is_caught(engine: VllmEngine, trainer: Tra
 
 @pytest.mark.parametrize("stage", ["sent", "loaded"])
 async def test_what_a_trainer_left_that_died_in_an_update_is_not_mixed_into_the_next(
-    engine: VllmEngine, small_vllm: "SmallVllm", trainer: Trainer, stage: str
+    engine: VllmEngine, small_vllm: "SmallVllm", trainer: TrainerProcess, stage: str
 ) -> None:
     """The answers that were being sampled wait for the next trainer, and go on."""
     ids: list[list[int]] = [[] for _ in PROMPTS]

@@ -30,7 +30,7 @@ SENT = 2
 
 
 @dataclass
-class Init(TrainerInitInfo):  # type: ignore[misc]
+class InFlightInit(TrainerInitInfo):  # type: ignore[misc]
     """As a trainer that knows nothing of the plugin's classes writes it."""
 
     backend: ClassVar[str] = "gloo"
@@ -39,7 +39,7 @@ class Init(TrainerInitInfo):  # type: ignore[misc]
     world_size: int
 
 
-class Source(ModuleSource):  # type: ignore[misc]
+class InFlightWeights(ModuleSource):  # type: ignore[misc]
     die = ""
 
     def __iter__(self) -> Iterator[tuple[str, torch.Tensor]]:
@@ -58,16 +58,16 @@ class Client(HTTPVLLMWeightSyncClient):  # type: ignore[misc]
             os._exit(9)
 
 
-class Trainer:
+class InFlightTrainer:
     def __init__(self, folder: str, url: str) -> None:
         self.url = url
         self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
         self._first = {name: value.clone() for name, value in self.model.state_dict().items()}
         self._seeds: dict[str, int | None] = {}
-        self._client, self._source = Client(url), Source(self.model)
+        self._client, self._source = Client(url), InFlightWeights(self.model)
         load_general_plugins()
         self.engine = WeightTransferTrainerFactory.trainer_init(
-            Init("127.0.0.1", 0, 2, rank=0), client=self._client, source=self._source
+            InFlightInit("127.0.0.1", 0, 2, rank=0), client=self._client, source=self._source
         )
 
     def answer(self, command: dict[str, Any]) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class Trainer:
 
 def main() -> None:
     torch.set_num_threads(1)
-    trainer = Trainer(*sys.argv[1:3])
+    trainer = InFlightTrainer(*sys.argv[1:3])
     listening = [one.laddr.ip for one in psutil.Process().net_connections("tcp") if one.status == psutil.CONN_LISTEN]
     sys.stdout.write(json.dumps({"listening": sorted(set(listening))}) + "\n")
     sys.stdout.flush()

@@ -26,14 +26,14 @@ TENSORS = {
 
 
 @dataclass
-class Init(TrainerInitInfo):  # type: ignore[misc]
+class LoneInit(TrainerInitInfo):  # type: ignore[misc]
     backend: ClassVar[str] = "gloo"
     master_address: str = "127.0.0.1"
     master_port: int = 0
     world_size: int = 2
 
 
-class Source(WeightSource):  # type: ignore[misc]
+class LoneWeights(WeightSource):  # type: ignore[misc]
     def __init__(self, fault: str) -> None:
         self._fault = fault
 
@@ -92,7 +92,7 @@ def tried(fault: str) -> dict[str, Any]:
     begun = time.monotonic()
     error = ""
     try:
-        sender = GlooSender.trainer_init(Init(rank=0), client=side, source=Source(fault))
+        sender = GlooSender.trainer_init(LoneInit(rank=0), client=side, source=LoneWeights(fault))
         sender.send_weights("7")
         if fault == "again":
             side.given.clear()

@@ -34,7 +34,7 @@ STREAMED = {**GO, "stream": True}
 WORDS = "some words that take several chunks of ids, and ünïcode"
 
 
-class Listening(NamedTuple):
+class FaultListener(NamedTuple):
     server: ScriptedExactServer
     url: str
     client: httpx.AsyncClient
@@ -44,12 +44,12 @@ class Listening(NamedTuple):
 
 
 @asynccontextmanager
-async def listening(server: ScriptedExactServer) -> AsyncIterator[Listening]:
+async def listening(server: ScriptedExactServer) -> AsyncIterator[FaultListener]:
     """Over real connections."""
     async with over("http", server) as peers, httpx.AsyncClient(timeout=60) as client:
         peer = peers["policy"]
         assert isinstance(peer, HttpPeer)
-        yield Listening(server, f"{peer.base_url}/r/ro_1/v1/responses", client)
+        yield FaultListener(server, f"{peer.base_url}/r/ro_1/v1/responses", client)
 
 
 def talking(folder: Path, said: EngineAnswer = WORDS, **config: Any) -> ScriptedExactServer:

@@ -58,7 +58,7 @@ async def test_an_interpreter_that_was_killed_is_no_vllm(tmp_path: Path) -> None
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nkill -9 $$\n")
     python.chmod(0o755)
-    with pytest.raises(ConfigError, match="has no vLLM that works: it said nothing"):
+    with pytest.raises(ConfigError, match="has no vLLM that works: it wrote nothing"):
         await find_device(python)
 
 
