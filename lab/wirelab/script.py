@@ -54,8 +54,8 @@ class WireScript:
         """The run's model server, which is asked for the transcript."""
         return DirectPeer(MODEL, lambda: {TRANSCRIPT: self._transcript})
 
-    async def _transcript(self, since: TurnSummaryQuery, _call: Call) -> TurnSummaries:
-        return TurnSummaries(turns=self.summaries[since.known :])
+    async def _transcript(self, query: TurnSummaryQuery, _call: Call) -> TurnSummaries:
+        return TurnSummaries(turns=self.summaries[query.skip :])
 
     @asynccontextmanager
     async def __call__(self, request: ModelRequest) -> AsyncIterator[UpstreamAnswer]:

@@ -244,7 +244,7 @@ class Unbounded(ReplayServer):
 
 
 class RepeatingModel(ReplayServer):
-    async def transcript(self, secret: str, since: TurnSummaryQuery) -> TurnSummaries:
+    async def transcript(self, secret: str, query: TurnSummaryQuery) -> TurnSummaries:
         return await super().transcript(secret, TurnSummaryQuery())
 
 

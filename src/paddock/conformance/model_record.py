@@ -75,8 +75,8 @@ async def turns_can_be_read_meanwhile(target: ServerTarget) -> None:
             [[item.get("id") for item in one.output] for one in transcript] == outputs, "other items than were answered"
         )
         expect(
-            [one.id for one in await _transcript(fixture, secret, known=1)] == [transcript[1].id],
-            "a known turn was told again",
+            [one.id for one in await _transcript(fixture, secret, skip=1)] == [transcript[1].id],
+            "a turn that was to be skipped came again",
         )
         await fixture.ask(secret, _next(second))
         turns = (await fixture.record(secret)).turns
@@ -84,8 +84,8 @@ async def turns_can_be_read_meanwhile(target: ServerTarget) -> None:
         expect(len(turns) == 3, "a rollout whose turns were looked at could not go on")
 
 
-async def _transcript(fixture: ModelFixture, secret: str, known: int = 0) -> Sequence[TurnSummary]:
-    return (await fixture.peer.call(TRANSCRIPT, TurnSummaryQuery(known=known), Call(), secret=secret)).turns
+async def _transcript(fixture: ModelFixture, secret: str, skip: int = 0) -> Sequence[TurnSummary]:
+    return (await fixture.peer.call(TRANSCRIPT, TurnSummaryQuery(skip=skip), Call(), secret=secret)).turns
 
 
 def _next(reply: JsonObject) -> JsonObject:

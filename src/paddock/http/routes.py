@@ -2,7 +2,7 @@
 
 Source  NeMo-Gym's contract: `/seed_session`, `/verify` (its reply echoes the request), `/aggregate_metrics`, `/run`,
         `/v1/responses`; OpenAI's `/v1/chat/completions`; Anthropic's `/v1/messages`. Ours: `/r/<secret>/turns`,
-        `/r/<secret>/said`, `/r/<secret>/settings`, `/r/<secret>/script` and `/score_step`.
+        `/r/<secret>/transcript`, `/r/<secret>/settings`, `/r/<secret>/script` and `/score_step`.
 Wire    a verdict: its `reward` and `extras` flat beside the echoed request, the whole record under `verdict`.
         a rollout: its row flat, `response`, with a verdict `reward` and `extras` flat too; the rest under `rollout`.
 Errors  decoding raises RowError (rows), RequestError (other requests) or VerifierError / BugError (replies).
@@ -345,7 +345,7 @@ TURNS: Route[JsonObject, TurnRecord] = Route(
 )
 TRANSCRIPT: Route[TurnSummaryQuery, TurnSummaries] = Route(
     "POST",
-    "/r/{secret}/said",
+    "/r/{secret}/transcript",
     "A rollout's turns so far, without their tokens",
     _dump,
     _request(TurnSummaryQuery),

@@ -325,7 +325,7 @@ class ModelServer(Server[ConfigT]):
         """Freeze a rollout's record and return it; an unknown secret has no turns."""
         raise NotImplementedError
 
-    async def transcript(self, secret: str, since: TurnSummaryQuery) -> TurnSummaries:
+    async def transcript(self, secret: str, query: TurnSummaryQuery) -> TurnSummaries:
         """The turns of a rollout so far, without their ids; an unknown secret has none."""
         raise NotImplementedError
 
@@ -340,8 +340,8 @@ class ModelServer(Server[ConfigT]):
     async def _turns(self, _body: JsonObject, call: Call) -> TurnRecord:
         return await self.turns(call.path["secret"])
 
-    async def _transcript(self, since: TurnSummaryQuery, call: Call) -> TurnSummaries:
-        return await self.transcript(call.path["secret"], since)
+    async def _transcript(self, query: TurnSummaryQuery, call: Call) -> TurnSummaries:
+        return await self.transcript(call.path["secret"], query)
 
     async def _set(self, settings: RolloutSettings, call: Call) -> JsonObject:
         await self.set(call.path["secret"], settings)

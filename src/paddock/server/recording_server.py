@@ -176,8 +176,8 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         self._end_calls(secret)
         return self.store.freeze(secret)
 
-    async def transcript(self, secret: str, since: TurnSummaryQuery) -> TurnSummaries:
-        turns = self.store.turns(secret)[since.known :]
+    async def transcript(self, secret: str, query: TurnSummaryQuery) -> TurnSummaries:
+        turns = self.store.turns(secret)[query.skip :]
         return TurnSummaries(turns=[_summary(turn) for turn in turns])
 
     async def forget(self, secret: str) -> None:

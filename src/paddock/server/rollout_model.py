@@ -117,8 +117,8 @@ class RolloutModel:
         await self.tunnel.ended.wait()
 
     async def transcript(self, skip: int = 0) -> Sequence[TurnSummary]:
-        since = TurnSummaryQuery(known=skip)
-        summaries = await self._peer.call(TRANSCRIPT, since, Call(deadline=self._call.deadline), secret=self._secret)
+        query = TurnSummaryQuery(skip=skip)
+        summaries = await self._peer.call(TRANSCRIPT, query, Call(deadline=self._call.deadline), secret=self._secret)
         return summaries.turns
 
     @property

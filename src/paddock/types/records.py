@@ -311,14 +311,14 @@ class TurnSummary(Record):
 
 
 class TurnSummaryQuery(Record):
-    """Body of `POST /r/<secret>/said`."""
+    """Body of `POST /r/<secret>/transcript`."""
 
-    known: int = Field(default=0, ge=0)
+    skip: int = Field(default=0, ge=0)
     """How many of the oldest turns the reply leaves out."""
 
 
 class TurnSummaries(Record):
-    """Reply of `POST /r/<secret>/said`: the rollout's turns so far, oldest first. The record goes on."""
+    """Reply of `POST /r/<secret>/transcript`: the rollout's turns so far, oldest first. The record goes on."""
 
     turns: list[TurnSummary]
 

@@ -44,7 +44,7 @@ async def ask(script: WireScript, path: str, *, stream: bool = False) -> HttpAns
 
 
 async def summaries_of(script: WireScript) -> Sequence[Any]:
-    return (await script.peer.call(TRANSCRIPT, TurnSummaryQuery(known=0), Call(), secret="s")).turns
+    return (await script.peer.call(TRANSCRIPT, TurnSummaryQuery(skip=0), Call(), secret="s")).turns
 
 
 @pytest.mark.parametrize("path", PATHS)
