@@ -14,7 +14,7 @@ pytestmark = pytest.mark.cli
 CONFIG = "cue: {resources_servers: {paddock.testing.servers:CueServer: {}}}\n"
 
 
-def begun(listener: socket.socket) -> ServerProcess:
+def start_process(listener: socket.socket) -> ServerProcess:
     handover = Handover(
         name="cue",
         config=CONFIG,
@@ -30,7 +30,7 @@ def begun(listener: socket.socket) -> ServerProcess:
 
 async def test_one_that_died_before_it_is_told_to_go_is_said_to_have_been_killed() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        process = begun(listener)
+        process = start_process(listener)
         await process.prepare()
         process.kill()
         await process.exit_code()
@@ -41,7 +41,7 @@ async def test_one_that_died_before_it_is_told_to_go_is_said_to_have_been_killed
 
 async def test_so_is_one_that_dies_while_it_is_waited_for() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        process = begun(listener)
+        process = start_process(listener)
         waiting = asyncio.ensure_future(process.prepare())
         await asyncio.sleep(0)
         process.kill()

@@ -30,7 +30,7 @@ class StreamListener(NamedTuple):
     async def post(self, body: JsonObject) -> httpx.Response:
         return await self.client.post(self.url, json=body)
 
-    async def said(self, body: JsonObject) -> str:
+    async def answer_text(self, body: JsonObject) -> str:
         got = await self.post(body)
         assert got.status_code == 200, got.text
         message = read_chat_stream(got.content) if body.get("stream") else got.json()["choices"][0]["message"]
@@ -62,8 +62,8 @@ def numbered(_body: JsonObject, nth: int) -> ScriptedAnswer:
 @pytest.mark.parametrize("streams", [(False, False), (True, True), (True, False)])
 async def test_two_that_ask_the_same_at_once_share_one_answer(tmp_path: Path, streams: tuple[bool, bool]) -> None:
     async with ScriptedUpstream(numbered, delay_s=0.1) as upstream, listening(tmp_path, upstream) as at:
-        texts = await asyncio.gather(*(at.said({**GO, "stream": stream}) for stream in streams))
-        assert [*texts, await at.said(GO)] == [f"0: {WORDS}"] * 3
+        texts = await asyncio.gather(*(at.answer_text({**GO, "stream": stream}) for stream in streams))
+        assert [*texts, await at.answer_text(GO)] == [f"0: {WORDS}"] * 3
         record = await at.server.turns("ro_1")
     assert (upstream.calls, len(record.turns)) == (1, 1)
 
@@ -81,7 +81,7 @@ async def test_an_answer_that_breaks_off_is_not_recorded_and_asked_for_again(
         broken = await at.post(body)
         assert broken.status_code == 503 or b'"error"' in broken.content
         assert list(at.server.store.turns("ro_1")) == []
-        assert await at.said(body) == f"1: {WORDS}"
+        assert await at.answer_text(body) == f"1: {WORDS}"
         record = await at.server.turns("ro_1")
     assert (upstream.calls, len(record.turns)) == (2, 1)
 
@@ -97,7 +97,7 @@ async def test_an_endpoint_that_restarts_in_mid_answer_costs_one_error(tmp_path:
             broken = await asked
             assert broken.status_code >= 500 or b'"error"' in broken.content
             async with ScriptedUpstream(numbered, port=port):
-                assert await at.said(STREAMED) == f"0: {WORDS}"
+                assert await at.answer_text(STREAMED) == f"0: {WORDS}"
             record = await at.server.turns("ro_1")
     assert len(record.turns) == 1
 
@@ -109,7 +109,7 @@ async def test_a_client_that_goes_in_mid_answer_and_comes_back_gets_the_same_ans
     ):
         async with at.client.stream("POST", at.url, json=STREAMED) as reply:
             await anext(reply.aiter_bytes())
-        assert await at.said(STREAMED) == f"0: {WORDS}"
+        assert await at.answer_text(STREAMED) == f"0: {WORDS}"
         record = await at.server.turns("ro_1")
     assert (upstream.calls, upstream.n_cancelled, len(record.turns)) == (1, 0, 1)
 
@@ -130,7 +130,7 @@ async def test_what_is_set_for_a_rollout_reaches_the_endpoint_and_the_record(tmp
     async with ScriptedUpstream(numbered, keep_bodies=True) as upstream, listening(tmp_path, upstream) as at:
         settings = RolloutSettings(sampling={"temperature": 0.7}, max_turns=1)
         await at.server.handlers()[SETTINGS](settings, Call(path={"secret": "ro_1"}))
-        await at.said({**GO, "temperature": 0.1})
+        await at.answer_text({**GO, "temperature": 0.1})
         refused = await at.post(STREAMED)
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, "context_length_exceeded")
         (turn,) = (await at.server.turns("ro_1")).turns
@@ -141,7 +141,7 @@ async def test_what_is_set_for_a_rollout_reaches_the_endpoint_and_the_record(tmp
 async def test_a_rollout_that_has_sampled_its_tokens_makes_no_further_call(tmp_path: Path) -> None:
     async with ScriptedUpstream(numbered) as upstream, listening(tmp_path, upstream) as at:
         await at.server.handlers()[SETTINGS](RolloutSettings(max_tokens=1), Call(path={"secret": "ro_1"}))
-        await at.said({**GO, "temperature": 0.1})
+        await at.answer_text({**GO, "temperature": 0.1})
         refused = await at.post(STREAMED)
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, "context_length_exceeded")
         (turn,) = (await at.server.turns("ro_1")).turns
@@ -157,5 +157,5 @@ async def test_after_the_deadline_of_its_call_an_endpoint_is_not_waited_for(tmp_
         late = await at.client.post(at.url, json=GO, headers={"x-paddock-timeout-s": "0.5"})
         assert late.status_code >= 400
         await until(lambda: upstream.n_cancelled)
-        assert await at.said(GO) == f"1: {WORDS}"
+        assert await at.answer_text(GO) == f"1: {WORDS}"
         assert len((await at.server.turns("ro_1")).turns) == 1

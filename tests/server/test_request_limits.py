@@ -131,18 +131,18 @@ async def test_a_body_over_the_limit_is_refused(announced: bool) -> None:
 @pytest.fixture(
     params=[HEAD, HEAD + b"content-length: 99\r\n\r\n{", HEAD + b"transfer-encoding: chunked\r\n\r\n1\r\n{\r\n", b""]
 )
-def begun(request: pytest.FixtureRequest) -> Iterator[bytes]:
+def partial_request(request: pytest.FixtureRequest) -> Iterator[bytes]:
     """Half a request, or none."""
     yield request.param
 
 
-async def test_a_request_that_stalls_ends(begun: bytes) -> None:
+async def test_a_request_that_stalls_ends(partial_request: bytes) -> None:
     bound = bind("cue", Address("127.0.0.1", 0))
     server = HttpServer(build_app(SERVER), bound.sock, stall_timeout_s=0.05)
     await server.start()
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(bound.url.rpartition(":")[2]))
-        writer.write(begun)
+        writer.write(partial_request)
         async with asyncio.timeout(60):
             said = await reader.read()
         writer.close()

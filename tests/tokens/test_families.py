@@ -26,7 +26,7 @@ def _refuse(words: str) -> NoReturn:
     raise ValueError(words)
 
 
-def _given(message: JsonObject, family: Family) -> JsonObject:
+def _in_form(message: JsonObject, family: Family) -> JsonObject:
     given = dict(message)
     if given["role"] in family.parts:
         given["content"] = [{"type": "text", "text": given["content"]}]
@@ -55,7 +55,7 @@ class Spoken:
 
     def text(self, messages: Sequence[JsonObject], tools: list[JsonObject] | None, *, prompt: bool = True) -> str:
         """The template's own, by nothing but Jinja, of messages in the form that it takes."""
-        given = [_given(message, self.family) for message in messages]
+        given = [_in_form(message, self.family) for message in messages]
         variables = {**self.vocabulary.special_texts, "tools": tools, "add_generation_prompt": prompt}
         return self.template.render(messages=given, **variables)
 

@@ -31,7 +31,7 @@ def user(text: str) -> JsonObject:
     return {"type": "message", "role": "user", "content": text}
 
 
-def said(text: str) -> JsonObject:
+def assistant(text: str) -> JsonObject:
     return {"type": "message", "role": "assistant", "content": text}
 
 
@@ -81,18 +81,18 @@ def said_twice() -> Recorded:
     [
         ([user("Hello.")], None, [user("Hello.")]),
         ([GO], None, [GO]),
-        ([GO, said(" Hello.\n")], "hello", []),
-        ([GO, said("Hello."), user("Else.")], "hello", [user("Else.")]),
-        ([GO, said("Hello!"), MORE], None, [GO, said("Hello!"), MORE]),
-        ([GO, said("Hello."), MORE, said("Reworded."), *LOOK], "call", [LOOK[1]]),
-        ([GO, said("Hello."), MORE, *LOOK], "call", [LOOK[1]]),
-        ([GO, said("Hello."), MORE, call("call_1", '{"rewritten":1}'), LOOK[1]], "call", [LOOK[1]]),
-        ([GO, said("Hello."), MORE, call("call_2")], "hello", None),
-        ([GO, said("Hello."), MORE, *LOOK, said("Hello.")], "again", []),
-        ([GO, said("Hello."), MORE, LOOK[0], result("call_1", "[pruned]"), said("Hello.")], "call", None),
-        ([GO, said("Hello."), MORE, LOOK[0], result("call_1", " done\n"), said("Hello.")], "again", []),
-        ([MORE, *LOOK, said("Hello.")], None, None),
-        ([user("Be."), GO, said("Hello.")], None, None),
+        ([GO, assistant(" Hello.\n")], "hello", []),
+        ([GO, assistant("Hello."), user("Else.")], "hello", [user("Else.")]),
+        ([GO, assistant("Hello!"), MORE], None, [GO, assistant("Hello!"), MORE]),
+        ([GO, assistant("Hello."), MORE, assistant("Reworded."), *LOOK], "call", [LOOK[1]]),
+        ([GO, assistant("Hello."), MORE, *LOOK], "call", [LOOK[1]]),
+        ([GO, assistant("Hello."), MORE, call("call_1", '{"rewritten":1}'), LOOK[1]], "call", [LOOK[1]]),
+        ([GO, assistant("Hello."), MORE, call("call_2")], "hello", None),
+        ([GO, assistant("Hello."), MORE, *LOOK, assistant("Hello.")], "again", []),
+        ([GO, assistant("Hello."), MORE, LOOK[0], result("call_1", "[pruned]"), assistant("Hello.")], "call", None),
+        ([GO, assistant("Hello."), MORE, LOOK[0], result("call_1", " done\n"), assistant("Hello.")], "again", []),
+        ([MORE, *LOOK, assistant("Hello.")], None, None),
+        ([user("Be."), GO, assistant("Hello.")], None, None),
         ([LOOK[1]], None, [LOOK[1]]),
         ([], None, []),
     ],
@@ -110,8 +110,8 @@ def test_tools_are_part_of_the_history() -> None:
     index = TurnIndex()
     root = root_of([{"name": "bash"}], {})
     index.add(turn("first", None, [message_item("Hello.")]), index.match([GO], root=root).digest)
-    assert index.match([GO, said("Hello.")], root=root).turn == "first"
-    assert index.match([GO, said("Hello.")], root=root_of([], {})).turn is None
+    assert index.match([GO, assistant("Hello.")], root=root).turn == "first"
+    assert index.match([GO, assistant("Hello.")], root=root_of([], {})).turn is None
 
 
 def test_of_equal_turns_the_latest_is_continued_and_a_handle_or_an_id_goes_before_it() -> None:
@@ -119,13 +119,13 @@ def test_of_equal_turns_the_latest_is_continued_and_a_handle_or_an_id_goes_befor
     outputs = [message_item("Hello.") for _ in range(3)]
     for nth, output in enumerate(outputs):
         recorded.add(f"turn_{nth}", [GO], [output])
-    assert recorded.find([GO, said("Hello.")]) == "turn_2"
-    assert recorded.find([GO, {**said("Hello."), "id": outputs[1]["id"]}]) == "turn_1"
+    assert recorded.find([GO, assistant("Hello.")]) == "turn_2"
+    assert recorded.find([GO, {**assistant("Hello."), "id": outputs[1]["id"]}]) == "turn_1"
     handle = {"type": "reasoning", "encrypted_content": "turn_0"}
-    assert recorded.find([GO, handle, {**said("Changed."), "id": "unknown"}]) == "turn_0"
-    assert recorded.find([GO, handle, {**said("Hello."), "id": outputs[1]["id"]}]) == "turn_0"
+    assert recorded.find([GO, handle, {**assistant("Changed."), "id": "unknown"}]) == "turn_0"
+    assert recorded.find([GO, handle, {**assistant("Hello."), "id": outputs[1]["id"]}]) == "turn_0"
     foreign = {"type": "reasoning", "encrypted_content": "turn_9"}
-    assert recorded.find([GO, foreign, said("Hello.")]) is None
+    assert recorded.find([GO, foreign, assistant("Hello.")]) is None
 
 
 def test_all_of_a_turns_calls_have_to_be_told_in_whatever_order_and_outputs_between_them_are_new() -> None:
@@ -143,11 +143,11 @@ def test_what_is_told_once_more_than_it_was_said_is_new() -> None:
     recorded = Recorded()
     hello = message_item("Hello.")
     recorded.add("hello", [GO], [hello])
-    assert recorded.new([GO, hello, said("Hello."), MORE]) == [said("Hello."), MORE]
+    assert recorded.new([GO, hello, assistant("Hello."), MORE]) == [assistant("Hello."), MORE]
     recorded.add("again", [GO, hello], [message_item("Hello.")])
-    assert recorded.find([GO, hello, said("Hello."), MORE]) == "again"
+    assert recorded.find([GO, hello, assistant("Hello."), MORE]) == "again"
     recorded.add("two", [GO, hello, MORE], [message_item("One."), message_item("Two."), call("call_1")])
-    for told in ([said("One."), said("Two."), LOOK[0]], [said("One.Two."), LOOK[0]]):
+    for told in ([assistant("One."), assistant("Two."), LOOK[0]], [assistant("One.Two."), LOOK[0]]):
         assert recorded.new([GO, hello, MORE, *told, *LOOK]) == LOOK
 
 
@@ -157,8 +157,8 @@ def test_results_in_another_order_than_before_start_a_branch_at_the_calls() -> N
     one, two = result("call_1"), result("call_2")
     recorded.add("two", [GO], calls)
     assert recorded.add("next", [GO, *calls, one, two], [message_item("Hello.")]) == "two"
-    assert recorded.find([GO, *calls, one, two, said("Hello."), MORE]) == "next"
-    assert recorded.find([GO, *calls, two, one, said("Hello."), MORE]) == "two"
+    assert recorded.find([GO, *calls, one, two, assistant("Hello."), MORE]) == "next"
+    assert recorded.find([GO, *calls, two, one, assistant("Hello."), MORE]) == "two"
 
 
 def test_an_answer_without_a_word_is_told_by_silence() -> None:
@@ -167,10 +167,10 @@ def test_an_answer_without_a_word_is_told_by_silence() -> None:
         recorded.add("silent", [GO], empty)
         assert recorded.find([GO]) is None
         assert recorded.find([GO, MORE]) == "silent"
-        assert recorded.find([GO, said(""), MORE]) == "silent"
-        assert recorded.new([GO, said(" "), said(""), MORE]) == [said(""), MORE]
-        assert recorded.new([GO, *empty, said("Hello."), MORE])[-2:] == [said("Hello."), MORE]
-        assert recorded.find([GO, said("Hello."), MORE]) is None
+        assert recorded.find([GO, assistant(""), MORE]) == "silent"
+        assert recorded.new([GO, assistant(" "), assistant(""), MORE]) == [assistant(""), MORE]
+        assert recorded.new([GO, *empty, assistant("Hello."), MORE])[-2:] == [assistant("Hello."), MORE]
+        assert recorded.find([GO, assistant("Hello."), MORE]) is None
 
 
 def test_reasoning_that_no_turn_said_is_part_of_the_history_and_a_turns_own_may_be_left_out() -> None:
@@ -178,11 +178,24 @@ def test_reasoning_that_no_turn_said_is_part_of_the_history_and_a_turns_own_may_
         return {"type": "reasoning", "summary": [{"type": "summary_text", "text": text}]}
 
     recorded = Recorded()
-    recorded.add("hello", [GO, thought("Theirs."), said("Well."), MORE], [thought("Own."), message_item("Hello.")])
-    for own in ([thought("Own."), said("Hello.")], [said("Hello.")], [thought("Summed up."), said("Hello.")]):
-        assert recorded.find([GO, thought("Theirs. "), said("Well."), MORE, *own, MORE]) == "hello"
-        assert recorded.find([GO, said("Well."), MORE, *own, MORE]) is None
-    told = [GO, thought("Theirs."), said("Well."), MORE, said("Hello."), thought("Another's."), said("Now."), MORE]
+    recorded.add("hello", [GO, thought("Theirs."), assistant("Well."), MORE], [thought("Own."), message_item("Hello.")])
+    for own in (
+        [thought("Own."), assistant("Hello.")],
+        [assistant("Hello.")],
+        [thought("Summed up."), assistant("Hello.")],
+    ):
+        assert recorded.find([GO, thought("Theirs. "), assistant("Well."), MORE, *own, MORE]) == "hello"
+        assert recorded.find([GO, assistant("Well."), MORE, *own, MORE]) is None
+    told = [
+        GO,
+        thought("Theirs."),
+        assistant("Well."),
+        MORE,
+        assistant("Hello."),
+        thought("Another's."),
+        assistant("Now."),
+        MORE,
+    ]
     assert recorded.new([*told[:4], thought("Own."), *told[4:]]) == told[5:]
 
 
@@ -190,23 +203,23 @@ def test_no_silence_is_taken_for_told_where_what_follows_was_told_without_it() -
     recorded = Recorded()
     assert recorded.add("said", [GO, MORE], [message_item("Hello.")]) is None
     recorded.add("silent", [GO], [])
-    assert recorded.find([GO, MORE, said("Hello."), MORE]) == "said"
-    assert recorded.find([GO, MORE, said("Else."), MORE]) == "silent"
+    assert recorded.find([GO, MORE, assistant("Hello."), MORE]) == "said"
+    assert recorded.find([GO, MORE, assistant("Else."), MORE]) == "silent"
     assert recorded.find([GO, MORE]) == "silent"
 
 
 def test_a_turn_that_goes_on_from_an_answer_is_found_behind_it() -> None:
     recorded = Recorded()
     recorded.add("one", [GO], [message_item("Well.")])
-    assert recorded.add("two", [GO, said("Well.")], [message_item("Now."), call("call_1")]) == "one"
-    assert recorded.new([GO, said("Well."), said("Now."), *LOOK]) == [LOOK[1]]
-    assert recorded.find([GO, said("Well."), said("Now."), *LOOK]) == "two"
+    assert recorded.add("two", [GO, assistant("Well.")], [message_item("Now."), call("call_1")]) == "one"
+    assert recorded.new([GO, assistant("Well."), assistant("Now."), *LOOK]) == [LOOK[1]]
+    assert recorded.find([GO, assistant("Well."), assistant("Now."), *LOOK]) == "two"
 
 
 def test_a_turn_whose_history_is_unknown_is_never_continued() -> None:
     index = TurnIndex()
     index.add(turn("hello", None, [message_item("Hello.")]), None)
-    assert index.match([GO, said("Hello.")]).turn is None
+    assert index.match([GO, assistant("Hello.")]).turn is None
 
 
 def step(number: int) -> list[JsonObject]:

@@ -126,8 +126,8 @@ class WatchedRecord:
             chain.insert(0, numbers[parent])
             parent = turns[numbers[parent]].parent
         self.continued.update(chain)
-        told = self.world.vocabulary.decode(self.world.engine.calls[nth].prompt)
-        assert told == self.prompt(self.client.requests[nth], chain), f"call {nth}, after {chain}"
+        prompt = self.world.vocabulary.decode(self.world.engine.calls[nth].prompt)
+        assert prompt == self.prompt(self.client.requests[nth], chain), f"call {nth}, after {chain}"
         appends_to = self.client.requests[nth].appends_to
         if appends_to is not None:
             self.appended += 1
@@ -143,7 +143,7 @@ class WatchedRecord:
 
     def alike(self, history: list[HistoryItem], said: int, other: int) -> bool:
         """The client's words for one are those for the other."""
-        items = [told.item for told in history if told.sampled_by == said]
+        items = [entry.item for entry in history if entry.sampled_by == said]
         if any(item and ("call_id" in item or _handle(item)) for item in items):
             return False
         text = "".join(text_of(item) for item in items if item is not None and item["type"] == "message")
@@ -154,7 +154,7 @@ class WatchedRecord:
     def prompt(self, request: FuzzRequest, chain: list[int]) -> str:
         """What the request has to say, where it continues `chain`."""
         history = self.with_silent(request.history, chain)
-        order = list(dict.fromkeys(told.sampled_by for told in history if told.sampled_by is not None))
+        order = list(dict.fromkeys(entry.sampled_by for entry in history if entry.sampled_by is not None))
         continued: dict[int, int] = {}
         for said in order:
             turn = chain[len(continued)] if len(continued) < len(chain) else None
@@ -163,33 +163,33 @@ class WatchedRecord:
         assert list(continued.values()) == chain, f"it continues {chain}, and tells of {order}"
         page = _RecordPage(request.system, request.tools)
         left = list(chain)
-        then = {told.uid: told for told in self.client.requests[left[0]].history} if left else {}
-        for told in history:
-            if told.sampled_by in continued:
-                turn = continued[told.sampled_by]
+        then = {entry.uid: entry for entry in self.client.requests[left[0]].history} if left else {}
+        for entry in history:
+            if entry.sampled_by in continued:
+                turn = continued[entry.sampled_by]
                 if left and turn == left[0]:
                     page.sampled(self.raw[left.pop(0)])
-                    then = {told.uid: told for told in self.client.requests[left[0]].history} if left else {}
+                    then = {entry.uid: entry for entry in self.client.requests[left[0]].history} if left else {}
                 continue
-            before = then.get(told.uid, told)
-            page.add(before.item if _same(before.item, told.item) else told.item)
+            before = then.get(entry.uid, entry)
+            page.add(before.item if _same(before.item, entry.item) else entry.item)
         return page.text()
 
     def with_silent(self, history: list[HistoryItem], chain: list[int]) -> list[HistoryItem]:
         """An answer without a word is told by silence, right where it was given, whatever is told of it later."""
         found = list(history)
         for turn in filter(self.client.is_silent, chain):
-            before = [told for told in self.client.requests[turn].history if told.item is not None]
-            real = [nth for nth, told in enumerate(found) if told.item is not None]
+            before = [entry for entry in self.client.requests[turn].history if entry.item is not None]
+            real = [nth for nth, entry in enumerate(found) if entry.item is not None]
             same = zip(real, before, strict=False)
-            if len(real) <= len(before) or not all(_alike(found[nth], told) for nth, told in same):
+            if len(real) <= len(before) or not all(_alike(found[nth], entry) for nth, entry in same):
                 continue
             place = real[len(before)]
-            if any(told.sampled_by == turn for told in found[real[len(before) - 1] + 1 : place + 1]):
+            if any(entry.sampled_by == turn for entry in found[real[len(before) - 1] + 1 : place + 1]):
                 continue
-            for nth, told in zip(real, before, strict=False):
-                found[nth] = told
-            rest = [replace(told, sampled_by=None) if told.sampled_by == turn else told for told in found[place:]]
+            for nth, entry in zip(real, before, strict=False):
+                found[nth] = entry
+            rest = [replace(entry, sampled_by=None) if entry.sampled_by == turn else entry for entry in found[place:]]
             del rest[: _is_empty(rest[0].item)]
             found = [*found[:place], HistoryItem(0, None, turn), *rest]
         return found

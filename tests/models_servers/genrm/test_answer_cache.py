@@ -13,15 +13,15 @@ from paddock.types import JsonObject
 Judging = Callable[..., Any]
 
 
-def asked(judge: str = "0", *, response_1: str = "a", **params: Any) -> JsonObject:
+def comparison(judge: str = "0", *, response_1: str = "a", **params: Any) -> JsonObject:
     return {"input": "which?", "metadata": {"response_1": response_1, "response_2": "b", "judge_idx": judge}, **params}
 
 
 async def test_equal_comparisons_are_asked_once(judging: Judging) -> None:
     async with ScriptedUpstream(delay_s=0.05) as upstream, judging(upstream) as (client, server):
-        got = await asyncio.gather(*(client.ask("responses", asked()) for _ in range(5)))
-        got.append(await client.ask("responses", asked()))
-        reordered = asked()
+        got = await asyncio.gather(*(client.ask("responses", comparison()) for _ in range(5)))
+        got.append(await client.ask("responses", comparison()))
+        reordered = comparison()
         reordered["metadata"] = dict(reversed(reordered["metadata"].items()))
         await client.ask("responses", reordered)
         assert upstream.calls == 1
@@ -30,7 +30,13 @@ async def test_equal_comparisons_are_asked_once(judging: Judging) -> None:
 
 
 async def test_whatever_is_not_equal_is_asked_for_itself(judging: Judging) -> None:
-    bodies = [asked(), asked("1"), asked(response_1="A"), asked(temperature=0.5), asked(instructions="x")]
+    bodies = [
+        comparison(),
+        comparison("1"),
+        comparison(response_1="A"),
+        comparison(temperature=0.5),
+        comparison(instructions="x"),
+    ]
     async with ScriptedUpstream() as upstream, judging(upstream) as (client, _):
         for body in bodies:
             await client.ask("responses", body)
@@ -40,20 +46,20 @@ async def test_whatever_is_not_equal_is_asked_for_itself(judging: Judging) -> No
 async def test_no_more_answers_are_kept_than_allowed(judging: Judging) -> None:
     async with ScriptedUpstream() as upstream, judging(upstream, cache_entries=2) as (client, _):
         for judge in ("0", "1", "0", "2", "0", "1"):
-            await client.ask("responses", asked(judge))
+            await client.ask("responses", comparison(judge))
     assert upstream.calls == 4, "judge 1 was the least recently used when 2 came"
 
 
 async def test_without_a_cache_each_is_asked_for_itself(judging: Judging) -> None:
     async with ScriptedUpstream(delay_s=0.02) as upstream, judging(upstream, cache_entries=0) as (client, _):
-        await asyncio.gather(*(client.ask("responses", asked()) for _ in range(3)))
+        await asyncio.gather(*(client.ask("responses", comparison()) for _ in range(3)))
     assert upstream.calls == 3
 
 
 async def test_a_failure_is_not_kept(judging: Judging) -> None:
     faults = first(1, ErrorStatus(500))
     async with ScriptedUpstream(faults=faults) as upstream, judging(upstream, retry_for_s=0) as (client, _):
-        got = [await client.ask("responses", asked()) for _ in range(2)]
+        got = [await client.ask("responses", comparison()) for _ in range(2)]
     assert [each.status for each in got] == [503, 200]
     assert upstream.calls == 2
 

@@ -23,7 +23,7 @@ from paddock.types.responses import messages
 Judging = Callable[..., Any]
 
 
-def asked(judge: str = "0") -> dict[str, Any]:
+def comparison(judge: str = "0") -> dict[str, Any]:
     metadata = {"response_1": "a", "response_2": "the second", "judge_idx": judge}
     return {"input": "which?", "metadata": metadata}
 
@@ -52,7 +52,7 @@ async def until(holds: Callable[[], object]) -> None:
 async def test_a_judge_of_its_own_answers_and_leaves_nothing(judging: Judging, fake_vllm: FakeVllm) -> None:
     launch = fake_vllm.settings().model_dump()
     async with judging(base_url=None, launch=launch, api_key="geheim", reasoning_parser="qwen3") as (client, _):
-        got = await client.ask("responses", asked())
+        got = await client.ask("responses", comparison())
         commands = [" ".join(psutil.Process(pid).cmdline()) for pid in fake_vllm.pids]
         assert len(commands) == 2
         assert not any("geheim" in command for command in commands)
@@ -66,12 +66,12 @@ async def test_one_that_dies_comes_back_until_its_restarts_are_used_up(judging: 
     launch = fake_vllm.settings(max_restarts=1, restart_wait_s=0.05).model_dump()
     async with judging(base_url=None, launch=launch, retry_for_s=120) as (client, server):
         os.kill(fake_vllm.pids[0], signal.SIGKILL)
-        got = await client.ask("responses", asked())
+        got = await client.ask("responses", comparison())
         assert messages(got.body) == ["the second"]
         await until(lambda: len(fake_vllm.pids) == 4)
         os.kill(fake_vllm.pids[2], signal.SIGKILL)
         await until(lambda: server.endpoints.all[0].url is None)
-        got = await client.ask("responses", asked("1"))
+        got = await client.ask("responses", comparison("1"))
         error = from_wire(got.status, got.body)
         assert (type(error), error.kind, error.retryable) == (InfraError, "replicas_lost", False)
     assert all_gone(fake_vllm.pids)

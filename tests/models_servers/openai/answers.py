@@ -95,7 +95,7 @@ def both(*changes: Change) -> Change:
     return change
 
 
-def said(text: Any, **more: Any) -> JsonObject:
+def assistant(text: Any, **more: Any) -> JsonObject:
     return {"role": "assistant", "content": text, **more}
 
 
@@ -127,48 +127,48 @@ def plain(body: bytes, kind: str = "application/json") -> bytes:
 # fmt: off
 CASES: dict[str, Case] = {
     "no-reason": Case("no finish reason (`status`), nothing said", "endpoint", "upstream_no_finish_reason",
-        chat(said(None), finish_reason=None), top(status=None, output=[])),
+        chat(assistant(None), finish_reason=None), top(status=None, output=[])),
     "no-reason-text": Case("no finish reason, text", "endpoint", "upstream_no_finish_reason",
-        chat(said("abc"), finish_reason=None)),
+        chat(assistant("abc"), finish_reason=None)),
     "no-fields": Case("an empty message, no finish reason, no usage", "endpoint", "upstream_no_finish_reason",
         both(lambda body: {**body, "choices": [{"message": {}}]}, top(usage=None)),
         top(status=None, output=[], usage=None)),
     "status-unknown": Case("`status` that is no end", "endpoint", "upstream_no_finish_reason",
         None, top(status="queued")),
     "error-beside": Case("`error` beside an empty answer", "endpoint", "upstream_failed",
-        both(chat(said(""), finish_reason="stop"), top(error=DIED)), top(error=DIED, output=[])),
+        both(chat(assistant(""), finish_reason="stop"), top(error=DIED)), top(error=DIED, output=[])),
     "error-beside-call": Case("`error` beside a right answer", "endpoint", "upstream_failed",
         top(error=DIED), top(error=DIED)),
     "error-inside": Case("`error` inside the choice or item", "endpoint", "upstream_failed",
-        chat(said(None), error=DIED, finish_reason=None), top(output=[item([], error=DIED)])),
+        chat(assistant(None), error=DIED, finish_reason=None), top(output=[item([], error=DIED)])),
     "error-in-message": Case("`error` inside the message", "endpoint", "upstream_failed",
-        chat(said("abc", error=DIED), finish_reason="stop")),
+        chat(assistant("abc", error=DIED), finish_reason="stop")),
     "error-alone": Case("only an `error`", "endpoint", "upstream_failed",
         lambda _: {"error": DIED}, lambda _: {"error": DIED}),
-    "abort": Case("finish reason `abort`", "endpoint", "upstream_failed", chat(said("ab"), finish_reason="abort")),
+    "abort": Case("finish reason `abort`", "endpoint", "upstream_failed", chat(assistant("ab"), finish_reason="abort")),
     "error-reason": Case("finish reason `error`, `status` `failed`", "endpoint", "upstream_failed",
-        chat(said("ab"), finish_reason="error"), top(status="failed")),
+        chat(assistant("ab"), finish_reason="error"), top(status="failed")),
     "no-choice": Case("no choice, no `output`", "endpoint", "upstream_no_message", top(choices=[]), top(output=None)),
     "choice-null": Case("a choice that is null", "endpoint", "upstream_no_message", top(choices=[None])),
     "choice-text": Case("a choice with `text` and no message", "endpoint", "upstream_no_message",
         top(choices=[{"text": "abc", "finish_reason": "stop"}])),
     "output-text": Case("`output` that is a text", "endpoint", "upstream_no_message", None, top(output="garbage")),
     "calls-text": Case("`tool_calls` that is a text", "endpoint", "upstream_bad_tool_call",
-        chat(said(None, tool_calls="garbage"))),
+        chat(assistant(None, tool_calls="garbage"))),
     "calls-null": Case("`tool_calls` that holds null", "endpoint", "upstream_bad_tool_call",
-        chat(said(None, tool_calls=[None]))),
+        chat(assistant(None, tool_calls=[None]))),
     "no-function": Case("a call without `function`, or without a name", "endpoint", "upstream_bad_tool_call",
-        chat(said(None, tool_calls=[{"id": "a", "type": "function"}])), called(name=None)),
+        chat(assistant(None, tool_calls=[{"id": "a", "type": "function"}])), called(name=None)),
     "name-number": Case("a tool's name that is a number", "endpoint", "upstream_bad_tool_call",
         called(name=5), called(name=5)),
     "arguments-object": Case("arguments that are an object", "endpoint", "upstream_bad_arguments",
         called(arguments={"command": "pytest -q"}), called(arguments={"command": "pytest -q"})),
     "no-call": Case("finish reason `tool_calls` without a call", "endpoint", "upstream_no_tool_call",
-        chat(said(None), finish_reason="tool_calls")),
+        chat(assistant(None), finish_reason="tool_calls")),
     "content-number": Case("content that is a number", "endpoint", "upstream_bad_content",
-        chat(said(5), finish_reason="stop"), top(output=[item(5)])),
+        chat(assistant(5), finish_reason="stop"), top(output=[item(5)])),
     "content-parts": Case("content with a part that is a number", "endpoint", "upstream_bad_content",
-        chat(said([5]), finish_reason="stop"), top(output=[item([5])])),
+        chat(assistant([5]), finish_reason="stop"), top(output=[item([5])])),
     "text-field": Case("`text` in place of `content`", "endpoint", "upstream_bad_content",
         chat({"role": "assistant", "text": "abc"}, finish_reason="stop"),
         top(output=[{"type": "message", "role": "assistant", "text": "abc"}])),
@@ -177,13 +177,13 @@ CASES: dict[str, Case] = {
     "item-null": Case("`output` that holds null, or an item without `type`", "endpoint", "upstream_bad_content",
         None, top(output=[None])),
     "filtered": Case("a content filter left nothing", "endpoint", "upstream_filtered",
-        chat(said(""), finish_reason="content_filter"), top(output=[], **FILTERED)),
+        chat(assistant(""), finish_reason="content_filter"), top(output=[], **FILTERED)),
     "empty": Case("nothing said, 0 tokens counted", "endpoint", "upstream_empty",
-        both(chat(said(""), finish_reason="stop"), NO_CHAT_TOKENS), both(top(output=[]), NO_TOKENS)),
+        both(chat(assistant(""), finish_reason="stop"), NO_CHAT_TOKENS), both(top(output=[]), NO_TOKENS)),
     "uncounted": Case("nothing said, nothing counted", "endpoint", "upstream_empty",
-        both(chat(said(""), finish_reason="stop"), top(usage=None)), top(output=[text_item("")], usage=None)),
+        both(chat(assistant(""), finish_reason="stop"), top(usage=None)), top(output=[text_item("")], usage=None)),
     "zero-usage": Case("text or a call, 0 tokens counted", "endpoint", "upstream_zero_usage",
-        both(chat(said("abc"), finish_reason="stop"), NO_CHAT_TOKENS), NO_TOKENS),
+        both(chat(assistant("abc"), finish_reason="stop"), NO_CHAT_TOKENS), NO_TOKENS),
     "null": Case("JSON that is no object", "endpoint", "upstream_unreadable", lambda _: None, lambda _: None),
     "bytes": Case("no JSON", "endpoint", "upstream_unreadable", wire=plain(bytes(range(255, 127, -1)))),
     "html": Case("a page of HTML", "endpoint", "upstream_unreadable", wire=plain(b"<html>busy</html>", "text/html")),
@@ -214,7 +214,7 @@ CASES: dict[str, Case] = {
         top(model="policy-2026-01-01"), top(model="policy-2026-01-01")),
     "no-usage": Case("a call, nothing counted", "policy", "match", top(usage=None), top(usage=None)),
     "length": Case("text that its budget cut", "policy", "call_expected",
-        chat(said("abc"), finish_reason="length"), top(output=[text_item("abc")], **CUT)),
+        chat(assistant("abc"), finish_reason="length"), top(output=[text_item("abc")], **CUT)),
     "half": Case("arguments cut in half", "policy", "not_json",
         called(arguments=ARGUMENTS[:9]), called(arguments=ARGUMENTS[:9])),
     "bad-json": Case("arguments that are no JSON", "policy", "not_json",
@@ -222,13 +222,13 @@ CASES: dict[str, Case] = {
     "unknown-tool": Case("a tool that does not exist, or without a name's letters", "policy", "unknown_tool",
         called(name="nope"), called(name="")),
     "nothing": Case("nothing said, tokens counted", "policy", "no_action",
-        both(chat(said(""), finish_reason="stop"), top(usage={"prompt_tokens": 9, "completion_tokens": 1})),
+        both(chat(assistant(""), finish_reason="stop"), top(usage={"prompt_tokens": 9, "completion_tokens": 1})),
         top(output=[], usage={"input_tokens": 9, "output_tokens": 1})),
     "overflow": Case("nothing said, ended by its budget, nothing counted", "policy", "no_action",
-        both(chat(said(None), finish_reason="length"), top(usage=None)),
+        both(chat(assistant(None), finish_reason="length"), top(usage=None)),
         top(output=[text_item("")], usage=None, **CUT)),
     "refusal": Case("a refusal", "policy", "no_action",
-        chat(said(None, refusal="I can't."), finish_reason="stop"),
+        chat(assistant(None, refusal="I can't."), finish_reason="stop"),
         top(output=[item([{"type": "refusal", "refusal": "I can't."}])])),
 }
 # fmt: on
@@ -315,7 +315,7 @@ def _events(api: Api, body: Any) -> Iterator[bytes]:
     elif api == "chat":
         yield from _chunks(body)
     else:
-        yield from _told(body)
+        yield from _response_events(body)
 
 
 def _chunks(body: JsonObject) -> Iterator[bytes]:
@@ -342,7 +342,7 @@ def _indexed(message: JsonObject) -> JsonObject:
     return {**message, "tool_calls": [call and {"index": nth, **call} for nth, call in enumerate(calls)]}
 
 
-def _told(body: JsonObject) -> Iterator[bytes]:
+def _response_events(body: JsonObject) -> Iterator[bytes]:
     yield _event({"type": "response.created", "response": {**body, "output": [], "status": "in_progress"}})
     output = body.get("output")
     for nth, each in enumerate(output if isinstance(output, list) else []):

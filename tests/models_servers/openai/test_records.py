@@ -22,7 +22,7 @@ EXACT = {"engine": "spliced", "request_token_ids": True}
 TOOLS = [{"type": "function", "function": {"name": "bash", "parameters": {}}}]
 
 
-def said(_body: JsonObject, nth: int) -> ScriptedAnswer:
+def step_answer(_body: JsonObject, nth: int) -> ScriptedAnswer:
     return ScriptedAnswer(
         f"step {nth}, äöü", (("bash", f'{{"n": {nth}}}'),), reasoning=f"thought {nth}", weight_version=f"w{nth}"
     )
@@ -54,7 +54,7 @@ async def agent_loop(client: Any, secret: str, *, dialect: str, stream: bool, st
 @pytest.mark.parametrize("dialect", ["responses", "chat"])
 async def test_prompts_and_samples_join_to_the_endpoints_own_ids(proxied: Proxied, dialect: str) -> None:
     async with (
-        ScriptedUpstream(said, keep_bodies=True) as upstream,
+        ScriptedUpstream(step_answer, keep_bodies=True) as upstream,
         proxied(upstream, **EXACT) as (client, server),
     ):
         await agent_loop(client, "ro_1", dialect=dialect, stream=False, steps=4)
@@ -63,7 +63,7 @@ async def test_prompts_and_samples_join_to_the_endpoints_own_ids(proxied: Proxie
     assert [turn.parent for turn in record.turns] == [None, *(turn.id for turn in record.turns[:-1])]
     for nth, (turn, body) in enumerate(zip(record.turns, upstream.bodies, strict=True)):
         assert full_prompt(record.turns, turn.id) == prompt_ids(body["messages"])
-        sampled = said({}, nth).sampled_ids()
+        sampled = step_answer({}, nth).sampled_ids()
         assert turn.sampled_ids == sampled
         assert turn.log_probs == log_probs(0, len(sampled))
         assert turn.weight_version == f"w{nth}"
@@ -87,7 +87,7 @@ async def test_a_stream_records_the_same_tokens_as_a_whole_answer(proxied: Proxi
 
 
 async def test_a_changed_history_starts_a_branch(proxied: Proxied) -> None:
-    async with ScriptedUpstream(said) as upstream, proxied(upstream, **EXACT) as (client, server):
+    async with ScriptedUpstream(step_answer) as upstream, proxied(upstream, **EXACT) as (client, server):
         await agent_loop(client, "ro_1", dialect="chat", stream=False, steps=2)
         compacted: JsonObject = {"messages": [{"role": "user", "content": "so far: step 0, step 1"}], "tools": TOOLS}
         await client.ask("chat", compacted, "ro_1")
@@ -98,7 +98,7 @@ async def test_a_changed_history_starts_a_branch(proxied: Proxied) -> None:
 
 @pytest.mark.parametrize("dialect", ["responses", "chat"])
 async def test_without_ids_the_parent_is_the_turn_that_the_history_holds(proxied: Proxied, dialect: str) -> None:
-    async with ScriptedUpstream(said) as upstream, proxied(upstream) as (client, server):
+    async with ScriptedUpstream(step_answer) as upstream, proxied(upstream) as (client, server):
         await agent_loop(client, "ro_1", dialect=dialect, stream=False, steps=3)
         record = await server.turns("ro_1")
     assert record.engine == "text"
@@ -178,7 +178,7 @@ async def test_the_secret_may_come_as_api_key_and_other_keys_name_no_rollout(
 
 
 async def test_turns_outlive_the_server(proxied: Proxied) -> None:
-    async with ScriptedUpstream(said) as upstream:
+    async with ScriptedUpstream(step_answer) as upstream:
         async with proxied(upstream, **EXACT) as (client, _):
             await agent_loop(client, "ro_1", dialect="chat", stream=False, steps=2)
         async with proxied(upstream, **EXACT) as (client, server):

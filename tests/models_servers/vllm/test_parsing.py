@@ -68,7 +68,7 @@ EXPECTED: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def found(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def parsed(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("tokenizer")
     _make_tokenizer(folder)
     done = subprocess.run(
@@ -100,36 +100,36 @@ def _make_tokenizer(folder: Path) -> None:
 
 @pytest.mark.vllm
 @pytest.mark.parametrize("name", EXPECTED)
-def test_an_answer_means_the_same_streamed_and_whole(found: dict[str, Any], name: str) -> None:
-    assert found[name]["stream"] == EXPECTED[name]
-    assert found[name]["whole"] == EXPECTED[name]
+def test_an_answer_means_the_same_streamed_and_whole(parsed: dict[str, Any], name: str) -> None:
+    assert parsed[name]["stream"] == EXPECTED[name]
+    assert parsed[name]["whole"] == EXPECTED[name]
 
 
 @pytest.mark.vllm
-def test_a_stream_is_a_stream(found: dict[str, Any]) -> None:
-    assert found["two calls"]["deltas"] > 4
+def test_a_stream_is_a_stream(parsed: dict[str, Any]) -> None:
+    assert parsed["two calls"]["deltas"] > 4
 
 
 @pytest.mark.vllm
 def test_a_call_that_is_no_json_is_text_when_whole_and_a_call_as_it_was_sampled_when_streamed(
-    found: dict[str, Any],
+    parsed: dict[str, Any],
 ) -> None:
-    assert found["bad"]["whole"] == {"content": f"x{BAD}", "calls": []}
-    ((name, arguments),) = found["bad"]["stream"]["calls"]
+    assert parsed["bad"]["whole"] == {"content": f"x{BAD}", "calls": []}
+    ((name, arguments),) = parsed["bad"]["stream"]["calls"]
     assert name == "bash"
     assert arguments.startswith('{"command": ls}')
 
 
 @pytest.mark.vllm
-def test_a_parser_that_raises_loses_nothing(found: dict[str, Any]) -> None:
-    assert found["raises"]["failed"]
-    assert found["raises"]["stream"] == {"content": f"x{CALL}", "calls": []}
+def test_a_parser_that_raises_loses_nothing(parsed: dict[str, Any]) -> None:
+    assert parsed["raises"]["failed"]
+    assert parsed["raises"]["stream"] == {"content": f"x{CALL}", "calls": []}
 
 
 @pytest.mark.vllm
-def test_an_unknown_parser_is_an_error_of_the_config(found: dict[str, Any]) -> None:
-    assert found["unknown"]["error"] == "parser_unknown"
-    assert "hermess" in found["unknown"]["message"]
+def test_an_unknown_parser_is_an_error_of_the_config(parsed: dict[str, Any]) -> None:
+    assert parsed["unknown"]["error"] == "parser_unknown"
+    assert "hermess" in parsed["unknown"]["message"]
 
 
 def test_without_parsers_all_is_content_and_vllm_is_not_needed(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def config_of(folder: Path, **fields: Any) -> VllmConfig:
     return VllmConfig.model_validate({"model": "scripted", "tokenizer": tokenizer, "turn_store": store, **fields})
 
 
-async def told(server: VllmServer, token: str | None = None, **headers: str) -> httpx.Response:
+async def get_replicas(server: VllmServer, token: str | None = None, **headers: str) -> httpx.Response:
     transport = httpx.ASGITransport(build_app(server, access=Access(token)))
     async with httpx.AsyncClient(transport=transport, base_url="http://policy", headers=headers) as client:
         return await client.get("/replicas")
@@ -37,7 +37,7 @@ async def test_a_trainer_is_told_where_the_servers_are_and_what_they_have(tmp_pa
         server = VllmServer(config, name="policy", peers={})
         try:
             await server.start()
-            answer = await told(server)
+            answer = await get_replicas(server)
             other.well = "no"
         finally:
             await server.stop()
@@ -61,7 +61,7 @@ async def test_a_launched_server_says_what_it_runs_on_and_how_weights_come(fake_
     server = VllmServer(config, name="policy", peers={})
     try:
         await server.start()
-        answer = await told(server)
+        answer = await get_replicas(server)
     finally:
         await server.stop()
     (only,) = answer.json()["replicas"]
@@ -71,8 +71,8 @@ async def test_a_launched_server_says_what_it_runs_on_and_how_weights_come(fake_
 
 async def test_who_has_no_token_is_told_nothing(tmp_path: Path) -> None:
     server = VllmServer(config_of(tmp_path, base_url="http://127.0.0.1:9"), name="policy", peers={})
-    assert (await told(server, token="secret")).status_code == 401
-    allowed = await told(server, token="secret", authorization="Bearer secret")
+    assert (await get_replicas(server, token="secret")).status_code == 401
+    allowed = await get_replicas(server, token="secret", authorization="Bearer secret")
     assert allowed.json() == {"replicas": []}, "it was not started"
 
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.vllm
 
 
 @pytest.fixture(scope="module")
-def found(vllm_python: str) -> dict[str, Any]:
+def outcomes(vllm_python: str) -> dict[str, Any]:
     argv = [vllm_python, "-P", str(SCRIPT), "", "again", *FAULTS]
     env = {**os.environ, "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(argv, capture_output=True, text=True, timeout=400, env=env, check=False)
@@ -34,9 +34,9 @@ def found(vllm_python: str) -> dict[str, Any]:
 
 @pytest.mark.timeout(450)
 @pytest.mark.parametrize(("case", "version"), [("", "7"), ("again", "8")])
-def test_tensors_of_every_type_and_shape_arrive_as_they_were(found: dict[str, Any], case: str, version: str) -> None:
-    assert found[case]["error"] == ""
-    assert found[case]["given"] == {
+def test_tensors_of_every_type_and_shape_arrive_as_they_were(outcomes: dict[str, Any], case: str, version: str) -> None:
+    assert outcomes[case]["error"] == ""
+    assert outcomes[case]["given"] == {
         "one": ["torch.float32", [3, 2], [[0, 3], [1, 4], [2, 5]]],
         "none": ["torch.float32", [0, 4], []],
         "half": ["torch.bfloat16", [2], [1.5, -2.0]],
@@ -47,12 +47,12 @@ def test_tensors_of_every_type_and_shape_arrive_as_they_were(found: dict[str, An
 
 @pytest.mark.timeout(450)
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_goes_wrong_is_told_soon_and_labels_nothing(found: dict[str, Any], fault: str) -> None:
-    assert found[fault]["error"] == FAULTS[fault]
-    assert found[fault]["took_s"] < SOON_S
-    assert "version" not in found[fault]["given"]
+def test_what_goes_wrong_is_told_soon_and_labels_nothing(outcomes: dict[str, Any], fault: str) -> None:
+    assert outcomes[fault]["error"] == FAULTS[fault]
+    assert outcomes[fault]["took_s"] < SOON_S
+    assert "version" not in outcomes[fault]["given"]
 
 
 @pytest.mark.timeout(450)
-def test_a_receiver_does_not_wait_for_a_source_that_broke(found: dict[str, Any]) -> None:
-    assert found["source"]["receiver"] == "RuntimeError"
+def test_a_receiver_does_not_wait_for_a_source_that_broke(outcomes: dict[str, Any]) -> None:
+    assert outcomes["source"]["receiver"] == "RuntimeError"

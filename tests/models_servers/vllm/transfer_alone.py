@@ -87,9 +87,9 @@ class Side:
             self.given[name] = [str(tensor.dtype), list(tensor.shape), tensor.double().tolist()]
 
 
-def tried(fault: str) -> dict[str, Any]:
+def try_update(fault: str) -> dict[str, Any]:
     side = Side(fault)
-    begun = time.monotonic()
+    started_at = time.monotonic()
     error = ""
     try:
         sender = GlooSender.trainer_init(LoneInit(rank=0), client=side, source=LoneWeights(fault))
@@ -100,13 +100,13 @@ def tried(fault: str) -> dict[str, Any]:
         sender.shutdown()
     except Exception as found:
         error = f"{type(found).__name__}: {found}"
-    while fault == "source" and not side.ended and time.monotonic() < begun + 60:
+    while fault == "source" and not side.ended and time.monotonic() < started_at + 60:
         time.sleep(0.01)
-    return {"error": error, "took_s": time.monotonic() - begun, "given": side.given, "receiver": side.ended}
+    return {"error": error, "took_s": time.monotonic() - started_at, "given": side.given, "receiver": side.ended}
 
 
 def main() -> None:
-    sys.stdout.write(json.dumps({fault: tried(fault) for fault in sys.argv[1:]}) + "\n")
+    sys.stdout.write(json.dumps({fault: try_update(fault) for fault in sys.argv[1:]}) + "\n")
 
 
 if __name__ == "__main__":

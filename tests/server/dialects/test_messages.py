@@ -83,10 +83,10 @@ def test_what_was_said_is_told_again_by_the_same_items(answer: Answer) -> None:
                 told.append(("function_call", item["call_id"], item["name"], {"input": item["input"]}))
             case _:
                 told.append(("function_call", item["call_id"], item["name"], parsed(item["arguments"])))
-    assert [heard(item) for item in again] == told
+    assert [comparable(item) for item in again] == told
 
 
-def heard(item: JsonObject) -> Any:
+def comparable(item: JsonObject) -> Any:
     match item["type"]:
         case "message":
             return ("message", item["content"])
@@ -277,20 +277,20 @@ def test_a_choice_of_tools_is_passed_on(choice: JsonObject, found: Any) -> None:
 
 
 def test_images_are_passed_on_and_what_would_be_lost_is_refused() -> None:
-    def asked(block: JsonObject) -> JsonObject:
+    def request_of(block: JsonObject) -> JsonObject:
         return {"messages": [{"role": "user", "content": [block]}]}
 
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA"}}
-    (message,) = chat_request(read_request("messages", asked(image)).body).body["messages"]
+    (message,) = chat_request(read_request("messages", request_of(image)).body).body["messages"]
     assert message["content"][0]["image_url"]["url"] == "data:image/png;base64,AA"
     document = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "words"}}
-    assert read_request("messages", asked(document)).body["input"][0]["content"] == "words"
+    assert read_request("messages", request_of(document)).body["input"][0]["content"] == "words"
     for block in (
         {"type": "image", "source": {"type": "file", "file_id": "f"}},
         {"type": "document", "source": {"type": "base64", "data": "AA"}},
     ):
         with pytest.raises(RequestError, match=str(block["type"])):
-            read_request("messages", asked(block))
+            read_request("messages", request_of(block))
     with pytest.raises(RequestError, match="messages"):
         read_request("messages", {"input": "hi"})
 
@@ -314,9 +314,9 @@ junk: st.SearchStrategy[Any] = st.recursive(
 
 @given(st.lists(junk, max_size=3), junk, junk, junk, junk)
 def test_any_request_is_read_or_refused(messages: list[Any], tools: Any, choice: Any, system: Any, more: Any) -> None:
-    asked = {"messages": messages, "tools": tools, "tool_choice": choice, "system": system}
+    request_of = {"messages": messages, "tools": tools, "tool_choice": choice, "system": system}
     try:
-        body = read_request("messages", {**asked, "thinking": more, "output_config": more}).body
+        body = read_request("messages", {**request_of, "thinking": more, "output_config": more}).body
     except RequestError:
         return
     chat_request(body)

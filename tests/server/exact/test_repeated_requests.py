@@ -47,13 +47,13 @@ async def ask(client: ModelClient, body: JsonObject, *, stream: bool = False) ->
     return output(await client.ask("responses", {**body, "stream": stream}, "ro_1"))
 
 
-def held(server: ScriptedExactServer) -> asyncio.Event:
+def hold_engine(server: ScriptedExactServer) -> asyncio.Event:
     """Opens the engine's gate."""
     server.engine.gate = asyncio.Event()
     return server.engine.gate
 
 
-async def begun(server: ScriptedExactServer, count: int = 1) -> None:
+async def until_started(server: ScriptedExactServer, count: int = 1) -> None:
     while server.engine.n_started < count:
         await asyncio.sleep(0.001)
     await asyncio.sleep(0.005)
@@ -66,9 +66,9 @@ async def test_two_that_ask_the_same_at_once_share_one_answer(
 ) -> None:
     server = scripted_server(tmp_path, Numbered())
     async with asking(transport, server) as client:
-        go = held(server)
+        go = hold_engine(server)
         asked = [asyncio.ensure_future(ask(client, GO, stream=stream)) for stream in streams]
-        await begun(server)
+        await until_started(server)
         go.set()
         first, second = await asyncio.gather(*asked)
         record = await server.turns("ro_1")
@@ -134,10 +134,10 @@ async def test_a_failed_call_is_not_recorded_and_asked_again(tmp_path: Path) -> 
 async def test_a_failure_reaches_all_that_joined(tmp_path: Path) -> None:
     server = scripted_server(tmp_path, lambda prompt: CutAnswer(WORDS, 6), parser=TextParser)
     async with asking("direct", server) as client:
-        go = held(server)
+        go = hold_engine(server)
         bodies = [GO, {**GO, "stream": True}]
         asked = [asyncio.ensure_future(client.ask("responses", body, "ro_1")) for body in bodies]
-        await begun(server)
+        await until_started(server)
         go.set()
         whole, streamed = await asyncio.gather(*asked)
         assert whole.status == 503
