@@ -5,12 +5,13 @@ Source  RFC 8259: no NaN or Infinity literals; of a repeated key the last one co
         MAX_DEPTH is refused, so that no answer depends on the stack.
 Shapes  numbers are the same when equal as numbers (1 and 1.0), never the same as a boolean; strings and list order are
         exact; the order of keys does not matter.
-Errors  `decode_object` returns Malformed. `same_json` never raises and does not recurse: depth is no limit.
+Errors  `decode_json` and `decode_object` return InvalidCall. `same_json` never raises and does not recurse: depth is no
+        limit.
 """
 
 import json
 from collections import Counter
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from paddock.tools.actions import InvalidCall
 from paddock.types import Json, JsonObject
@@ -35,8 +36,8 @@ MAX_DEPTH = 200
 """Levels of nesting that arguments may have."""
 
 
-def decode_object(text: str, *, unique: bool = False) -> JsonObject | InvalidCall:
-    """Decode a JSON object. `unique`: refuse a key that stands twice in one object, since programs differ in which one
+def decode_json(text: str, *, unique: bool = False) -> Json | InvalidCall:
+    """Decode any JSON value. `unique`: refuse a key that stands twice in one object, since programs differ in which one
     they take."""
     try:
         value = (_STRICT_DECODER if unique else _DECODER).decode(text)
@@ -46,9 +47,15 @@ def decode_object(text: str, *, unique: bool = False) -> JsonObject | InvalidCal
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         return InvalidCall("not_json", f"arguments are not JSON: {str(error)[:100]}")
-    if not isinstance(value, dict):
-        return InvalidCall("not_object", f"arguments are a {type(value).__name__}, not an object")
-    return value
+    return cast("Json", value)
+
+
+def decode_object(text: str, *, unique: bool = False) -> JsonObject | InvalidCall:
+    """Decode a JSON object; `unique`: as of `decode_json`."""
+    value = decode_json(text, unique=unique)
+    if isinstance(value, dict | InvalidCall):
+        return value
+    return InvalidCall("not_object", f"arguments are a {type(value).__name__}, not an object")
 
 
 def has_visible_text(text: str) -> bool:
