@@ -1,7 +1,8 @@
 """What Codex's tools share: how calls are read, the answers to calls that no tool can take, plans and patches.
 
 Source  by trial of Codex 0.169.0 and 0.63.0; the options of a profile say where the two differ.
-Wording a call of the wrong kind (a function's name with a custom tool's text, or the other way round) is "aborted".
+Wording a call of the wrong kind (a function's name with a custom tool's text, or the other way round) is "aborted". Bad
+        arguments are answered with the program's heading and a plain sentence, not with its parser's words.
 """
 
 import re
@@ -9,14 +10,11 @@ from posixpath import join, normpath
 
 from paddock.harness.native import RawToolCall, Toolbox
 from paddock.harnesses.codex.apply_patch import PatchResult, apply_patch
-from paddock.harnesses.codex.arguments import SHAPES
-from paddock.harnesses.codex.json_reader import ArgumentError, JsonReader
-from paddock.harnesses.codex.shapes import read_as
-from paddock.tools import InvalidCall, RefusalReason
+from paddock.harnesses.codex.arguments import MODELS, read_as
+from paddock.tools import InvalidCall, decode_json
 from paddock.types import Json, JsonObject
 
 ABORTED = "aborted"
-_TYPE_PROBLEMS = ("invalid type", "invalid value", "invalid length", "missing field", "unknown", "duplicate field")
 _BARE_PATCH = (
     "apply_patch verification failed: patch detected without explicit call to apply_patch. "
     'Rerun as ["apply_patch", "<patch>"]'
@@ -34,20 +32,14 @@ class CodexBase(Toolbox):
     def read_arguments(self, name: str, raw: str) -> JsonObject | InvalidCall:
         if self._is_custom(name):
             return InvalidCall("not_json", ABORTED)
-        read: JsonObject = {}
-        try:
-            for shape in SHAPES[name]:
-                read = read_as(shape, raw)
-                if self.is_enough(name, read):
-                    break
-        except ArgumentError as wrong:
-            reason: RefusalReason = "wrong_type" if wrong.text.startswith(_TYPE_PROBLEMS) else "not_json"
-            place = JsonReader(raw).position(wrong.at or 0)
-            detail = f"{wrong.text} at line {place.line} column {place.column}"
-            if self.option("debug_errors") and name != "update_plan":
-                text = wrong.text.replace("\\", "\\\\").replace('"', '\\"')
-                detail = f'Error("{text}", line: {place.line}, column: {place.column})'
-            return InvalidCall(reason, f"failed to parse function arguments: {detail}")
+        value = decode_json(raw, unique=True)
+        if isinstance(value, InvalidCall):
+            return value
+        read: JsonObject | InvalidCall = {}
+        for model in MODELS[name]:
+            read = read_as(model, value)
+            if isinstance(read, InvalidCall) or self.is_enough(name, read):
+                break
         return read
 
     def is_enough(self, name: str, read: JsonObject) -> bool:
@@ -58,10 +50,10 @@ class CodexBase(Toolbox):
         return f"unsupported custom tool call: {call.shown}" if call.custom else f"unsupported call: {call.shown}"
 
     def bad_json(self, shown: str, raw: str, problem: InvalidCall) -> str:
-        return problem.detail
+        return ABORTED if problem.detail == ABORTED else self.bad_arguments(shown, raw, problem)
 
     def bad_arguments(self, shown: str, raw: str, problem: InvalidCall) -> str:
-        return problem.detail
+        return f"failed to parse function arguments: {shown}: {problem.detail}"
 
     def _is_custom(self, name: str) -> bool:
         return any(tool["name"] == name and tool["type"] == "custom" for tool in self.profile.tools)

@@ -10,8 +10,6 @@ class CodexOptions(BaseModel):
     """Of a command's output that is shown; a call may ask for less."""
     allow_login_shell: bool
     """Whether `login: true` is taken; else such a call is refused."""
-    debug_errors: bool
-    """Bad arguments are answered in the longer form, as 0.63 does."""
     json_results: bool
     """Commands are answered with a JSON object, as 0.63's `shell` does."""
     environment: dict[str, str]

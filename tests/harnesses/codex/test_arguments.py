@@ -1,6 +1,7 @@
-"""Claims about reading a call: what the real program takes is taken, and what it refuses is refused in its words."""
+"""Claims about reading a call: it is taken where the real program takes it, and else refused with the key or place."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from paddock.tools import InvalidCall
 
 MEASURED = json.loads(Path(__file__).with_name("arguments.json").read_text())
 """By version: tool, arguments, what the program said of them; null: they were read."""
+PLACE = re.compile(r"^[a-z_.0-9]+: |line \d+ column \d+|position \d+|the key '")
+"""How a refusal names what is wrong: by the argument, or by where it is no JSON."""
 PROFILE_OF = {"shell_command": "codex_0_63", "shell": "gpt_oss", "apply_patch": "gpt_oss"}
 
 
@@ -29,13 +32,20 @@ def test_a_call_is_read_as_the_real_program_reads_it(tool: str, raw: str, said: 
         assert isinstance(read, dict)
     else:
         assert isinstance(read, InvalidCall)
-        assert read.detail == f"failed to parse function arguments: {said}"
+        assert PLACE.search(read.detail)
+        assert all(key in read.detail for key in re.findall("field `([^`]+)`", said))
 
 
-@pytest.mark.parametrize("depth", [10, 100_000])
-def test_the_depth_of_what_is_dropped_is_no_matter(depth: int) -> None:
+@pytest.mark.parametrize(("depth", "is_read"), [(100, True), (100_000, False)])
+def test_a_value_that_is_dropped_may_be_nested_but_not_without_end(depth: int, is_read: bool) -> None:
     raw = '{"cmd": "a", "x": ' + "[" * depth + "]" * depth + "}"
-    assert toolbox("default").read_arguments("exec_command", raw) == {"cmd": "a"}
+    read = toolbox("default").read_arguments("exec_command", raw)
+    assert read == {"cmd": "a"} if is_read else isinstance(read, InvalidCall)
+
+
+def test_of_many_wrong_values_the_first_is_named() -> None:
+    read = toolbox("default").read_arguments("update_plan", json.dumps({"plan": [{"step": "a"}] * 1000}))
+    assert read == InvalidCall("wrong_type", "plan.0.status: Field required")
 
 
 @pytest.mark.parametrize(
