@@ -3,7 +3,8 @@
 Source  by trial of the program, version 1.18.33.
 Paths   a relative one starts at the workdir. Where the program prints its own folders or random names, see `shell`.
 Calls   a name in other letters' case is the tool's; a call that no tool can take is answered as the program answers it,
-        but stays in the history as the model wrote it.
+        but stays in the history as the model wrote it. What is wrong with its arguments is said in plain words, not in
+        those of the program's JSON parser and schema library.
 """
 
 import asyncio
@@ -20,7 +21,6 @@ from paddock.harness.native import RawToolCall, Toolbox, ToolProfile
 from paddock.harnesses.opencode import file_view, shell, text_edit
 from paddock.harnesses.opencode.apply_patch import apply_patch
 from paddock.harnesses.opencode.errors import ToolError
-from paddock.harnesses.opencode.json_errors import json_error
 from paddock.harnesses.opencode.schema import checked_arguments
 from paddock.harnesses.opencode.search import FAILED, Searcher, SearchLimits, folder_of
 from paddock.tools import InvalidCall, decode_object
@@ -169,13 +169,7 @@ class OpenCodeToolbox(Toolbox):
 
     def read_arguments(self, name: str, raw: str) -> JsonObject | InvalidCall:
         value = decode_object(raw if raw.strip() else "{}")
-        if isinstance(value, InvalidCall):
-            if value.reason != "not_object":
-                return value
-            problem = checked_arguments(json.loads(raw), self._schemas[name])
-            assert isinstance(problem, InvalidCall)
-            return InvalidCall("not_object", problem.detail)
-        return checked_arguments(value, self._schemas[name])
+        return value if isinstance(value, InvalidCall) else checked_arguments(value, self._schemas[name])
 
     def resolve_name(self, shown: str) -> str | None:
         return shown.lower()
@@ -187,15 +181,14 @@ class OpenCodeToolbox(Toolbox):
     def bad_json(self, shown: str, raw: str, problem: InvalidCall) -> str:
         if problem.reason == "not_object":
             return self.bad_arguments(shown, raw, problem)
-        message = f"JSON parsing failed: Text: {raw}.\nError message: JSON Parse error: {json_error(raw)}"
+        message = f"JSON parsing failed: Text: {raw}.\nError message: {problem.detail}"
         # A call whose name was put right is no `invalid` call any more.
         prefix = INVALID if shown == self._corrected_name(shown) else ""
         return f"{prefix}Invalid input for tool {self._corrected_name(shown)}: {message}"
 
     def bad_arguments(self, shown: str, raw: str, problem: InvalidCall) -> str:
         return (
-            f"The {self._corrected_name(shown)} tool was called with invalid arguments: "
-            f"SchemaError({problem.detail}).\n"
+            f"The {self._corrected_name(shown)} tool was called with invalid arguments: {problem.detail}.\n"
             "Please rewrite the input so it satisfies the expected schema."
         )
 

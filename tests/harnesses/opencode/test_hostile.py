@@ -9,7 +9,6 @@ import pytest
 
 from paddock.harnesses.opencode.errors import ToolError
 from paddock.harnesses.opencode.globs import Glob, GlobError
-from paddock.harnesses.opencode.json_errors import json_error
 from paddock.harnesses.opencode.matchers import edit_distance
 from paddock.harnesses.opencode.text_edit import AMBIGUOUS, NOT_FOUND, edited_text
 
@@ -71,9 +70,3 @@ def test_a_glob_of_many_stars_is_matched_in_a_moment() -> None:
         assert Glob("*a" * 60 + "*").match(path, folder=False) == "in"
         with pytest.raises(GlobError):
             Glob("{a,b}" * 40)
-
-
-def test_brackets_without_end_are_told_and_not_a_crash() -> None:
-    with a_moment():
-        assert json_error("[" * 100_000)
-        assert json_error('{"a":' * 100_000)
