@@ -1,8 +1,8 @@
 """Sizes and names: what the linters don't look at. Prints each offender and exits 1.
 
 Sizes   no Python file over 500 lines, no function over 60.
-Names   in the rooms of `PLAIN`, a class name stands in one module (of the product, for the product's) and is no
-        participle (`Told`), and a file is not named by a gerund that is no term of the field.
+Names   a class name stands in one module (of the product, for the product's) and is no participle (`Told`), and a file
+        is not named by a gerund that is no term of the field.
 Modules what `__all__` lists is bound in its module; no module is run by its path from another folder.
 """
 
@@ -18,33 +18,6 @@ from typing import NamedTuple
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60
 PRODUCT = ("src/", "agents/", "harnesses/", "lab/", "models_servers/", "resources_servers/", "training/")
-PLAIN: tuple[str, ...] = ("agents/", "benchmarks/", "lab/", "resources_servers/", "scripts/", "training/")
-PLAIN += (
-    "harnesses/",
-    "src/paddock/harness/",
-    "src/paddock/conformance/",
-    "tests/harness/",
-    "tests/harnesses/",
-    "tests/conformance/",
-)
-PLAIN += tuple(
-    f"src/paddock/{room}/" for room in ("collect", "config", "edits", "http", "shell", "tools", "types", "viewer")
-)
-PLAIN += (
-    "src/paddock/cli/",
-    "tests/collect/",
-    "tests/config/",
-    "tests/edits/",
-    "tests/http/",
-    "tests/shell/",
-    "tests/tools/",
-)
-PLAIN += ("tests/types/", "tests/viewer/", "tests/cli/")
-PLAIN += ("src/paddock/processes/", "src/paddock/testing/", "src/paddock/tokens/")
-PLAIN += ("src/paddock/sandbox/", "src/paddock/errors.py", "src/paddock/limits.py", "src/paddock/ports.py")
-PLAIN += ("src/paddock/quote.py", "src/paddock/signals.py", "src/paddock/temporary.py", "tests/sandbox/")
-PLAIN += ("models_servers/", "src/paddock/server/", "tests/models_servers/", "tests/server/", "tests/tokens/")
-PLAIN += ("tests/benchmarks/", "tests/e2e/", "tests/lab/", "tests/support/", "tests/zoo/")
 TERMS = frozenset(
     {"grading", "learning", "logging", "packing", "parsing", "routing", "sampling", "scoring", "serving", "sharding"}
 )
@@ -58,8 +31,6 @@ Counted Denied Detached Exhausted Killed Overlaid Pruned Rejoined Turned Unpacke
 """
 PARTICIPLE = re.compile(rf"_?(?:{'|'.join(PARTICIPLES.split())})")
 BY_PATH = re.compile(r"__file__\)(?:\.resolve\(\))?\.(?:parents\[\d+\]|parent\.parent)[^\n]*\.py\"")
-SHARED: dict[str, str] = {}
-"""Class names that may stand in several modules, with the reason."""
 
 
 class Module(NamedTuple):
@@ -120,8 +91,6 @@ def badly_named(modules: Sequence[Module]) -> Iterator[str]:
             if module.name.startswith(PRODUCT):
                 in_product[name].add(module.name)
     for module in modules:
-        if not module.name.startswith(PLAIN):
-            continue
         places = in_product if module.name.startswith(PRODUCT) else everywhere
         stem = Path(module.name).stem.removeprefix("test_")
         if stem.endswith("ing") and stem not in TERMS:
@@ -129,7 +98,7 @@ def badly_named(modules: Sequence[Module]) -> Iterator[str]:
         for name in module.classes:
             if PARTICIPLE.fullmatch(name):
                 yield f"{module.name}: class {name}: a participle is no noun"
-            if len(places[name]) > 1 and name not in SHARED:
+            if len(places[name]) > 1:
                 others = ", ".join(sorted(places[name] - {module.name}))
                 yield f"{module.name}: class {name} stands in {others}, too"
 

@@ -41,7 +41,7 @@ class Folder(WorkspaceWithoutPrograms):
         raise NotImplementedError("it has none")
 
 
-class Loop:
+class EchoLoop:
     """Calls the model until it answers without a call."""
 
     KIND: ClassVar[Literal["harnesses"]] = "harnesses"
@@ -73,7 +73,7 @@ class Loop:
 async def test_a_harness_is_a_class_with_run_and_every_call_of_its_is_recorded(
     limits: RunLimits, ended: str, turns: int
 ) -> None:
-    harness: Harness = Loop()
+    harness: Harness = EchoLoop()
     steps: list[Step] = []
     secret = new_secret()
     async with over("http", ReplayServer(ReplayConfig(), name="model", peers={})) as peers:
