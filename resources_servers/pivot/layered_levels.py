@@ -1,4 +1,4 @@
-"""The levels of the layered comparator for one expected and one actual call.
+"""The levels and the options of the layered comparator for one expected and one actual call.
 
 Order   kind, arguments, target, likeness, size; the first that fails names the reason. Size only takes away, and only
         from an edit in `continuous` mode.

@@ -1,5 +1,6 @@
-"""Settings of a collection: the `eval` block of a config; each field is a flag of `paddock eval` too.
+"""Settings of a collection: the `eval` block of a config; most fields are flags of `paddock eval` too.
 
+Flags   `SETTINGS` in `paddock.cli.eval` says which, with their help.
 Units   seconds as float; a row's index counts the non-empty lines of all row files, in order, from 0.
 Errors  a value that breaks a field's rule is a ConfigError that names the field.
 """

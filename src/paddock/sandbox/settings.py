@@ -1,5 +1,6 @@
 """Settings of sandboxes on this machine: the `sandbox` block of a config.
 
+Limits  of one sandbox are `SandboxLimits` in `records`; here is what holds for the machine and all sandboxes on it.
 Units   in the field names. Folders default by user: root's below `/var/lib/paddock`, another's below
         `$XDG_DATA_HOME/paddock` (or `~/.local/share/paddock`); `PADDOCK_HOME` replaces both.
 """

@@ -8,6 +8,7 @@ Metrics paddock_calls_total{route, result}: calls that ended; result: `ok`; the 
         Beside them the process's own: memory, CPU, open files.
 Law     a call counts once, whether it came over HTTP or from a server of the same process. Labels are routes' templates
         and words of ours: no secret, no name that a caller chose.
+HTTP    bodies and headers are not seen here: `endpoints` and `request_checks` see them.
 Source  https://prometheus.io/docs/instrumenting/exposition_formats/, by its own client library.
 """
 

@@ -6,6 +6,7 @@ Lenient real programs send more than the standard: a key that is not known here 
         these functions for counting; an explicit null is as if the key were not there. Log-probs and token ids are
         not for clients: they are in the turns. NeMo-Gym's JSON strings in `metadata` are read as what they say. Tools
         that a Responses client adds within its input are tools like the others.
+Onward  which known key an engine is sent is said by `sampling.chat_params` and `to_responses`.
 Errors  RequestError for what would change the meaning if it were left out: `n` above 1, and a body that is no request;
         `require_renderable` refuses what no chat template can be given.
 """
