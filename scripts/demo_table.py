@@ -26,7 +26,7 @@ def main(folder: Path) -> int:
     for name in COLUMNS[2:]:
         table.add_column(name, justify="right" if name != "verdict" else "left")
     for run in summary:
-        of_run = sorted((summary(line) for line in lines if line["agent_ref"]["name"] == run["agent"]), key=by_instance)
+        of_run = sorted((row_of(line) for line in lines if line["agent_ref"]["name"] == run["agent"]), key=by_instance)
         run["instances"] = {one.pop("instance"): one for one in of_run}
         for name, one in run["instances"].items():
             figures = (str(one["turns"]), tokens(one), f"{one['seconds']:.1f}")
@@ -37,7 +37,7 @@ def main(folder: Path) -> int:
     return 0
 
 
-def summary(line: dict[str, Any]) -> dict[str, Any]:
+def row_of(line: dict[str, Any]) -> dict[str, Any]:
     rollout = line["rollout"]
     usage = rollout["usage"]
     return {
