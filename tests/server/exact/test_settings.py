@@ -44,6 +44,15 @@ async def test_the_config_goes_over_the_row_and_the_row_over_the_client(tmp_path
     assert turn.overridden == ["min_p", "temperature", "top_k", "top_p"]
 
 
+async def test_what_an_engine_of_ids_is_not_given_is_counted(tmp_path: Path) -> None:
+    server = scripted_server(tmp_path, lambda prompt: "ok")
+    form = {"type": "json_schema", "name": "a", "schema": {"type": "object"}}
+    async with asking("direct", server) as client:
+        await client.ask("responses", body(text={"format": form}, reasoning={"effort": "high"}, top_p=0.5), "ro_1")
+        await client.ask("responses", body(parallel_tool_calls=False, max_output_tokens=5), "ro_1")
+    assert server.dropped == {"response_format": 1, "reasoning_effort": 1, "parallel_tool_calls": 1}
+
+
 async def test_the_budget_cuts_an_answer_and_the_next_prompt_goes_on_behind_a_stop_token(tmp_path: Path) -> None:
     server = scripted_server(tmp_path, lambda prompt: "one two three four five", max_tokens_per_turn=3)
     async with asking("direct", server) as client:

@@ -60,6 +60,8 @@ def _renamed(body: JsonObject) -> JsonObject:
 
 BUDGET = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 NAMES = frozenset([*SAMPLING, "logit_bias"])
+PARAMETERS = NAMES.union(BUDGET)
+"""All that an engine of ids is given."""
 
 
 class MergedSampling(NamedTuple):

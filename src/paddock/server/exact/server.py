@@ -24,7 +24,7 @@ from paddock.server.dialects.canonical import chat_messages, shown_names
 from paddock.server.dialects.chat_items import ChatItems
 from paddock.server.dialects.conversation import Conversation, require_renderable
 from paddock.server.dialects.items import CALLS
-from paddock.server.dialects.sampling import merge_sampling
+from paddock.server.dialects.sampling import PARAMETERS, merge_sampling
 from paddock.server.exact.engine import Chunk, Parser, ParserFactory, TokenEngine
 from paddock.server.exchange import Batch
 from paddock.server.fields import Block
@@ -116,7 +116,7 @@ class ExactServer(RecordingServer[ExactConfigT]):
         """The ids that the engine is given; notes in `pending` what is recorded of them, and the sampling."""
         conversation = pending.conversation
         require_renderable(pending.request, conversation)
-        for key in conversation.dropped:
+        for key in (*conversation.dropped, *(conversation.params.keys() - PARAMETERS)):
             self.drop(key)
         sampling = merge_sampling(conversation.params, pending.settings.sampling, self.config.sampling_overrides)
         pending.sampling, pending.overridden = sampling
