@@ -133,6 +133,8 @@ def test_plugins_that_code_lists_are_its_strings() -> None:
     assert listed_plugins("pytest_plugins = (\n    'a'  # one\n    '.b',\n)\nprint 'old'\n") == {"a.b"}
     assert listed_plugins("pytest_plugins = 'a, b'\n") == {"a", "b"}
     assert listed_plugins("pytest_plugins = b'a' 'b'\nx = (") == {"b"}
+    assert listed_plugins("x\npytest_plugins = ['a\0', \0'b']\n  \x0c\0\x1a\n") == {"a", "b"}
+    assert listed_plugins("x = 1\rß\rpytest_plugins = 'a'\r\n") == {"a"}
 
 
 FORGER = """from _pytest import reports
