@@ -1,9 +1,6 @@
 """`paddock eval`: run rollouts over rows and summarise them.
 
-Exit    0 every rollout ended in a verdict; 1 the servers or the disk failed for good; 2 a mistake, said before
-        anything starts; 3 some rollouts have no verdict (failed, or not reached before the deadline, or before every
-        attempt failed for one cause); 130 interrupted.
-        After 1, 3 and 130 the same command with --resume goes on.
+Exit    the codes of `EXITS`; after 1, 3 and 130 the same command with --resume goes on.
 """
 
 import argparse

@@ -87,9 +87,8 @@ class KeeperFactory:
                 except ZygoteError as gone:
                     _log.warning("%s%s", gone.message, "; it is replaced" if start < STARTS else "")
                     if start == STARTS:
-                        raise ZygoteError(
-                            f"no sandbox can be started: {gone.message}; {STARTS} more ended too"
-                        ) from gone
+                        message = f"no sandbox can be started: {gone.message}; {STARTS} more ended too"
+                        raise ZygoteError(message) from gone
                     await self._replace(PAUSE_S * 2 ** (start - 1) if start else 0.0)
         raise AssertionError("unreachable")
 
