@@ -51,6 +51,7 @@ def test_nothing_listens_beyond_loopback_and_nothing_is_left(results: Any) -> No
     assert results["left"] == 0
 
 
+@pytest.mark.long
 def test_all_of_it_dies_with_the_process_that_started_it(vllm_python: str, tmp_path: Path) -> None:
     # A place of its own, for any start removes what is left; with a short name for Ray's sockets' sake.
     with tempfile.TemporaryDirectory(prefix="p") as home:
