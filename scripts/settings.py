@@ -11,7 +11,7 @@ import re
 import sys
 import textwrap
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -55,16 +55,16 @@ def models() -> Iterator[tuple[str, Models]]:
 
 def page() -> str:
     listed: list[str] = [HEAD]
-    for title, found in _with_blocks():
+    for title, found in _with_blocks(models()):
         listed.append(f"\n## {title}\n")
         listed += [_section(model, name) for model, name in found.items()]
     return "".join(listed)
 
 
-def unexplained() -> list[str]:
-    """Keys without a meaning, each with the file and the class that define it."""
+def unexplained(titles: Iterable[tuple[str, Models]]) -> list[str]:
+    """Keys of models, and of the blocks in them, without a meaning, each with the file and the class that define it."""
     keys: dict[str, None] = {}  # a set in order: several models inherit one key
-    for _, found in _with_blocks():
+    for _, found in _with_blocks(titles):
         for model in found:
             meanings = _meanings(model)
             for key in model.model_fields:
@@ -74,10 +74,10 @@ def unexplained() -> list[str]:
     return list(keys)
 
 
-def _with_blocks() -> Iterator[tuple[str, Models]]:
-    """`models`, each followed by those of the blocks in it, under the first title that has them."""
+def _with_blocks(titles: Iterable[tuple[str, Models]]) -> Iterator[tuple[str, Models]]:
+    """Models, each followed by those of the blocks in it, under the first title that has them."""
     seen: set[type[BaseModel]] = set()
-    for title, found in models():
+    for title, found in titles:
         listed: Models = {}
         waiting = list(found.items())
         while waiting:
@@ -171,7 +171,7 @@ def main(*words: str) -> int:
     if "--check" not in words:
         PAGE.write_text(text)
     else:
-        problems = [f"{key} has no meaning: write a docstring below the field" for key in unexplained()]
+        problems = [f"{key} has no meaning: write a docstring below the field" for key in unexplained(models())]
         if not PAGE.is_file() or PAGE.read_text() != text:
             problems.append(f"{PAGE.relative_to(ROOT)} is not as the models say: python scripts/settings.py")
     print("\n".join(problems) or "settings: ok")

@@ -203,7 +203,7 @@ def _instance(name: str, composed: Composition, table: AliasTable) -> Instance:
         check_exists(implementation, kind, also=table.implementations.get(kind, ()))
     except ConfigError as error:
         raise ConfigError(f"{composed.origin(path)}: `{dotted(path)}`: {error.message}", kind=error.kind) from error
-    return Instance(name, next(name for name in KINDS if name == kind), implementation, where)
+    return Instance(name, next(known for known in KINDS if known == kind), implementation, where)
 
 
 def _only(value: JsonObject, path: KeyPath, what: str, composed: Composition) -> str:
@@ -221,6 +221,6 @@ def _only(value: JsonObject, path: KeyPath, what: str, composed: Composition) ->
 def _bad_agent_map(tree: JsonObject, instances: dict[str, Instance]) -> Iterator[str]:
     agent_map: Any = tree.get("agent_map")
     agents = [name for name, instance in instances.items() if instance.kind == "agents"]
-    for nemo_gym_keys, ours in agent_map.items() if isinstance(agent_map, dict) else ():
+    for row_name, ours in agent_map.items() if isinstance(agent_map, dict) else ():
         if isinstance(ours, str) and "${" not in ours and ours not in agents:
-            yield f"`agent_map.{nemo_gym_keys}`: no agent `{ours}`{suggestion(ours, agents, label='agents')}"
+            yield f"`agent_map.{row_name}`: no agent `{ours}`{suggestion(ours, agents, label='agents')}"
