@@ -5,6 +5,7 @@ Errors  a block that gives a key under both names does not validate.
 
 import logging
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, model_validator
@@ -28,6 +29,12 @@ class RenamedKeys(BaseModel):
             new = cls.OLD_NAMES[old]
             if new in renamed:
                 raise ValueError(f"`{old}` is the old name of `{new}`, and both are given: remove `{old}`")
-            _log.warning("`%s` is called `%s`: its old name will not be read in the next version", old, new)
+            _warn(old, new)
             renamed[new] = renamed.pop(old)
         return renamed
+
+
+@cache
+def _warn(old: str, new: str) -> None:
+    """Log it once in a process: a block is validated several times on its way to a server."""
+    _log.warning("`%s` is called `%s`: its old name will not be read in the next version", old, new)
