@@ -26,10 +26,11 @@ from paddock.resources_servers.swe.grading import Grader, GradingOptions, measur
 from paddock.resources_servers.swe.images import resolve_image
 from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.rows import read
-from paddock.sandbox import ExecRequest, SandboxSettings, SandboxSpec, open_provider
+from paddock.sandbox import ExecRequest, SandboxSettings, SandboxSpec
 from paddock.sandbox.cgroups import Cgroups
 from paddock.sandbox.cgroups.kernel import field
 from paddock.sandbox.local import LocalProvider
+from paddock.sandbox.runtime_choice import open_local_provider
 
 PATCHES = {"equivalent": "resolved", "wrong": "tests_fail"}
 """With what each comes to."""
@@ -49,7 +50,7 @@ def run() -> dict[str, Any]:
 async def _run() -> dict[str, Any]:
     settings = SandboxSettings()
     instances = [read(read_row(orjson.loads(line))) for line in ROWS.read_bytes().splitlines()]
-    provider = await open_provider(settings)
+    provider = await open_local_provider(settings)
     try:
         grader = Grader(provider, OPTIONS, resolve_image, measure_of(settings.home))
         available = [one for one in instances if provider.store.has(resolve_image(one))]

@@ -28,11 +28,10 @@ from paddock.harness import Exit, Harness, RunLimits, SandboxWorkspace, make_har
 from paddock.harness.programs.installation import InstalledProgram
 from paddock.harness.programs.store import ProgramStore
 from paddock.http import SEED, VERIFY, Call, ModelReply, Peer, VerifyRequest
-from paddock.sandbox import BudgetExceeded, Patch
+from paddock.sandbox import BudgetExceeded, Patch, Provider
 from paddock.sandbox.admission import Admission, Capacity, shared_admission
 from paddock.sandbox.blocklist import Blocklist
 from paddock.sandbox.leases import Lease, shared_provider
-from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.readiness import Readiness
 from paddock.sandbox.socket_listener import loopback_listener
 from paddock.sandbox.tunnel import Tunnel
@@ -56,7 +55,7 @@ class SweAgent(AgentServer[SweAgentConfig]):
     """Of a sandbox, its tunnel and a command in it."""
     PROCESSES = 2
     """A sandbox's keeper and first process."""
-    _provider: Lease[LocalProvider]
+    _provider: Lease[Provider]
     _admission: Lease[Admission]
     _canary_tokens: list[str]
     _readiness: Readiness
@@ -68,7 +67,7 @@ class SweAgent(AgentServer[SweAgentConfig]):
         self._programs: dict[str, InstalledProgram] = {}
         rewards = config.step_rewards
         self._step_rewards_slots = asyncio.Semaphore(rewards.max_concurrency if rewards else 1)
-        self._leases: list[Lease[LocalProvider] | Lease[Admission]] = []
+        self._leases: list[Lease[Provider] | Lease[Admission]] = []
 
     async def start(self) -> None:
         self._admission = await shared_admission(self.config.admission)

@@ -23,7 +23,8 @@ import orjson
 from tests.zoo.corpus import Cheat, CheatGrader, cheat_grader, cheats, own_projects
 
 from paddock.errors import PaddockError
-from paddock.sandbox import SandboxSettings, open_provider
+from paddock.sandbox import SandboxSettings
+from paddock.sandbox.runtime_choice import open_local_provider
 
 RECORDS = Path("runs/bench/faults-cheats.jsonl")
 
@@ -46,7 +47,7 @@ def run(words: list[str]) -> dict[str, Any]:
 
 
 async def _campaign(settings: SandboxSettings, chosen: list[Cheat], times: int, at_once: int, records: Path) -> None:
-    provider = await open_provider(settings)
+    provider = await open_local_provider(settings)
     turns = asyncio.Semaphore(at_once)
     records_before = _read(records)
     graded = Counter(one["cheat"] for one in records_before if one["pay"] is not None)

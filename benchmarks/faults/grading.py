@@ -27,8 +27,9 @@ from paddock.resources_servers.swe.grading import Grader, GradingOptions, measur
 from paddock.resources_servers.swe.images import resolve_image
 from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.rows import read
-from paddock.sandbox import SandboxSettings, open_provider
+from paddock.sandbox import SandboxSettings
 from paddock.sandbox.images import ImageStore
+from paddock.sandbox.runtime_choice import open_local_provider
 from paddock.sandbox.watchdog import WatchdogSettings
 
 ROWS = Path("resources_servers/swe/data/example.jsonl")
@@ -104,7 +105,7 @@ def run(words: list[str]) -> dict[str, Any]:
 async def _campaign(
     settings: SandboxSettings, machine: SmallMachine, instances: list[SweInstance], n: int, chance: random.Random
 ) -> list[dict[str, Any]]:
-    provider = await open_provider(settings)
+    provider = await open_local_provider(settings)
     cases = []
     try:
         available = [one for one in instances if provider.store.has(resolve_image(one))]

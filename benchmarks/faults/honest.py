@@ -28,8 +28,9 @@ from paddock.http import read_row
 from paddock.resources_servers.swe.grading import Grader, GradingOptions, measure_of
 from paddock.resources_servers.swe.images import resolve_image
 from paddock.resources_servers.swe.rows import read
-from paddock.sandbox import SandboxSettings, open_provider
+from paddock.sandbox import SandboxSettings
 from paddock.sandbox.local import LocalProvider
+from paddock.sandbox.runtime_choice import open_local_provider
 
 OUT = Path("runs/bench")
 TIMEOUT_S = 300.0
@@ -66,7 +67,7 @@ def run(words: list[str]) -> Figures:
 
 
 async def _campaign(args: argparse.Namespace, out: Path) -> list[Figures]:
-    provider = await open_provider(SandboxSettings(runtime=args.runtime))
+    provider = await open_local_provider(SandboxSettings(runtime=args.runtime))
     home = provider.settings.home
     grader = Grader(provider, GradingOptions.model_validate(OPTIONS), resolve_image, measure_of(home))
     journal = _Journal(out / "cases.jsonl")

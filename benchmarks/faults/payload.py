@@ -35,8 +35,9 @@ from paddock.resources_servers.swe.grading import Grader, GradingOptions, measur
 from paddock.resources_servers.swe.images import resolve_image
 from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.rows import read
-from paddock.sandbox import SandboxSettings, open_provider
+from paddock.sandbox import SandboxSettings
 from paddock.sandbox.owner import state_folder
+from paddock.sandbox.runtime_choice import open_local_provider
 
 ALONE, MARK = "PADDOCK_PAYLOAD_ALONE", "PADDOCK_PAYLOAD_MARK"
 PATCHES = {"gold": True, "equivalent": True, "noop": False, "wrong": False}
@@ -119,7 +120,7 @@ async def _campaign(
 ) -> dict[str, Any]:
     mark = uuid.uuid4().hex
     before = Baseline(settings.home, mark)
-    provider = await open_provider(settings)
+    provider = await open_local_provider(settings)
     gauges = Gauges()
     try:
         available = [one for one in instances if provider.store.has(resolve_image(one))]

@@ -33,7 +33,7 @@ from paddock.resources_servers.swe.rows import read
 from paddock.sandbox import SandboxSettings
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.images.prepare import prepare_image
-from paddock.sandbox.leases import Lease, shared_provider
+from paddock.sandbox.leases import Lease, shared_local_provider
 from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.readiness import Readiness
 from paddock.server import ResourcesServer, ServerConfig
@@ -101,7 +101,7 @@ class SweServer(ResourcesServer[SweServerConfig, SweTask]):
 
     async def start(self) -> None:
         official.require()
-        lease = await shared_provider(self.config.sandbox)
+        lease = await shared_local_provider(self.config.sandbox)
         provider = lease.value
         self._services = _Services(
             lease=lease,

@@ -26,7 +26,7 @@ from paddock.sandbox import (
     SandboxGone,
     SandboxSettings,
     SandboxSpec,
-    open_provider,
+    open_local_provider,
 )
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.images.tiny import tiny_image
@@ -65,7 +65,7 @@ others: set[int] = set()
 async def provider(home: Path) -> AsyncIterator[LocalProvider]:
     others.clear()
     others.update(parents())
-    opened = await open_provider(SandboxSettings(home=home))
+    opened = await open_local_provider(SandboxSettings(home=home))
     yield opened
     await opened.close()
 
@@ -255,9 +255,9 @@ def test_commands_start_where_few_files_may_be_open(home: Path, image: str) -> N
     script = f"""
 import asyncio, resource
 from pathlib import Path
-from paddock.sandbox import ExecRequest, SandboxSettings, SandboxSpec, open_provider
+from paddock.sandbox import ExecRequest, SandboxSettings, SandboxSpec, open_local_provider
 async def main():
-    provider = await open_provider(SandboxSettings(home=Path({str(home)!r})))
+    provider = await open_local_provider(SandboxSettings(home=Path({str(home)!r})))
     resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
     try:
         handle = await provider.create(SandboxSpec(image={image!r}), request_id="1")

@@ -12,7 +12,7 @@ import pytest
 
 from paddock.resources_servers.swe import SweServer
 from paddock.resources_servers.swe.server import SweServerConfig
-from paddock.sandbox import SandboxError, SandboxSettings, SandboxSpec, open_provider
+from paddock.sandbox import SandboxError, SandboxSettings, SandboxSpec, open_local_provider
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.images.tiny import tiny_image
 from paddock.sandbox.leases import shared_provider
@@ -65,7 +65,7 @@ async def test_health_says_when_no_sandbox_can_be_started(home: Path) -> None:
 
 
 async def test_one_start_is_proof_for_a_while_and_a_failure_is_asked_about_again(home: Path) -> None:
-    provider = await open_provider(SandboxSettings(home=home))
+    provider = await open_local_provider(SandboxSettings(home=home))
     try:
         readiness = Readiness(provider)
         assert await readiness.why_not() is None
@@ -82,7 +82,7 @@ async def test_one_start_is_proof_for_a_while_and_a_failure_is_asked_about_again
 
 async def test_servers_do_not_start_where_no_sandbox_does(home: Path) -> None:
     settings = SandboxSettings(home=home)
-    await (await open_provider(settings)).close()
+    await (await open_local_provider(settings)).close()
     for layer in (home / "probe" / "layers").iterdir():
         shutil.rmtree(layer / "fs" / "proc", ignore_errors=True)
         (layer / "fs" / "proc").write_text("")  # no folder to mount on

@@ -28,7 +28,7 @@ from paddock.resources_servers.swe import SweServer
 from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions, measure_of
 from paddock.resources_servers.swe.images import resolve_image
 from paddock.resources_servers.swe.rows import read
-from paddock.sandbox import ExecRequest, SandboxLimits, SandboxSettings, SandboxSpec, open_provider
+from paddock.sandbox import ExecRequest, SandboxLimits, SandboxSettings, SandboxSpec, open_local_provider
 from paddock.sandbox.images import ImageStore, Recipe
 from paddock.sandbox.images.build import build_image
 from paddock.sandbox.local import LocalProvider
@@ -201,7 +201,7 @@ def _change(path: Path, what: str, text: str) -> None:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def provider(images: ImageStore) -> AsyncIterator[LocalProvider]:
-    opened = await open_provider(SandboxSettings(home=images.home))
+    opened = await open_local_provider(SandboxSettings(home=images.home))
     yield opened
     await opened.close()
 
@@ -233,7 +233,7 @@ def leaky(images: ImageStore, row: JsonObject) -> str:
 
 
 async def _spoil(home: Path, name: str, script: str) -> None:
-    opened = await open_provider(SandboxSettings(home=home))
+    opened = await open_local_provider(SandboxSettings(home=home))
     try:
         handle = await opened.create(SandboxSpec(image=IMAGE), request_id="create")
         await opened.write(handle.sandbox_id, "/tmp/gold.diff", GOLD.encode())

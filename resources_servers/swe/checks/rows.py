@@ -19,7 +19,7 @@ from paddock.resources_servers.swe.checks.reports import Reports
 from paddock.resources_servers.swe.checks.row import RowChecker
 from paddock.resources_servers.swe.checks.row_file import RowLine
 from paddock.resources_servers.swe.grading import GradingOptions
-from paddock.sandbox import SandboxSettings, open_provider
+from paddock.sandbox import SandboxSettings, open_local_provider
 from paddock.types import JsonObject
 
 
@@ -62,7 +62,7 @@ async def check_rows(
 ) -> list[RowCheckResult]:
     """Check all rows; results come in their order, and every report is in the file when this returns."""
     official.require()
-    provider = await open_provider(options.sandbox)
+    provider = await open_local_provider(options.sandbox)
     try:
         grading = GradingOptions(tests_timeout_s=options.tests_timeout_s, official=False)
         checker = RowChecker(provider, grading, options.runs, options.local_repositories)

@@ -24,7 +24,7 @@ from paddock.sandbox.records import (
     ShellResult,
     Stats,
 )
-from paddock.sandbox.runtime_choice import open_provider
+from paddock.sandbox.runtime_choice import open_local_provider, open_provider
 from paddock.sandbox.settings import SandboxSettings
 
 __all__ = [
@@ -51,5 +51,6 @@ __all__ = [
     "Stats",
     "TunnelConnection",
     "TunnelListener",
+    "open_local_provider",
     "open_provider",
 ]

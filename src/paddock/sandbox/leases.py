@@ -10,11 +10,13 @@ from typing import Any, Generic, TypeVar
 
 from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.local import LocalProvider
+from paddock.sandbox.protocol import Provider
 from paddock.sandbox.readiness import Readiness
-from paddock.sandbox.runtime_choice import open_provider
+from paddock.sandbox.runtime_choice import open_local_provider, open_provider
 from paddock.sandbox.settings import SandboxSettings
 
 T = TypeVar("T")
+P = TypeVar("P", bound=Provider)
 
 
 class _Shared(Generic[T]):
@@ -60,11 +62,19 @@ async def lease(name: Hashable, make: Callable[[], Awaitable[T]], close: Callabl
         raise
 
 
-async def shared_provider(settings: SandboxSettings) -> Lease[LocalProvider]:
-    """The provider of these settings, which has started a sandbox; `release` it in place of closing it."""
+async def shared_provider(settings: SandboxSettings) -> Lease[Provider]:
+    """The provider of these settings, which can start a sandbox; `release` it in place of closing it."""
+    return await _shared_provider(settings, lambda: open_provider(settings))
 
-    async def make() -> LocalProvider:
-        provider = await open_provider(settings)
+
+async def shared_local_provider(settings: SandboxSettings) -> Lease[LocalProvider]:
+    """The same, of this machine's sandboxes; ConfigError where the settings name a node."""
+    return await _shared_provider(settings, lambda: open_local_provider(settings))
+
+
+async def _shared_provider(settings: SandboxSettings, open_it: Callable[[], Awaitable[P]]) -> Lease[P]:
+    async def make() -> P:
+        provider = await open_it()
         if (why_not := await Readiness(provider).why_not()) is not None:
             await provider.close()
             raise SandboxError(why_not, kind="not_ready", retryable=False)

@@ -12,6 +12,8 @@ from paddock.errors import PaddockError
 from paddock.sandbox.doctor.image import probe_image, probe_settings
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.local import LocalProvider
+from paddock.sandbox.protocol import Provider
+from paddock.sandbox.remote.client import RemoteProvider
 
 FRESH_S = 30.0
 """For so long one start is proof that the next would succeed."""
@@ -23,23 +25,28 @@ TRIAL_TIMEOUT_S = 8.0
 class Readiness:
     """Of one provider."""
 
-    def __init__(self, provider: LocalProvider) -> None:
+    def __init__(self, provider: Provider) -> None:
         self._provider = provider
         self._lock = asyncio.Lock()
         self._failed_at = float("-inf")
         self._why_not = ""
 
     async def why_not(self) -> str | None:
-        """Why no sandbox can be started; None: one could be, within the last `FRESH_S`."""
+        """Why no sandbox can be started; None: one could be, within the last `FRESH_S`. A node says it of itself."""
+        if isinstance(self._provider, RemoteProvider):
+            return await self._provider.why_not_ready()
+        return await self._why_not_here(self._provider) if isinstance(self._provider, LocalProvider) else None
+
+    async def _why_not_here(self, provider: LocalProvider) -> str | None:
         async with self._lock:
             now = time.monotonic()
-            if now - self._provider.started_at < FRESH_S:
+            if now - provider.started_at < FRESH_S:
                 return None
             if now - self._failed_at < FAILED_FRESH_S:
                 return self._why_not
             try:
                 async with asyncio.timeout(TRIAL_TIMEOUT_S):
-                    await self._try()
+                    await _try(provider)
             except TimeoutError:
                 self._why_not = f"no sandbox started within {TRIAL_TIMEOUT_S:g} s"
             except (PaddockError, OSError) as error:
@@ -49,7 +56,8 @@ class Readiness:
             self._failed_at = time.monotonic()
             return self._why_not
 
-    async def _try(self) -> None:
-        settings = probe_settings(self._provider.settings)
-        name = await asyncio.to_thread(probe_image, settings)
-        await self._provider.try_start(ImageStore(settings.home, payload_id=settings.payload_id).get(name))
+
+async def _try(provider: LocalProvider) -> None:
+    settings = probe_settings(provider.settings)
+    name = await asyncio.to_thread(probe_image, settings)
+    await provider.try_start(ImageStore(settings.home, payload_id=settings.payload_id).get(name))

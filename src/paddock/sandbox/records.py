@@ -8,7 +8,7 @@ Law     a command's own end (any exit code, a time limit, its memory killed) is 
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from paddock.types import Record
 
@@ -16,6 +16,12 @@ RuntimeName = Literal["apptainer", "bubblewrap", "podman", "docker"]
 Network = Literal["none", "blackhole"]
 Purpose = Literal["agent", "grading"]
 KilledBy = Literal["timeout", "memory", "cpu", "interrupt"]
+
+
+class BytesRecord(Record):
+    """A record with bytes, which its JSON holds as base64."""
+
+    model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
 
 class SandboxLimits(Record):
@@ -66,7 +72,7 @@ class SandboxHandle(Record):
     spec: SandboxSpec
 
 
-class ExecRequest(Record):
+class ExecRequest(BytesRecord):
     """One command."""
 
     argv: list[str] = Field(min_length=1)
@@ -85,7 +91,7 @@ class ExecRequest(Record):
     """One stream in the order written; `stderr` is then empty."""
 
 
-class Output(Record):
+class Output(BytesRecord):
     """One stream, capped."""
 
     head: bytes = b""
@@ -104,7 +110,7 @@ class Output(Record):
         return self.head + b"\n[... %d bytes left out ...]\n" % self.dropped_bytes + self.tail
 
 
-class ExecResult(Record):
+class ExecResult(BytesRecord):
     """How a command ended."""
 
     exit_code: int
@@ -134,7 +140,7 @@ class ShellRequest(Record):
     """Output kept from its end."""
 
 
-class ShellResult(Record):
+class ShellResult(BytesRecord):
     """How a line in a shell ended, or what it has written so far."""
 
     running: bool = False

@@ -1,4 +1,4 @@
-"""Chooses a container runtime that works here, and opens a provider over it.
+"""Opens a provider: of a node, or over a container runtime that works here.
 
 Law     a runtime is used when it has passed its trial (`doctor.try_runtime`) since this machine started; `auto` takes
         the first that does. Nothing is ever run without isolation.
@@ -6,17 +6,29 @@ Law     a runtime is used when it has passed its trial (`doctor.try_runtime`) si
 
 import asyncio
 
+from paddock.errors import ConfigError
 from paddock.sandbox.cgroups import find_cgroups
 from paddock.sandbox.doctor.trial import has_passed, remember, try_runtime
 from paddock.sandbox.failures import RuntimeMissing
 from paddock.sandbox.local import LocalProvider
+from paddock.sandbox.protocol import Provider
+from paddock.sandbox.remote.client import RemoteProvider
 from paddock.sandbox.runtimes import RUNTIMES
 from paddock.sandbox.settings import SandboxSettings, check_home
 
 
-async def open_provider(settings: SandboxSettings | None = None) -> LocalProvider:
-    """A provider of sandboxes on this machine; RuntimeMissing says what was tried and what to install."""
+async def open_provider(settings: SandboxSettings | None = None) -> Provider:
+    """A provider of sandboxes: on this machine, or on the node that the settings name."""
     settings = settings or SandboxSettings()
+    return RemoteProvider(settings) if settings.nodes else await open_local_provider(settings)
+
+
+async def open_local_provider(settings: SandboxSettings) -> LocalProvider:
+    """One of sandboxes on this machine; RuntimeMissing says what was tried and what to install. ConfigError where the
+    settings name a node."""
+    if settings.nodes:
+        message = f"sandbox.nodes {', '.join(settings.nodes)}: this needs the images and sandboxes of this machine"
+        raise ConfigError(message, kind="nodes_unusable")
     check_home(settings.home, settings.min_free_disk_mib)
     cgroups = await asyncio.to_thread(find_cgroups)
     failures = []

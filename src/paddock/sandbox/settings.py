@@ -111,6 +111,14 @@ class SandboxSettings(BaseModel):
     """Seconds for a command to have started, or a file or port to be open; then the sandbox is ended as failed."""
     stop_timeout_s: float = Field(default=10.0, gt=0)
     """Seconds for a sandbox to be gone."""
+    nodes: tuple[str, ...] = ()
+    """URLs of machines whose sandboxes are used in place of this one's (`paddock sandbox serve`); one at most."""
+    node_token_file: Path | None = None
+    """File with the token of the nodes; None: the variable PADDOCK_TOKEN, or what a node of this machine has stored."""
+    lease_ttl_s: float = Field(default=60.0, ge=1)
+    """Seconds without a word after which a node ends this client's sandboxes, and this client gives them up."""
+    answer_margin_s: float = Field(default=30.0, gt=0)
+    """Seconds that a node may take for an answer beyond a command's own time limit."""
     watchdog: WatchdogSettings = WatchdogSettings()
     """When a sandbox that takes too much memory or disk is stopped."""
 
@@ -128,6 +136,16 @@ class SandboxSettings(BaseModel):
         if self.uids and self.payload_id in self.uids.whole:
             raise ValueError(f"uids: payload_id, {self.payload_id}, is one of them: give a range without it")
         return self
+
+    @field_validator("nodes")
+    @classmethod
+    def _one_node(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if len(value) > 1:
+            raise ValueError(f"{len(value)} nodes: sandboxes are placed on one node alone: give one URL")
+        for url in value:
+            if not url.startswith(("http://", "https://")):
+                raise ValueError(f"{url!r}: give the URL that `paddock sandbox serve` prints, as http://HOST:PORT")
+        return value
 
     @field_validator("home")
     @classmethod

@@ -43,7 +43,7 @@ class EndableApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._ending:
-            await _refuse(scope, send, InfraError("the server is stopping", kind="stopping"))
+            await _refuse(scope, send, _stopping())
             return
         answered = False
 
@@ -61,7 +61,7 @@ class EndableApp:
             if not self._ending:
                 raise
             if not answered:
-                await _refuse(scope, send, InfraError("the server is stopping", kind="stopping"))
+                await _refuse(scope, send, _stopping())
         except Exception as error:  # noqa: BLE001 - the last boundary
             _log.exception("%s %s", scope.get("method"), scope.get("path"))
             if not answered:
@@ -136,14 +136,20 @@ class HttpServer:
     """An app served on a socket, which it closes at the end. `stall_timeout_s`: of a request that is not whole."""
 
     def __init__(
-        self, app: ASGIApp, sock: socket.socket, *, stall_timeout_s: float = DEFAULT_LIMITS.stall_timeout_s
+        self,
+        app: ASGIApp,
+        sock: socket.socket,
+        *,
+        stall_timeout_s: float = DEFAULT_LIMITS.stall_timeout_s,
+        websockets: bool = False,
     ) -> None:
         self._app = EndableApp(app)
         self._sock = sock
         config = uvicorn.Config(
             self._app,
             http=type("Protocol", (_Protocol,), {"STALL_TIMEOUT_S": stall_timeout_s}),
-            ws="none",
+            ws="websockets-sansio" if websockets else "none",
+            ws_per_message_deflate=False,
             lifespan="off",
             interface="asgi3",
             backlog=BACKLOG,
@@ -175,7 +181,14 @@ class HttpServer:
         await self._server.shutdown(sockets=[self._sock])
 
 
+def _stopping() -> InfraError:
+    return InfraError("the server is stopping", kind="stopping")
+
+
 async def _refuse(scope: Scope, send: Send, error: PaddockError) -> None:
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1012})
+        return
     reply = error_reply(str(scope.get("path", "")), error)
     body = orjson.dumps(reply.body)
     fields = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close"}

@@ -18,6 +18,7 @@ Errors  401 and 403 with what was wrong; UnsupportedBodyError (415), BodyTooLarg
 import hmac
 import ipaddress
 import re
+from collections.abc import Collection
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -46,7 +47,13 @@ class RequireToken:
         self._made = made
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or self._is_open(scope["path"]) or self._has_token(scope):
+        if scope["type"] == "lifespan" or self._has_token(scope):
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if self._is_open(scope["path"]):
             await self._app(scope, receive, send)
             return
         error = RequestError(NEEDS_TOKEN + (HOW_TO_FIND if self._made else ""), kind="unauthorized")
@@ -155,12 +162,14 @@ class BodyTooLargeError(RequestError):
 
 
 class LimitedBodies:
-    """An app whose requests are held against the limits."""
+    """An app whose requests are held against the limits. `also`: types of bodies that are welcome beside JSON; none
+    that a page can send without asking first."""
 
-    def __init__(self, app: ASGIApp, limits: RequestLimits) -> None:
+    def __init__(self, app: ASGIApp, limits: RequestLimits, *, also: Collection[bytes] = ()) -> None:
         self._app = app
         self._limits = limits
         self._max_bytes = limits.max_body_mib << 20
+        self._welcome = ([JSON], *([name] for name in also))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -180,7 +189,7 @@ class LimitedBodies:
                 error = error or _encoding_error(value)
             elif name == b"content-type":
                 types.append(value)
-        if has_body and types != [JSON]:
+        if has_body and types not in self._welcome:
             error = error or _type_error(types)
         if length is not None and length > self._max_bytes:
             error = error or BodyTooLargeError(self._limits)

@@ -20,7 +20,7 @@ from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions,
 from paddock.resources_servers.swe.images import resolve_image
 from paddock.resources_servers.swe.instance import SweInstance
 from paddock.resources_servers.swe.rows import read
-from paddock.sandbox import SandboxSettings, open_provider
+from paddock.sandbox import SandboxSettings, open_local_provider
 from paddock.sandbox.images import ImageStore, Recipe
 from paddock.sandbox.images.build import build_image
 from paddock.sandbox.local import LocalProvider
@@ -125,7 +125,7 @@ def shapes(images: ImageStore, tmp_path_factory: pytest.TempPathFactory) -> Json
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def stand(images: ImageStore, shapes: JsonObject) -> AsyncIterator[Callable[..., GradingStand]]:
     """One for the same options: what a grader has learnt of a row is kept, as where many patches of one are graded."""
-    provider = await open_provider(SandboxSettings(home=images.home))
+    provider = await open_local_provider(SandboxSettings(home=images.home))
     stands: dict[str, GradingStand] = {}
 
     def make_stand(**options: Any) -> GradingStand:

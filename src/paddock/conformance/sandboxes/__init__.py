@@ -26,13 +26,15 @@ from paddock.conformance.sandboxes import (
     users,
 )
 from paddock.conformance.sandboxes.fixture import SandboxTarget
+from paddock.conformance.sandboxes.node import open_node
 from paddock.errors import ConfigError
-from paddock.sandbox import ImageMissing, SandboxSettings
+from paddock.sandbox import ImageMissing, SandboxSettings, open_provider
 from paddock.sandbox.doctor import probe_settings
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.images.tiny import tiny_image
 from paddock.sandbox.records import RuntimeName
 
+REMOTE = "remote"
 SUITE = [
     *commands.SUITE,
     *timeouts.SUITE,
@@ -50,12 +52,15 @@ SUITE = [
 
 
 def find_sandbox(words: str, *, settings: SandboxSettings | None = None, image: str | None = None) -> SandboxTarget:
-    """Find the runtime that `sandbox:NAME` names; `auto` is the first that works."""
+    """Find the runtime that `sandbox:NAME` names; `auto` is the first that works, `remote` the same one behind a node
+    on loopback."""
     _, _, runtime = words.partition(":")
-    known = (*get_args(RuntimeName), "auto")
+    known = (*get_args(RuntimeName), "auto", REMOTE)
     if runtime not in known:
         raise ConfigError(f"no runtime {runtime!r}{suggestion(runtime, known)}", kind="runtime_unknown")
-    settings = (settings or SandboxSettings()).model_copy(update={"runtime": runtime})
+    settings = settings or SandboxSettings()
+    if runtime != REMOTE:
+        settings = settings.model_copy(update={"runtime": runtime})
     if image is None:
         settings = probe_settings(settings)
     store = ImageStore(settings.home, payload_id=settings.payload_id)
@@ -64,7 +69,7 @@ def find_sandbox(words: str, *, settings: SandboxSettings | None = None, image: 
         env = store.get(image).record.env
     except ImageMissing as error:
         raise ConfigError(error.message, kind="image_missing") from error
-    return SandboxTarget(settings, image, env)
+    return SandboxTarget(settings, image, env, open_node if runtime == REMOTE else open_provider)
 
 
 __all__ = ["SUITE", "SandboxTarget", "find_sandbox"]

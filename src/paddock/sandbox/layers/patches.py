@@ -22,6 +22,7 @@ from paddock.sandbox.layers.nodes import Node, content
 from paddock.sandbox.layers.repository import Entry, Importer, private_repository
 from paddock.sandbox.layers.view import View, readable
 from paddock.sandbox.layers.walk import LayerChange
+from paddock.sandbox.records import BytesRecord
 from paddock.types import Record
 
 Reason = Literal["file_too_large", "patch_too_large", "special", "name", "too_deep", "unsteady", "in_the_way"]
@@ -55,7 +56,7 @@ class OmittedPath(Record):
     size_bytes: int = 0
 
 
-class Patch(Record):
+class Patch(BytesRecord):
     """What a sandbox changed."""
 
     data: bytes

@@ -1,0 +1,1 @@
+"""Sandboxes of another machine: a provider over the HTTP of a node."""

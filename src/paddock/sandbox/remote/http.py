@@ -1,0 +1,117 @@
+"""HTTP to one node: messages and their answers, whatever these say, and the links of tunnels.
+
+Errors  UnreachableError: there was no answer, or not all of it; whether the node has acted is not known.
+"""
+
+import io
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import aiohttp
+import orjson
+
+from paddock.http.access import bearer, token_for
+from paddock.http.transport import failure_text, make_session
+from paddock.sandbox.remote.errors import error_from_wire
+from paddock.sandbox.remote.wire import JSON
+
+POLL_S = 20.0
+"""Seconds after which a node answers that a call still runs: no connection is silent for longer."""
+SILENCE_TIMEOUT_S = 60.0
+"""Seconds without a byte after which a connection is given up."""
+CONNECT_TIMEOUT_S = 10.0
+PING_S = 15.0
+"""Seconds between pings over a tunnel's link."""
+LARGE_BYTES = 1 << 18
+OK = 200
+
+
+class UnreachableError(Exception):
+    """A message that the node may not have got, or an answer that was lost."""
+
+
+class Message(NamedTuple):
+    """What is sent."""
+
+    method: str
+    path: str
+    body: bytes | None = None
+    media_type: str = JSON
+    query: Mapping[str, str] = {}
+
+    def data(self) -> bytes | io.BytesIO | None:
+        """The body; a large one as a file, of which each part is written by itself."""
+        if self.body is None or len(self.body) < LARGE_BYTES:
+            return self.body
+        return io.BytesIO(self.body)
+
+
+class NodeAnswer(NamedTuple):
+    """What came back."""
+
+    status: int
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """None where it is none."""
+        try:
+            return orjson.loads(self.body)
+        except orjson.JSONDecodeError:
+            return None
+
+    @property
+    def error_kind(self) -> str | None:
+        body = self.json if self.status != OK else None
+        error = body.get("error") if isinstance(body, dict) else None
+        return error.get("kind") if isinstance(error, dict) else None
+
+    def content(self, where: str) -> bytes:
+        """Its body; raises the error that it tells of."""
+        if self.status == OK:
+            return self.body
+        shown = self.json if self.json is not None else f"{self.status} {self.body[:200]!r}"
+        raise error_from_wire(shown, where)
+
+
+class NodeHttp:
+    """Made in a running event loop."""
+
+    def __init__(self, url: str, token: str | None) -> None:
+        """`token`: None: see `paddock.http.access.token_for`."""
+        self.url = url.rstrip("/")
+        self._headers = bearer(token_for(self.url, token))
+        self._session = make_session()
+        self._timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT_S, sock_read=SILENCE_TIMEOUT_S)
+
+    async def send(self, message: Message, headers: Mapping[str, str], *, timeout_s: float | None = None) -> NodeAnswer:
+        """Send a message once. `timeout_s`: for all of it; None: as long as bytes come."""
+        own = {**self._headers, **headers}
+        if message.body is not None:
+            own["content-type"] = message.media_type
+        timeout = self._timeout if timeout_s is None else aiohttp.ClientTimeout(total=timeout_s)
+        try:
+            async with self._session.request(
+                message.method,
+                self.url + message.path,
+                data=message.data(),
+                params=message.query,
+                headers=own,
+                timeout=timeout,
+                allow_redirects=False,
+            ) as reply:
+                return NodeAnswer(reply.status, await reply.read())
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise UnreachableError(failure_text(error) or type(error).__name__) from error
+
+    async def link(self, path: str, headers: Mapping[str, str]) -> aiohttp.ClientWebSocketResponse:
+        """The link of a tunnel."""
+        try:
+            return await self._session.ws_connect(
+                self.url + path, headers={**self._headers, **headers}, heartbeat=PING_S, compress=0
+            )
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise UnreachableError(failure_text(error) or type(error).__name__) from error
+
+    async def close(self) -> None:
+        await self._session.close()

@@ -1,0 +1,126 @@
+"""A client's lease at a node: renewed while the client lives, lost where the node does not answer in its time.
+
+Law     the client gives a lease up no later than the node does: it counts from when it sent the last renewal that was
+        answered, the node from when that came. What waits for the node then fails, and is never taken for an answer.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+
+from pydantic import ValidationError
+
+from paddock.sandbox.failures import SandboxError
+from paddock.sandbox.remote.http import OK, Message, NodeHttp, UnreachableError
+from paddock.sandbox.remote.wire import (
+    DONE_HEADER,
+    LEASE_HEADER,
+    LEASE_UNKNOWN,
+    LEASES,
+    RENEWAL,
+    LeaseGrant,
+    LeaseRequest,
+    encode,
+)
+
+RENEWALS = 4
+"""Tries in the time of a lease."""
+MAX_DONE = 64
+"""Ids of calls in one message."""
+OPEN_WAIT_S = 0.2
+_log = logging.getLogger("paddock.sandbox")
+
+
+class NodeLease:
+    """One lease, renewed in the background."""
+
+    def __init__(self, http: NodeHttp, lease_id: str, ttl_s: float, opened_at: float) -> None:
+        """`opened_at`: the loop's time at which it was asked for."""
+        self.http = http
+        self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        """Why it is no more."""
+        self.done: list[str] = []
+        """Ids of calls that nobody waits for, to be told to the node."""
+        self._id = lease_id
+        self._ttl_s = ttl_s
+        self._ends_at = opened_at + ttl_s
+        self._renewing = asyncio.ensure_future(self._renew_on())
+
+    def headers(self) -> dict[str, str]:
+        """Of a message in its name; `delivered` what they say once it was answered."""
+        headers = {LEASE_HEADER: self._id}
+        if self.done:
+            headers[DONE_HEADER] = ",".join(self.done[:MAX_DONE])
+        return headers
+
+    def delivered(self, headers: dict[str, str]) -> None:
+        for call_id in headers.get(DONE_HEADER, "").split(","):
+            with suppress(ValueError):  # another message has said it meanwhile
+                self.done.remove(call_id)
+
+    def lose(self, reason: str) -> None:
+        """Give it up; idempotent."""
+        self._renewing.cancel()
+        if not self.lost.done():
+            self.lost.set_result(reason)
+
+    def failure(self) -> SandboxError:
+        """What those get who wait for an answer when it is lost."""
+        return SandboxError(f"{self.http.url}: {self.lost.result()}", kind="node_lost")
+
+    async def end(self, timeout_s: float) -> None:
+        """End it at the node too, with all that belongs to it."""
+        if self.lost.done():
+            return
+        self._renewing.cancel()
+        try:
+            await self.http.send(Message("DELETE", LEASES), self.headers(), timeout_s=timeout_s)
+        except UnreachableError as error:
+            _log.warning("%s: the lease could not be ended, and ends by itself: %s", self.http.url, error)
+        self.lose("this client has closed")
+
+    async def _renew_on(self) -> None:
+        loop = asyncio.get_running_loop()
+        pause_s = self._ttl_s / RENEWALS
+        while True:
+            await asyncio.sleep(pause_s)
+            sent_at = loop.time()
+            headers = self.headers()
+            left_s = self._ends_at - sent_at
+            try:
+                if left_s <= 0:
+                    raise UnreachableError("it could not be renewed in time")
+                timeout_s = min(left_s, self._ttl_s / RENEWALS)
+                answer = await self.http.send(Message("POST", RENEWAL), headers, timeout_s=timeout_s)
+            except UnreachableError as error:
+                if loop.time() >= self._ends_at:
+                    self.lose(f"no answer within lease_ttl_s, {self._ttl_s:g} s: {error}")
+                pause_s = min(1.0, self._ttl_s / RENEWALS / 2)
+                continue
+            pause_s = self._ttl_s / RENEWALS
+            if answer.status == OK:
+                self._ends_at = sent_at + self._ttl_s
+                self.delivered(headers)
+            elif answer.error_kind == LEASE_UNKNOWN:
+                self.lose("the node has ended the lease, or was started anew")
+
+
+async def open_lease(http: NodeHttp, ttl_s: float, timeout_s: float) -> NodeLease:
+    """A new lease; SandboxError where the node does not give one within `timeout_s`."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_s
+    message = Message("POST", LEASES, encode(LeaseRequest(ttl_s=ttl_s)))
+    while True:
+        asked_at = loop.time()
+        try:
+            answer = await http.send(message, {}, timeout_s=max(0.1, deadline - asked_at))
+            break
+        except UnreachableError as error:
+            if loop.time() + OPEN_WAIT_S >= deadline:
+                raise SandboxError(f"{http.url}: {error}", kind="node_unreachable") from error
+        await asyncio.sleep(OPEN_WAIT_S)
+    try:
+        grant = LeaseGrant.model_validate_json(answer.content(http.url))
+    except ValidationError as error:
+        raise SandboxError(f"{http.url}: is no node of sandboxes", kind="node_unreadable") from error
+    return NodeLease(http, grant.lease_id, ttl_s, asked_at)

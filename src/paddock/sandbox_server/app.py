@@ -1,0 +1,210 @@
+"""The app of a node: the methods of a provider as routes, leases, `GET /healthz` and `GET /status`.
+
+Bodies  see `paddock.sandbox.remote.wire`.
+Errors  of the provider: as `paddock.sandbox.remote.errors` writes them. A client without a lease of this node: 410.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from fastapi import FastAPI, Request, Response, WebSocket
+from pydantic import ValidationError
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+
+from paddock import __version__
+from paddock.errors import PaddockError, RequestError, describe
+from paddock.sandbox import Provider, SandboxRequestError
+from paddock.sandbox.remote import wire
+from paddock.sandbox.remote.errors import error_to_wire, status_of
+from paddock.sandbox_server.actions import ACTIONS, UNDOS, Action
+from paddock.sandbox_server.calls import NodeCall, Reply
+from paddock.sandbox_server.leases import ClientLease, Leases
+from paddock.types import JsonObject, Record
+
+MAX_WAIT_S = 60.0
+"""Seconds after which a call that still runs is answered 202, whatever its client asked for."""
+R = TypeVar("R", bound=Record)
+Endpoint = Callable[[Request], Awaitable[Response]]
+Act = Callable[[Action, bytes], Coroutine[Any, Any, Reply]]
+
+
+class NodeApp:
+    """The routes around one provider."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        leases: Leases,
+        *,
+        why_not_ready: Callable[[], Awaitable[str | None]],
+        room: Callable[[], Awaitable[JsonObject]],
+    ) -> None:
+        """`why_not_ready`: None where a sandbox can be started. `room`: what the machine has left, for `/status`."""
+        self._provider = provider
+        self._leases = leases
+        self._why_not_ready = why_not_ready
+        self._room = room
+
+    def build(self) -> FastAPI:
+        app = FastAPI(
+            title="paddock sandbox node", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
+        )
+        app.add_api_route("/", self._live, methods=["GET"])
+        app.add_api_route("/healthz", self._health, methods=["GET"])
+        app.add_api_route("/status", self._status, methods=["GET"])
+        app.add_api_route(wire.LEASES, _answering(self._open_lease), methods=["POST"])
+        app.add_api_route(wire.RENEWAL, _answering(self._renew), methods=["POST"])
+        app.add_api_route(wire.LEASES, _answering(self._end_lease), methods=["DELETE"])
+        app.add_api_route(wire.CALLS, _answering(self._await_call), methods=["GET"])
+        app.add_api_route(wire.CALLS, _answering(self._cancel_call), methods=["DELETE"])
+        app.add_api_route(wire.FILE, _answering(self._endpoint(_read, None)), methods=["GET"])
+        app.add_api_route(wire.FILE, _answering(self._endpoint(_write, None)), methods=["PUT"])
+        for route in ACTIONS:
+            endpoint = self._endpoint(_act(route), UNDOS.get(route))
+            app.add_api_route(route.path, _answering(endpoint), methods=[route.method])
+        app.add_api_websocket_route(wire.TUNNEL_LINK, self._link)
+        return app
+
+    def _endpoint(self, act: Act, undo: Callable[[Action, Any], Awaitable[None]] | None) -> Endpoint:
+        """A method of the provider: acted on once for each id of a call."""
+
+        async def answer(request: Request) -> Response:
+            lease = self._lease(request.headers)
+            body = await request.body()
+            call_id = request.headers.get(wire.CALL_HEADER, "")
+            if not call_id:
+                raise RequestError(f"{wire.CALL_HEADER}: give each call an id", kind="call_unnamed")
+            words = {**request.query_params, **request.path_params}
+            action = Action(self._provider, lease, words, call_id)
+            undoing = None if undo is None else lambda reply: undo(action, reply)
+            return await _reply(lease.calls.start(call_id, lambda: act(action, body), undoing), request)
+
+        return answer
+
+    def _lease(self, headers: Headers) -> ClientLease:
+        """The caller's lease; what it says of its calls is taken note of."""
+        lease = self._leases.get(headers.get(wire.LEASE_HEADER, ""))
+        if done := headers.get(wire.DONE_HEADER):
+            lease.calls.forget(done.split(","))
+        return lease
+
+    async def _open_lease(self, request: Request) -> Response:
+        lease = self._leases.open(_parse(wire.LeaseRequest, await request.body()).ttl_s)
+        return _json(wire.LeaseGrant(lease_id=lease.id))
+
+    async def _renew(self, request: Request) -> Response:
+        self._leases.renew(self._lease(request.headers))
+        return _json(wire.Nothing())
+
+    async def _end_lease(self, request: Request) -> Response:
+        await self._leases.end(self._lease(request.headers))
+        return _json(wire.Nothing())
+
+    async def _await_call(self, request: Request) -> Response:
+        call = self._lease(request.headers).calls.find(request.path_params["call_id"])
+        if call is None:
+            return JSONResponse({"error": {"kind": wire.CALL_UNKNOWN, "message": "no such call"}}, 404)
+        return await _reply(call, request)
+
+    async def _cancel_call(self, request: Request) -> Response:
+        await self._lease(request.headers).calls.cancel(request.path_params["call_id"])
+        return _json(wire.Nothing())
+
+    async def _link(self, websocket: WebSocket) -> None:
+        """The link of a tunnel; closed before it opens where there is no such tunnel of the caller's."""
+        try:
+            lease = self._lease(websocket.headers)
+        except PaddockError:
+            await websocket.close(1008)
+            return
+        key = (websocket.path_params["sandbox_id"], websocket.path_params["tunnel_id"])
+        tunnel = lease.tunnels.get(key)
+        if tunnel is None:
+            await websocket.close(1008)
+            return
+        await tunnel.serve(websocket)
+
+    async def _live(self) -> JsonObject:
+        return {"status": "ok"}
+
+    async def _health(self) -> Response:
+        identity = {"kind": "sandbox_node", "version": __version__}
+        why_not = await self._why_not_ready()
+        if why_not is None:
+            return JSONResponse({"status": "ok", **identity})
+        return JSONResponse({"status": "unavailable", "reason": why_not, **identity}, status_code=503)
+
+    async def _status(self) -> JsonObject:
+        live = self._provider.live()
+        return {"leases": len(self._leases), "sandboxes": len(live), "room": await self._room()}
+
+
+def _act(route: wire.NodeRoute[Any, Any]) -> Act:
+    async def act(action: Action, body: bytes) -> Record:
+        if action.sandbox_id and route is not wire.DESTROY:
+            action.lease.check(action.sandbox_id)
+        return await ACTIONS[route](
+            action, route.request() if route.request is wire.Nothing else _parse(route.request, body)
+        )
+
+    return act
+
+
+async def _read(action: Action, _: bytes) -> bytes:
+    action.lease.check(action.sandbox_id)
+    return await action.read(_from_query(wire.FilePath, action.words))
+
+
+async def _write(action: Action, body: bytes) -> Record:
+    action.lease.check(action.sandbox_id)
+    return await action.write(_from_query(wire.FileTarget, action.words), body)
+
+
+def _answering(endpoint: Endpoint) -> Endpoint:
+    """An endpoint whose errors are answers."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except PaddockError as error:
+            return JSONResponse(error.to_wire(), error.status)
+
+    return answer
+
+
+async def _reply(call: NodeCall, request: Request) -> Response:
+    """The answer of a call, or 202 where there is none in the seconds that its client waits."""
+    try:
+        wait_s = min(float(request.headers.get(wire.WAIT_HEADER, MAX_WAIT_S)), MAX_WAIT_S)
+    except ValueError as error:
+        raise RequestError(f"{wire.WAIT_HEADER}: {error}", kind="header_invalid") from error
+    await asyncio.wait([call.task], timeout=wait_s)
+    if not call.task.done():
+        return Response(status_code=202)
+    if call.task.cancelled():
+        return JSONResponse({"error": {"kind": wire.CALL_UNKNOWN, "message": "it was ended"}}, 404)
+    if (failure := call.task.exception()) is not None:
+        return JSONResponse(error_to_wire(failure), status_of(failure))
+    reply = call.task.result()
+    return Response(reply, media_type=wire.BYTES) if isinstance(reply, bytes) else _json(reply)
+
+
+def _json(reply: Record) -> Response:
+    return Response(wire.encode(reply), media_type=wire.JSON)
+
+
+def _parse(cls: type[R], body: bytes) -> R:
+    try:
+        return cls.model_validate_json(body)
+    except ValidationError as error:
+        raise SandboxRequestError(f"{cls.__name__}: {describe(error)}", kind="body_invalid") from error
+
+
+def _from_query(cls: type[R], words: dict[str, str]) -> R:
+    known = {name: value for name, value in words.items() if name in cls.model_fields}
+    try:
+        return cls.model_validate(known)
+    except ValidationError as error:
+        raise SandboxRequestError(f"{cls.__name__}: {describe(error)}", kind="query_invalid") from error

@@ -1,0 +1,35 @@
+"""A provider over HTTP does what sandboxes do: the whole suite, with real sandboxes behind a node."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from paddock.conformance import Behaviour, run_one
+from paddock.conformance.sandboxes import SUITE, SandboxTarget, find_sandbox
+from paddock.sandbox import SandboxSettings
+
+pytestmark = pytest.mark.sandbox
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[SandboxTarget]:
+    """Where the payload's user can pass, unlike pytest's own folders."""
+    if not shutil.which("bwrap"):
+        pytest.skip("no bwrap")
+    folder = Path(tempfile.mkdtemp(prefix="paddock-remote-", dir="/var/tmp"))
+    folder.chmod(0o711)
+    yield find_sandbox("sandbox:remote", settings=SandboxSettings(home=folder, runtime="bubblewrap"))
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("behaviour", SUITE, ids=lambda behaviour: behaviour.name)
+async def test_a_remote_provider_does_what_sandboxes_do(
+    behaviour: Behaviour[SandboxTarget], target: SandboxTarget
+) -> None:
+    result = await run_one(behaviour, target)
+    if result.outcome == "skipped":
+        pytest.skip(result.detail)
+    assert result.outcome == "passed", result.detail
