@@ -1,12 +1,14 @@
-"""Claims about where sandboxes may live."""
+"""Claims about where sandboxes may live, on this machine and elsewhere."""
 
 import os
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from paddock.errors import ConfigError
-from paddock.sandbox import SandboxSettings
+from paddock.sandbox import SandboxError, SandboxSettings, SandboxSpec, open_local_provider, open_provider
+from paddock.sandbox.remote.client import RemoteProvider
 from paddock.sandbox.settings import HOME_VARIABLE, check_home, default_home
 
 
@@ -30,3 +32,22 @@ def test_a_home_in_a_closed_folder_is_refused_with_what_would_open_it(tmp_path: 
     closed.mkdir(mode=0o700)
     with pytest.raises(ConfigError, match=r"closed is closed to other users.*chmod o\+x"):
         check_home(closed / "home")
+
+
+def test_a_node_is_one_url() -> None:
+    assert SandboxSettings(nodes=("https://node.example:8900",)).nodes
+    for nodes, word in ((("http://a:1", "http://b:1"), "one node alone"), (("a:1",), "http://HOST:PORT")):
+        with pytest.raises(ValidationError, match=word):
+            SandboxSettings(nodes=nodes)
+
+
+async def test_settings_with_a_node_give_a_provider_of_it_and_none_of_this_machine() -> None:
+    settings = SandboxSettings(nodes=("http://127.0.0.1:1",), answer_margin_s=0.1)
+    provider = await open_provider(settings)
+    assert isinstance(provider, RemoteProvider)
+    with pytest.raises(SandboxError) as unreachable:
+        await provider.create(SandboxSpec(image="any"), request_id="x")
+    assert (unreachable.value.kind, unreachable.value.retryable) == ("node_unreachable", True)
+    await provider.close()
+    with pytest.raises(ConfigError, match="this machine"):
+        await open_local_provider(settings)

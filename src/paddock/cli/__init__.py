@@ -31,7 +31,7 @@ COMMANDS = {
     "data": "fetch, fill, split, check and convert rows for training",
     "swe": "make and check rows of repositories with bugs, grade predictions",
     "doctor": "try the sandbox runtimes of this machine",
-    "sandbox": "list sandboxes, and remove what dead owners left",
+    "sandbox": "list sandboxes, remove what dead owners left, serve them to other machines",
 }
 
 

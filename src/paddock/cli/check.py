@@ -20,6 +20,7 @@ EXAMPLES = """examples:
   paddock check harness:codeact
   paddock check harness:my_package:MyHarness agent.yaml
   paddock check sandbox:bubblewrap
+  paddock check sandbox:remote
   paddock check resources_server:my_package.server:MyServer --rows rows.jsonl"""
 
 

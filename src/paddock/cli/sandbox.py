@@ -1,7 +1,8 @@
-"""`paddock sandbox`: the sandboxes of this machine, and removing what dead owners left of theirs.
+"""`paddock sandbox`: the sandboxes of this machine, removing what dead owners left, and serving them to others.
 
     paddock sandbox list     owners, living and dead, with their sandboxes
     paddock sandbox clean    all (processes, cgroups, containers, folders) of dead owners, never a living one's
+    paddock sandbox serve    sandboxes for clients elsewhere (`sandbox.nodes`), until a signal
 
 Exit    0 done; 1 something could not be removed, and is named; 2 a mistake in the command.
 """
@@ -9,6 +10,8 @@ Exit    0 done; 1 something could not be removed, and is named; 2 a mistake in t
 import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from paddock.cli import sandbox_serve
 
 if TYPE_CHECKING:
     from paddock.sandbox.sweep import OwnerSweep
@@ -20,11 +23,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands.add_parser("list", help="owners, living and dead, with their sandboxes")
     commands.add_parser("clean", help="remove what dead owners left")
+    serve = commands.add_parser("serve", help="serve this machine's sandboxes to clients elsewhere")
+    sandbox_serve.add_arguments(serve)
     for one in commands.choices.values():
         one.add_argument("--home", type=Path, metavar="DIR", help="where sandboxes live (default: PADDOCK_HOME)")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.command == "serve":
+        return sandbox_serve.run(args)
     from paddock.sandbox.settings import SandboxSettings
 
     settings = SandboxSettings(home=args.home.absolute()) if args.home else SandboxSettings()

@@ -102,7 +102,10 @@ def _rebuild_file_error(cls: type[OSError], error: Mapping[str, Any]) -> OSError
     number, message, path = error.get("errno"), str(error.get("message", "")), error.get("path")
     if not isinstance(number, int):
         return cls(message) if message else cls()
-    return cls(number, message) if path is None else cls(number, message, str(path))
+    words = (number, message) if path is None else (number, message, str(path))
+    # OSError knows the class of a number; one that was raised with another number keeps its own.
+    made = OSError(*words)
+    return made if isinstance(made, cls) else cls(*words)
 
 
 def _rebuild(name: str, message: str, error: Mapping[str, Any]) -> PaddockError:

@@ -1,0 +1,77 @@
+"""`paddock sandbox serve`: this machine's sandboxes for clients elsewhere, until a signal.
+
+Output  stdout: the URL when it is ready and, where a token was made, how callers bring it. stderr: logs.
+Exit    0 ended by SIGINT, SIGTERM or SIGHUP; 1 no sandbox can be started here; 2 a mistake in the command.
+"""
+
+import argparse
+import asyncio
+from pathlib import Path
+
+from paddock.config.validation import validate
+from paddock.config.yaml_text import parse
+from paddock.errors import ConfigError
+from paddock.http.access import find_token
+from paddock.sandbox.settings import SandboxSettings
+from paddock.sandbox_server import serve_node
+from paddock.server.access import make_access, tokens_for_clients
+from paddock.server.loops import run_until_signalled
+from paddock.server.sockets import LOOPBACK, Address, bind, require_token
+
+NAME = "sandbox node"
+STOP_MARGIN_S = 5.0
+"""Seconds beyond `stop_timeout_s` for all sandboxes together to be gone."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--settings", type=Path, metavar="FILE", help="YAML with the keys of a `sandbox` block")
+    parser.add_argument("--host", default=LOOPBACK, help="address to bind; beyond loopback a token is needed")
+    parser.add_argument("--port", type=int, default=0, help="port to bind (default: any free one)")
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="file with the token that clients must bring (default: PADDOCK_TOKEN, or one that is made)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    settings = _settings(args)
+    token = find_token(args.token_file)
+    require_token(NAME, args.host, token)
+    address = Address(args.host, args.port)
+    stop_timeout_s = settings.stop_timeout_s + STOP_MARGIN_S
+    return run_until_signalled(_serve(settings, address, token), stop_timeout_s=stop_timeout_s)
+
+
+async def _serve(settings: SandboxSettings, address: Address, token: str | None) -> int:
+    access = make_access(token, make=True)
+    bound = bind(NAME, address)
+    assert access.token is not None  # one is made where none is configured
+    async with serve_node(settings, bound, access=access):
+        if not access.made:
+            _say(bound.url)
+            await asyncio.Event().wait()
+        with tokens_for_clients(access.token, {NAME: bound}, required=True) as files:
+            _say(bound.url)
+            _say(f"clients of this user find its token; others: curl -H @{files[NAME]} {bound.url}/status")
+            await asyncio.Event().wait()
+    return 0
+
+
+def _settings(args: argparse.Namespace) -> SandboxSettings:
+    keys = {}
+    if args.settings is not None:
+        try:
+            keys = dict(parse(args.settings.read_text(), str(args.settings)).tree)
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"--settings {args.settings}: {error}", kind="config_unreadable") from error
+    if args.home is not None:
+        keys["home"] = str(args.home.absolute())
+    settings = validate(SandboxSettings, keys, "sandbox")
+    if settings.nodes:
+        raise ConfigError("sandbox.nodes: a node serves its own machine's sandboxes", kind="nodes_unusable")
+    return settings
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)  # noqa: T201 - this is the command's voice

@@ -1,0 +1,66 @@
+"""`paddock sandbox serve`: a node as a process, its token, its end."""
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from paddock.cli import main
+from paddock.sandbox import ExecRequest, SandboxSettings, SandboxSpec, open_provider
+from paddock.sandbox.images import ImageStore
+from paddock.sandbox.images.tiny import tiny_image
+from paddock.sandbox.owner import owners, sandboxes
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """Where the payload's user can pass, unlike pytest's own folders."""
+    if not shutil.which("bwrap"):
+        pytest.skip("no bwrap")
+    folder = Path(tempfile.mkdtemp(prefix="paddock-node-", dir="/var/tmp"))
+    folder.chmod(0o711)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.cli
+@pytest.mark.sandbox
+async def test_a_node_serves_until_a_signal(home: Path, token_cache: Path, tmp_path: Path) -> None:
+    image = tiny_image(ImageStore(home, payload_id=SandboxSettings().payload_id))
+    settings = tmp_path / "node.yaml"
+    settings.write_text("runtime: bubblewrap\nstop_timeout_s: 5\n")
+    command = [sys.executable, "-m", "paddock", "sandbox", "serve", "--home", str(home), "--settings", str(settings)]
+    env = {**os.environ, "XDG_CACHE_HOME": str(token_cache)}
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, env=env)
+    assert process.stdout is not None
+    url = (await process.stdout.readline()).decode().strip()
+    provider = await open_provider(SandboxSettings(nodes=(url,)))
+    handle = await provider.create(SandboxSpec(image=image), request_id="one")
+    result = await provider.exec(handle.sandbox_id, ExecRequest(argv=["echo", "here"]), request_id="two")
+    assert (handle.runtime, bytes(result.stdout)) == ("bubblewrap", b"here\n")
+    process.send_signal(signal.SIGTERM)
+    assert await asyncio.wait_for(process.wait(), 30) == 0
+    assert not [folder for owner in owners(home) for folder in sandboxes(owner)]
+    await provider.close()
+
+
+def test_what_can_not_be_served_is_said_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("PADDOCK_TOKEN", raising=False)
+    settings = tmp_path / "node.yaml"
+    assert main(["sandbox", "serve", "--host", "0.0.0.0"]) == 2
+    assert "needs a token" in capsys.readouterr().err
+    settings.write_text("runtimes: bubblewrap\n")
+    assert main(["sandbox", "serve", "--settings", str(settings)]) == 2
+    assert "nearest: `runtime`" in capsys.readouterr().err
+    settings.write_text("nodes: ['http://127.0.0.1:1']\n")
+    assert main(["sandbox", "serve", "--settings", str(settings)]) == 2
+    assert "its own machine's sandboxes" in capsys.readouterr().err
+    assert main(["sandbox", "serve", "--settings", str(tmp_path / "none.yaml")]) == 2
