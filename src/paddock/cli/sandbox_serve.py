@@ -7,17 +7,13 @@ Exit    0 ended by SIGINT, SIGTERM or SIGHUP; 1 no sandbox can be started here; 
 import argparse
 import asyncio
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from paddock.config.validation import validate
-from paddock.config.yaml_text import parse
-from paddock.errors import ConfigError
-from paddock.http.access import find_token
-from paddock.sandbox.settings import SandboxSettings
-from paddock.sandbox_server import serve_node
-from paddock.server.access import make_access, tokens_for_clients
-from paddock.server.loops import run_until_signalled
-from paddock.server.sockets import LOOPBACK, Address, bind, require_token
+if TYPE_CHECKING:
+    from paddock.sandbox.settings import SandboxSettings
+    from paddock.server.sockets import Address
 
+LOOPBACK = "127.0.0.1"
 NAME = "sandbox node"
 STOP_MARGIN_S = 5.0
 """Seconds beyond `stop_timeout_s` for all sandboxes together to be gone."""
@@ -35,6 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from paddock.http.access import find_token
+    from paddock.server.loops import run_until_signalled
+    from paddock.server.sockets import Address, require_token
+
     settings = _settings(args)
     token = find_token(args.token_file)
     require_token(NAME, args.host, token)
@@ -43,7 +43,11 @@ def run(args: argparse.Namespace) -> int:
     return run_until_signalled(_serve(settings, address, token), stop_timeout_s=stop_timeout_s)
 
 
-async def _serve(settings: SandboxSettings, address: Address, token: str | None) -> int:
+async def _serve(settings: "SandboxSettings", address: "Address", token: str | None) -> int:
+    from paddock.sandbox_server import serve_node
+    from paddock.server.access import make_access, tokens_for_clients
+    from paddock.server.sockets import bind
+
     access = make_access(token, make=True)
     bound = bind(NAME, address)
     assert access.token is not None  # one is made where none is configured
@@ -58,7 +62,12 @@ async def _serve(settings: SandboxSettings, address: Address, token: str | None)
     return 0
 
 
-def _settings(args: argparse.Namespace) -> SandboxSettings:
+def _settings(args: argparse.Namespace) -> "SandboxSettings":
+    from paddock.config.validation import validate
+    from paddock.config.yaml_text import parse
+    from paddock.errors import ConfigError
+    from paddock.sandbox.settings import SandboxSettings
+
     keys = {}
     if args.settings is not None:
         try:

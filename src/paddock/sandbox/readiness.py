@@ -7,19 +7,26 @@ Errors  none: the reason is returned as text.
 
 import asyncio
 import time
+from typing import Protocol, runtime_checkable
 
 from paddock.errors import PaddockError
 from paddock.sandbox.doctor.image import probe_image, probe_settings
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.protocol import Provider
-from paddock.sandbox.remote.client import RemoteProvider
 
 FRESH_S = 30.0
 """For so long one start is proof that the next would succeed."""
 FAILED_FRESH_S = 3.0
 """For so long a failed trial is the answer to all who ask."""
 TRIAL_TIMEOUT_S = 8.0
+
+
+@runtime_checkable
+class HealthReporter(Protocol):
+    """A provider that knows whether it can start a sandbox."""
+
+    async def why_not_ready(self) -> str | None: ...
 
 
 class Readiness:
@@ -32,10 +39,11 @@ class Readiness:
         self._why_not = ""
 
     async def why_not(self) -> str | None:
-        """Why no sandbox can be started; None: one could be, within the last `FRESH_S`. A node says it of itself."""
-        if isinstance(self._provider, RemoteProvider):
-            return await self._provider.why_not_ready()
-        return await self._why_not_here(self._provider) if isinstance(self._provider, LocalProvider) else None
+        """Why no sandbox can be started; None: one could be, within the last `FRESH_S`. A
+        provider that says it of itself is asked; of others nothing is known."""
+        if isinstance(self._provider, LocalProvider):
+            return await self._why_not_here(self._provider)
+        return await self._provider.why_not_ready() if isinstance(self._provider, HealthReporter) else None
 
     async def _why_not_here(self, provider: LocalProvider) -> str | None:
         async with self._lock:

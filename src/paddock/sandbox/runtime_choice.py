@@ -12,7 +12,6 @@ from paddock.sandbox.doctor.trial import has_passed, remember, try_runtime
 from paddock.sandbox.failures import RuntimeMissing
 from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.protocol import Provider
-from paddock.sandbox.remote.client import RemoteProvider
 from paddock.sandbox.runtimes import RUNTIMES
 from paddock.sandbox.settings import SandboxSettings, check_home
 
@@ -20,7 +19,12 @@ from paddock.sandbox.settings import SandboxSettings, check_home
 async def open_provider(settings: SandboxSettings | None = None) -> Provider:
     """A provider of sandboxes: on this machine, or on the node that the settings name."""
     settings = settings or SandboxSettings()
-    return RemoteProvider(settings) if settings.nodes else await open_local_provider(settings)
+    if not settings.nodes:
+        return await open_local_provider(settings)
+    # Imported here: sandboxes of this machine need no HTTP client.
+    from paddock.sandbox.remote.client import RemoteProvider
+
+    return RemoteProvider(settings)
 
 
 async def open_local_provider(settings: SandboxSettings) -> LocalProvider:

@@ -74,7 +74,7 @@ async def exchange(lease: NodeLease, message: Message, *, timeout_s: float | Non
         await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
         repeating.cancel()
-        await asyncio.shield(_cancel(lease, call_id))
+        await asyncio.shield(lease.hold(_cancel(lease, call_id)))
         raise
     if repeating.done():
         lease.done.append(call_id)

@@ -6,7 +6,9 @@ Law     the client gives a lease up no later than the node does: it counts from 
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from contextlib import suppress
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -44,6 +46,7 @@ class NodeLease:
         self._id = lease_id
         self._ttl_s = ttl_s
         self._ends_at = opened_at + ttl_s
+        self._held: set[asyncio.Task[None]] = set()
         self._renewing = asyncio.ensure_future(self._renew_on())
 
     def headers(self) -> dict[str, str]:
@@ -57,6 +60,13 @@ class NodeLease:
         for call_id in headers.get(DONE_HEADER, "").split(","):
             with suppress(ValueError):  # another message has said it meanwhile
                 self.done.remove(call_id)
+
+    def hold(self, act: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Start what goes on where whoever waits for it is cancelled."""
+        task = asyncio.ensure_future(act)
+        self._held.add(task)
+        task.add_done_callback(self._held.discard)
+        return task
 
     def lose(self, reason: str) -> None:
         """Give it up; idempotent."""
