@@ -76,7 +76,7 @@ class NodeApp:
             call_id = request.headers.get(wire.CALL_HEADER, "")
             if not call_id:
                 raise RequestError(f"{wire.CALL_HEADER}: give each call an id", kind="call_unnamed")
-            words = {**request.query_params, **request.path_params}
+            words = {**wire.parse_query(request.scope["query_string"]), **request.path_params}
             action = Action(self._provider, lease, words, call_id)
             undoing = None if undo is None else lambda reply: undo(action, reply)
             return await _reply(lease.calls.start(call_id, lambda: act(action, body), undoing), request)
@@ -197,7 +197,7 @@ def _json(reply: Record) -> Response:
 
 def _parse(cls: type[R], body: bytes) -> R:
     try:
-        return cls.model_validate_json(body)
+        return wire.decode(cls, body)
     except ValidationError as error:
         raise SandboxRequestError(f"{cls.__name__}: {describe(error)}", kind="body_invalid") from error
 

@@ -204,3 +204,12 @@ async def test_a_client_with_a_wrong_token_is_told(node: NodeFixture, image: str
         await created(client, image)
     assert (refused.value.kind, refused.value.retryable) == ("unauthorized", False)
     await client.close()
+
+
+async def test_names_that_are_no_text_reach_the_sandbox(node: NodeFixture, client_of: ClientOf, image: str) -> None:
+    client = client_of(node.url)
+    sandbox = await created(client, image)
+    await client.write(sandbox, "/tmp/\udcff & ?#=%41", b"content")
+    assert await client.read(sandbox, "/tmp/\udcff & ?#=%41") == b"content"
+    request = ExecRequest(argv=["cat", "/tmp/\udcff & ?#=%41"])
+    assert bytes((await client.exec(sandbox, request, request_id="cat")).stdout) == b"content"

@@ -5,6 +5,7 @@ import errno
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from paddock.errors import InfraError, PaddockError
 from paddock.sandbox import (
@@ -61,7 +62,7 @@ OWNED = (SandboxError, RuntimeMissing, ImageDamaged, ImageMissing, ImageInvalid,
 
 @given(RECORDS)
 def test_records_come_back_as_they_were(record: Record) -> None:
-    assert type(record).model_validate_json(wire.encode(record)) == record
+    assert wire.decode(type(record), wire.encode(record)) == record
 
 
 @given(st.sampled_from(OWNED), TEXT, TEXT, st.none() | TEXT, st.booleans())
@@ -124,6 +125,19 @@ def test_an_unknown_kind_of_machine_trouble_stays_the_machines() -> None:
     assert type(error_from_wire(error_to_wire(OtherError("down")), "node")) is SandboxError
 
 
-def test_text_that_utf8_can_not_hold_is_refused() -> None:
-    with pytest.raises(SandboxRequestError):
-        wire.encode(ExecRequest(argv=["\udcff"]))
+@given(st.text(max_size=20), st.binary())
+def test_bytes_of_paths_go_over_as_surrogates(text: str, stdin: bytes) -> None:
+    record = ExecRequest(argv=[text, "\udcff"], env={text: "\ud800"}, stdin=stdin)
+    assert wire.decode(ExecRequest, wire.encode(record)) == record
+
+
+@given(st.text(st.characters(), max_size=20), st.none() | st.integers())
+def test_words_of_a_url_come_back(path: str, mode: int | None) -> None:
+    words = {"path": path} if mode is None else {"path": path, "mode": str(mode)}
+    assert wire.parse_query(wire.query(path=path, mode=mode).removeprefix("?").encode()) == words
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[]", b'{"argv": []}', b'{"argv": ["x"], "more": 1}'])
+def test_what_is_no_record_is_refused(body: bytes) -> None:
+    with pytest.raises(ValidationError):
+        wire.decode(ExecRequest, body)

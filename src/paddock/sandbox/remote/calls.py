@@ -7,7 +7,6 @@ Errors  what the provider behind the node raises; SandboxError of kind `node_los
 
 import asyncio
 import uuid
-from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -24,6 +23,7 @@ from paddock.sandbox.remote.wire import (
     WAIT_HEADER,
     NodeRoute,
     Nothing,
+    decode,
     encode,
 )
 from paddock.types import Record
@@ -49,17 +49,15 @@ async def call(
     body = None if route.request is Nothing else encode(request)
     answer = await exchange(lease, Message(route.method, route.url(**words), body), timeout_s=timeout_s)
     try:
-        return route.reply.model_validate_json(answer.content(lease.http.url))
+        return decode(route.reply, answer.content(lease.http.url))
     except ValidationError as error:
         where = f"{lease.http.url}{route.path}"
         raise SandboxError(f"{where}: the answer is no {route.reply.__name__}", kind="node_unreadable") from error
 
 
-async def transfer(
-    lease: NodeLease, method: str, path: str, query: Mapping[str, str], data: bytes | None = None
-) -> bytes:
+async def transfer(lease: NodeLease, method: str, path: str, data: bytes | None = None) -> bytes:
     """The content of a file that is read or, with `data`, written."""
-    answer = await exchange(lease, Message(method, path, data, BYTES, query), timeout_s=None)
+    answer = await exchange(lease, Message(method, path, data, BYTES), timeout_s=None)
     return answer.content(lease.http.url)
 
 

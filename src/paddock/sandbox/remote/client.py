@@ -107,12 +107,12 @@ class RemoteProvider:
         await call(lease, wire.CLOSE_SHELL, Nothing(), sandbox_id=sandbox_id, shell_id=shell_id)
 
     async def read(self, sandbox_id: str, path: str, *, max_bytes: int | None = None) -> bytes:
-        query = {"path": path} if max_bytes is None else {"path": path, "max_bytes": str(max_bytes)}
-        return await transfer(self._held(sandbox_id), "GET", _file(sandbox_id), query)
+        place = _file(sandbox_id) + wire.query(path=path, max_bytes=max_bytes)
+        return await transfer(self._held(sandbox_id), "GET", place)
 
     async def write(self, sandbox_id: str, path: str, data: bytes, *, mode: int | None = None) -> None:
-        query = {"path": path} if mode is None else {"path": path, "mode": str(mode)}
-        await transfer(self._held(sandbox_id), "PUT", _file(sandbox_id), query, data)
+        place = _file(sandbox_id) + wire.query(path=path, mode=mode)
+        await transfer(self._held(sandbox_id), "PUT", place, data)
 
     async def changes(self, sandbox_id: str, under: str = "/") -> list[PathChange]:
         query = wire.ChangesQuery(under=under)

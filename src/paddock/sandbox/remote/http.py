@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import aiohttp
 import orjson
+from yarl import URL
 
 from paddock.http.access import bearer, token_for
 from paddock.http.transport import failure_text, make_session
@@ -37,7 +38,6 @@ class Message(NamedTuple):
     path: str
     body: bytes | None = None
     media_type: str = JSON
-    query: Mapping[str, str] = {}
 
     def data(self) -> bytes | io.BytesIO | None:
         """The body; a large one as a file, of which each part is written by itself."""
@@ -93,9 +93,8 @@ class NodeHttp:
         try:
             async with self._session.request(
                 message.method,
-                self.url + message.path,
+                URL(self.url + message.path, encoded=True),
                 data=message.data(),
-                params=message.query,
                 headers=own,
                 timeout=timeout,
                 allow_redirects=False,

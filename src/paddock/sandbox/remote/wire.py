@@ -3,16 +3,16 @@
 Bodies  JSON of records, bytes in it as base64; the content of a file goes as it is (octet-stream), its path in the
         query. An answer that is not there within `Wait` seconds is 202, and asked for again under `/v1/calls/ID`.
 Calls   each has an id of its client's making, and may be sent again with it: it is acted on once.
-Errors  SandboxRequestError: text that UTF-8 can't hold.
+Text    may have bytes that are no UTF-8 as surrogates, as Python writes paths.
 """
 
+import json
 from typing import Generic, NamedTuple, TypeVar
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlencode
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from paddock.sandbox.failures import SandboxRequestError
 from paddock.sandbox.layers import Patch
 from paddock.sandbox.records import (
     BytesRecord,
@@ -173,5 +173,30 @@ def encode(record: Record) -> bytes:
     """A record as the wire has it."""
     try:
         return record.model_dump_json().encode()
-    except PydanticSerializationError as error:
-        raise SandboxRequestError(f"{type(record).__name__}: {error}", kind="text_unencodable") from error
+    except PydanticSerializationError:  # there are bytes of a path in its text, as surrogates
+        return json.dumps(record.model_dump(mode="json")).encode()
+
+
+def decode(cls: type[Reply], body: bytes) -> Reply:
+    """The record of a body; ValidationError where it is none."""
+    try:
+        return cls.model_validate_json(body)
+    except ValidationError as error:
+        if error.errors(include_url=False, include_input=False)[0]["type"] != "json_invalid":
+            raise
+        try:
+            fields = json.loads(body)
+        except ValueError:
+            raise error from None
+        return cls.model_validate(fields)
+
+
+def query(**words: str | int | None) -> str:
+    """The end of a URL with these words; any text, surrogates too. None: it is left out."""
+    known = {name: word for name, word in words.items() if word is not None}
+    return "?" + urlencode(known, errors="surrogatepass")
+
+
+def parse_query(text: bytes) -> dict[str, str]:
+    """The words of `query`."""
+    return dict(parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="surrogatepass"))
