@@ -99,12 +99,17 @@ async def standing(home: Path, tmp_path: Path) -> Standing:
 
     @asynccontextmanager
     async def stand(
-        harness: str = "script", *, model: JsonObject | None = None, beside: Sequence[Server[Any]] = (), **block: Any
+        harness: str = "script",
+        *,
+        model: JsonObject | None = None,
+        beside: Sequence[Server[Any]] = (),
+        sandbox: SandboxSettings = settings,
+        **block: Any,
     ) -> AsyncIterator[AgentStand]:
         peers: dict[str, Peer] = {}
         world = PatchWorld(ServerConfig(), name="world", peers=peers)
         policy = ScriptedModel(ModelConfig(**(model or {})), name="policy", peers=peers)
-        config = a_config(harness, sandbox=settings, artifacts_dir=tmp_path / "artifacts", **block)
+        config = a_config(harness, sandbox=sandbox, artifacts_dir=tmp_path / "artifacts", **block)
         agent = SweAgent(config, name="agent", peers=peers)
         async with over("direct", world, policy, agent, *beside) as found:
             yield AgentStand(agent, world, policy, found["agent"], tmp_path / "artifacts")
