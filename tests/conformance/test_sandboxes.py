@@ -84,6 +84,8 @@ def test_the_command_checks_a_runtime_and_refuses_what_is_none(
         pytest.skip("no bwrap")
     assert main(["check", "sandbox:bubblewrap", "--only", "workdir"]) == 0
     assert "sandbox:bubblewrap: 1 behaviours, 0 broken" in capsys.readouterr().out
+    assert main(["check", "sandbox:remote", "--only", "workdir"]) == 0
+    assert "sandbox:remote: 1 behaviours, 0 broken" in capsys.readouterr().out
     assert main(["check", "sandbox:bublewrap"]) == 2
     assert "nearest: `bubblewrap`" in capsys.readouterr().err
     assert main(["check", "sandbox:bubblewrap", "--image", "no/such"]) != 0

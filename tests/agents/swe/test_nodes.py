@@ -35,7 +35,7 @@ async def node(home: Path, tmp_path: Path) -> AsyncIterator[NodeStand]:
     async with AsyncExitStack() as stack:
         provider = await stack.enter_async_context(serve_node(settings, bound, access=Access("of-the-node")))
         own = settings.model_copy(
-            update={"nodes": (bound.url,), "node_token_file": token_file, "lease_ttl_s": 3.0, "answer_margin_s": 2.0}
+            update={"nodes": (bound.url,), "node_token_file": token_file, "lease_ttl_s": 10.0, "answer_margin_s": 2.0}
         )
         yield NodeStand(own, provider, stack.aclose)
 

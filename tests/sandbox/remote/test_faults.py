@@ -29,7 +29,7 @@ from paddock.sandbox import SandboxSettings, SandboxSpec
 from paddock.sandbox.remote.client import RemoteProvider
 
 async def main(url, token, image):
-    provider = RemoteProvider(SandboxSettings(nodes=(url,), lease_ttl_s=1), token=token)
+    provider = RemoteProvider(SandboxSettings(nodes=(url,), lease_ttl_s=3), token=token)
     handle = await provider.create(SandboxSpec(image=image), request_id="same")
     print(handle.sandbox_id, flush=True)
     await asyncio.sleep(600)
@@ -99,7 +99,7 @@ async def test_a_killed_client_loses_its_sandboxes_and_no_other_does(
     assert process.stdout is not None
     lost = (await process.stdout.readline()).decode().strip()
     assert {handle.sandbox_id for handle in node.provider.live()} == {kept, lost}
-    await asyncio.sleep(1.5)  # longer than its lease, which it renews
+    await asyncio.sleep(3.5)  # longer than its lease, which it renews
     assert len(node.provider.live()) == 2
     with pytest.raises(SandboxGone):
         other._sandboxes[lost] = other._sandboxes[kept]
