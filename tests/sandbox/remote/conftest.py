@@ -36,6 +36,8 @@ class LossyProxy:
     def __init__(self, port: int) -> None:
         self.losses = 0
         """Answers that are still to be lost."""
+        self.down = False
+        """New connections are closed at once."""
         self._port = port
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -45,6 +47,9 @@ class LossyProxy:
             task.cancel()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.down:
+            writer.close()
+            return
         inner_reader, inner_writer = await asyncio.open_connection(LOOPBACK, self._port)
         both = [self._pass(reader, inner_writer, answers=False), self._pass(inner_reader, writer, answers=True)]
         tasks = [asyncio.ensure_future(one) for one in both]

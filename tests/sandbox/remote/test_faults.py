@@ -5,6 +5,7 @@ import signal
 import sys
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 
 import aiohttp
 import pytest
@@ -165,6 +166,27 @@ async def test_a_silent_node_is_given_up_in_the_time_of_a_lease(
     for writer in held:
         writer.close()
     server.close()
+
+
+async def test_a_command_outlives_a_cut_of_the_network(
+    node: NodeFixture, proxy: tuple[str, LossyProxy], client_of: ClientOf, image: str
+) -> None:
+    url, lossy = proxy
+    client = client_of(url)
+    sandbox = await created(client, image)
+    script = "echo x >> /tmp/starts; until [ -e /tmp/go ]; do sleep 0.05; done; cat /tmp/starts"
+    running = asyncio.ensure_future(out(client, sandbox, script))
+    while True:
+        with suppress(FileNotFoundError):
+            await client.read(sandbox, "/tmp/starts")
+            break
+    lossy.down = True
+    lossy.cut()
+    await asyncio.sleep(1)
+    assert not running.done()
+    await node.provider.write(sandbox, "/tmp/go", b"")
+    lossy.down = False
+    assert await running == b"x\n"
 
 
 async def test_a_cancelled_command_is_ended_at_the_node(node: NodeFixture, client_of: ClientOf, image: str) -> None:
