@@ -49,7 +49,7 @@ def make_client(*, max_connections: int = 1024) -> httpx.AsyncClient:
 
 def make_session(*, max_connections: int = 1024) -> aiohttp.ClientSession:
     """A session for the running loop that decompresses nothing; close it with `close`. `max_connections`: at once, over
-    all hosts."""
+    all hosts; 0: any number."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=max_connections, keepalive_timeout=KEEPALIVE_S),
         cookie_jar=aiohttp.DummyCookieJar(),

@@ -22,7 +22,7 @@ class Action:
         self.sandbox_id = words.get("sandbox_id", "")
         self.words = words
         self.request_id = f"{lease.id}:{call_id}"
-        """For the provider: no other client's request has it."""
+        """The provider's id of this request: no other client's has it."""
 
     async def create(self, spec: SandboxSpec) -> SandboxHandle:
         handle = await self.provider.create(spec, request_id=self.request_id)

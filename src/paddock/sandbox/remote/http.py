@@ -81,7 +81,8 @@ class NodeHttp:
         """`token`: None: see `paddock.http.access.token_for`."""
         self.url = url.rstrip("/")
         self._headers = bearer(token_for(self.url, token))
-        self._session = make_session()
+        # No limit: a renewal that waited behind a thousand commands would cost all of them their sandboxes.
+        self._session = make_session(max_connections=0)
         self._timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT_S, sock_read=SILENCE_TIMEOUT_S)
 
     async def send(self, message: Message, headers: Mapping[str, str], *, timeout_s: float | None = None) -> NodeAnswer:

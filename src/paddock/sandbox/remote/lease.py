@@ -50,13 +50,14 @@ class NodeLease:
         self._renewing = asyncio.ensure_future(self._renew_on())
 
     def headers(self) -> dict[str, str]:
-        """Of a message in its name; `delivered` what they say once it was answered."""
+        """The headers of a message in its name; pass them to `delivered` once it was answered."""
         headers = {LEASE_HEADER: self._id}
         if self.done:
             headers[DONE_HEADER] = ",".join(self.done[:MAX_DONE])
         return headers
 
     def delivered(self, headers: dict[str, str]) -> None:
+        """The node has read what these headers say of calls."""
         for call_id in headers.get(DONE_HEADER, "").split(","):
             with suppress(ValueError):  # another message has said it meanwhile
                 self.done.remove(call_id)
