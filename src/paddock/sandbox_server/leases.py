@@ -56,8 +56,11 @@ class ClientLease:
     async def destroy(self, sandbox_id: str) -> None:
         """Destroy one of its own; of another's nothing is known."""
         if self.sandboxes.pop(sandbox_id, None) is not None:
-            await self.close_tunnels(sandbox_id)
-            await self._provider.destroy(sandbox_id)
+            # Tunnels end last: no command sees one break, and ends as if by itself.
+            try:
+                await self._provider.destroy(sandbox_id)
+            finally:
+                await self.close_tunnels(sandbox_id)
 
     async def close_tunnels(self, sandbox_id: str | None = None) -> None:
         """Close the tunnels of a sandbox; None: all."""
@@ -67,11 +70,11 @@ class ClientLease:
     async def end(self) -> None:
         """End its calls, destroy its sandboxes."""
         self.ended = True
-        await self.close_tunnels()
         sandboxes = list(self.sandboxes)
         self.sandboxes.clear()
         # The commands of a sandbox end with it: sooner than one after the other.
         results = await asyncio.gather(*map(self._provider.destroy, sandboxes), return_exceptions=True)
+        await self.close_tunnels()
         await self.calls.close()
         for error in results:
             if isinstance(error, BaseException):

@@ -154,11 +154,11 @@ class RemoteProvider:
         return [handle for handle, _ in self._sandboxes.values()]
 
     async def close(self) -> None:
-        for sandbox_id in list(self._tunnels):
-            await self._end_tunnels(sandbox_id)
         self._sandboxes.clear()
         if self._lease is not None:
             await self._lease.end(self.settings.answer_margin_s)
+        for sandbox_id in list(self._tunnels):
+            await self._end_tunnels(sandbox_id)
         await self._http.close()
 
     async def _create(self, spec: SandboxSpec) -> SandboxHandle:
@@ -168,11 +168,11 @@ class RemoteProvider:
         return handle
 
     async def _destroy(self, sandbox_id: str, lease: NodeLease) -> None:
-        await self._end_tunnels(sandbox_id)
         try:
             await call(lease, wire.DESTROY, Nothing(), sandbox_id=sandbox_id)
         except SandboxError as error:
             _log.warning("sandbox %s was not destroyed by this client, and ends with its lease: %s", sandbox_id, error)
+        await self._end_tunnels(sandbox_id)
 
     async def _exec(self, sandbox_id: str, request: ExecRequest) -> ExecResult:
         timeout_s = self._deadline_s(request.timeout_s)
