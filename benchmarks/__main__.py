@@ -21,6 +21,7 @@ MODULES = {
     "programs": "programs",
     "watchdog": "watchdog",
     "sandboxes": "sandboxes",
+    "nodes": "nodes",
     "tokens": "tokens",
     "judging": "group_judge",
     "grading": "grading",
