@@ -25,8 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands.add_parser("clean", help="remove what dead owners left")
     serve = commands.add_parser("serve", help="serve this machine's sandboxes to clients elsewhere")
     sandbox_serve.add_arguments(serve)
-    for one in commands.choices.values():
-        one.add_argument("--home", type=Path, metavar="DIR", help="where sandboxes live (default: PADDOCK_HOME)")
+    for command in commands.choices.values():
+        command.add_argument("--home", type=Path, metavar="DIR", help="where sandboxes live (default: PADDOCK_HOME)")
 
 
 def run(args: argparse.Namespace) -> int:

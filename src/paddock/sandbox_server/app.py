@@ -203,8 +203,8 @@ def _parse(cls: type[R], body: bytes) -> R:
 
 
 def _from_query(cls: type[R], words: dict[str, str]) -> R:
-    known = {name: value for name, value in words.items() if name in cls.model_fields}
+    fields = {name: value for name, value in words.items() if name in cls.model_fields}
     try:
-        return cls.model_validate(known)
+        return cls.model_validate(fields)
     except ValidationError as error:
         raise SandboxRequestError(f"{cls.__name__}: {describe(error)}", kind="query_invalid") from error

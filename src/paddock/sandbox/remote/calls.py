@@ -86,25 +86,25 @@ async def exchange(lease: NodeLease, message: Message, *, timeout_s: float | Non
 
 async def _repeat(lease: NodeLease, call_id: str, message: Message) -> NodeAnswer:
     """Send a call until the node answers it. Once the node has it, only its answer is asked for."""
-    asking = Message("GET", CALLS.format(call_id=call_id))
-    known = False
+    question = Message("GET", CALLS.format(call_id=call_id))
+    arrived = False
     wait_s = FIRST_WAIT_S
     while True:
         headers = lease.headers()
         own = {**headers, CALL_HEADER: call_id, WAIT_HEADER: f"{POLL_S:g}"}
         try:
-            answer = await lease.http.send(asking if known else message, own)
+            answer = await lease.http.send(question if arrived else message, own)
         except UnreachableError:
-            known = False
+            arrived = False
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, MAX_WAIT_S)
             continue
         lease.delivered(headers)
         wait_s = FIRST_WAIT_S
         if answer.status == STILL_RUNNING:
-            known = True
-        elif known and answer.error_kind == CALL_UNKNOWN:
-            known = False
+            arrived = True
+        elif arrived and answer.error_kind == CALL_UNKNOWN:
+            arrived = False
         elif answer.error_kind == LEASE_UNKNOWN:
             lease.lose("the node has ended the lease, or was started anew")
             raise lease.failure()

@@ -107,12 +107,12 @@ class RemoteProvider:
         await call(lease, wire.CLOSE_SHELL, Nothing(), sandbox_id=sandbox_id, shell_id=shell_id)
 
     async def read(self, sandbox_id: str, path: str, *, max_bytes: int | None = None) -> bytes:
-        place = _file(sandbox_id) + wire.query(path=path, max_bytes=max_bytes)
-        return await transfer(self._held(sandbox_id), "GET", place)
+        url = _file(sandbox_id) + wire.query(path=path, max_bytes=max_bytes)
+        return await transfer(self._held(sandbox_id), "GET", url)
 
     async def write(self, sandbox_id: str, path: str, data: bytes, *, mode: int | None = None) -> None:
-        place = _file(sandbox_id) + wire.query(path=path, mode=mode)
-        await transfer(self._held(sandbox_id), "PUT", place, data)
+        url = _file(sandbox_id) + wire.query(path=path, mode=mode)
+        await transfer(self._held(sandbox_id), "PUT", url, data)
 
     async def changes(self, sandbox_id: str, under: str = "/") -> list[PathChange]:
         query = wire.ChangesQuery(under=under)
@@ -147,8 +147,8 @@ class RemoteProvider:
             return f"{self._http.url}: {error}"
         if answer.status == OK:
             return None
-        said = answer.json.get("reason") if isinstance(answer.json, dict) else None
-        return f"{self._http.url}: {said or answer.status}"
+        reason = answer.json.get("reason") if isinstance(answer.json, dict) else None
+        return f"{self._http.url}: {reason or answer.status}"
 
     def live(self) -> list[SandboxHandle]:
         return [handle for handle, _ in self._sandboxes.values()]

@@ -125,4 +125,4 @@ def _rebuild(name: str, message: str, error: Mapping[str, Any]) -> PaddockError:
 
 def _text(text: str) -> str:
     """The text with what UTF-8 can't hold as `\\udcNN`."""
-    return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -104,10 +104,10 @@ class LinkStream:
         """Neither read nor write any more; idempotent."""
         if self.closed:
             return
-        told = self._broken
+        lost = self._broken
         self.reset()
         self.closed = True
-        if not told:
+        if not lost:
             await self._send(Frame(CLOSE, self.number).pack())
 
     def reset(self) -> None:

@@ -105,7 +105,7 @@ class LinkListener:
         try:
             while not receiving.done():
                 self._changed.clear()
-                self._streams = {number: one for number, one in self._streams.items() if not one.closed}
+                self._streams = {number: stream for number, stream in self._streams.items() if not stream.closed}
                 if self._closed and not self._streams:
                     return
                 changed = asyncio.ensure_future(self._changed.wait())

@@ -52,7 +52,7 @@ class Nothing(Record):
 
 
 class LeaseRequest(Record):
-    """A client's wish for a lease."""
+    """What a client asks of its lease."""
 
     ttl_s: float = Field(gt=0, le=24 * 3600)
     """Seconds after which it ends unless it is renewed."""
