@@ -6,10 +6,11 @@ from pydantic import Field, SecretStr, model_validator
 
 from paddock.server.fields import Block, Headers, Urls, bare_urls, secret_text
 from paddock.server.recording_server import RecordingConfig
+from paddock.types.request_fields import NEUTRAL
 
 OFF_POLICY = (
-    *("top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias"),
-    *("min_tokens", "bad_words", "allowed_token_ids"),
+    *(name for name in NEUTRAL if name not in ("temperature", "top_p")),
+    *("logit_bias", "min_tokens", "bad_words", "allowed_token_ids"),
 )
 """Keys by which an engine samples from something else than its model at a temperature and a top_p."""
 REFUSED = (

@@ -17,10 +17,11 @@ from paddock.errors import InfraError
 from paddock.models_servers.openai.config import REFUSED, OpenAIConfig
 from paddock.server.dialects import Dialect
 from paddock.server.dialects.conversation import read_request
-from paddock.server.dialects.sampling import BUDGET, MergedSampling, merge_sampling
+from paddock.server.dialects.sampling import MergedSampling, merge_sampling
 from paddock.server.dialects.to_chat import chat_request
 from paddock.server.dialects.to_responses import responses_request
 from paddock.types import JsonObject
+from paddock.types.request_fields import BUDGETS
 
 _RESERVED_KEYS = ("stream", "stream_options", "n")
 """Keys that extras may not set: they change the form of the answer."""
@@ -104,8 +105,8 @@ def _require_on_policy(params: JsonObject) -> None:
 def _override(body: JsonObject, overrides: JsonObject, budget: str) -> None:
     """A token budget has three names; the endpoint is told one."""
     for key, value in overrides.items():
-        names = BUDGET if key in BUDGET else {key}
+        names = BUDGETS if key in BUDGETS else {key}
         for name in names:
             body.pop(name, None)
         if value is not None:
-            body[budget if key in BUDGET else key] = value
+            body[budget if key in BUDGETS else key] = value

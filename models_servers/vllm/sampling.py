@@ -11,31 +11,18 @@ from collections.abc import Iterable
 
 from paddock.errors import RequestError
 from paddock.types import JsonObject
+from paddock.types.request_fields import BUDGETS, NEUTRAL, SAMPLING
 
-_NEUTRAL: JsonObject = {
-    "temperature": 1.0,
-    "top_p": 1.0,
-    "top_k": 0,
-    "min_p": 0.0,
-    "presence_penalty": 0.0,
-    "frequency_penalty": 0.0,
-    "repetition_penalty": 1.0,
-}
-"""Values that leave the model's distribution as it is."""
-_BUDGETS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 _FURTHER = (
-    "seed",
-    "stop",
     "stop_token_ids",
     "ignore_eos",
     "min_tokens",
-    "logit_bias",
     "bad_words",
     "allowed_token_ids",
     "thinking_token_budget",
 )
 _NUMBERS = (int, float)
-_KNOWN = frozenset((*_NEUTRAL, *_BUDGETS, *_FURTHER))
+_KNOWN = frozenset((*SAMPLING, *BUDGETS, *_FURTHER))
 _DISTRIBUTION_MASKS = ("logit_bias", "bad_words", "allowed_token_ids", "min_tokens", "thinking_token_budget")
 """Parameters that change the distribution wherever they are set."""
 
@@ -49,12 +36,12 @@ def sampling(params: JsonObject, room: int | None) -> JsonObject:
     """vLLM's parameters. `room`: tokens left beside the prompt; None: unknown, then vLLM applies its own limit."""
     if unknown := unknown_names(params):
         raise RequestError(f"sampling parameter {unknown[0]!r}: it is not passed on to vLLM", kind="sampling_invalid")
-    vllm_params = {**_NEUTRAL}
+    vllm_params: JsonObject = {**NEUTRAL}
     limits = [] if room is None else [room]
     for name, value in params.items():
         if value is None:
             continue
-        if name not in _BUDGETS:
+        if name not in BUDGETS:
             vllm_params[name] = value
         elif type(value) in _NUMBERS:
             limits.append(value)
@@ -71,5 +58,5 @@ def is_plain(params: JsonObject) -> bool:
     """Whether vLLM samples from the model's own distribution; a greedy answer's log-probs are of that, too."""
     if params["temperature"] not in (0, 1):
         return False
-    is_neutral = all(params[name] == value for name, value in _NEUTRAL.items() if name != "temperature")
+    is_neutral = all(params[name] == value for name, value in NEUTRAL.items() if name != "temperature")
     return is_neutral and not any(params.get(name) for name in _DISTRIBUTION_MASKS)

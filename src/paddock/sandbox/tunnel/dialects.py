@@ -1,14 +1,14 @@
 """Fields of model calls from inside, by dialect: those that pass, and those that are refused by name.
 
-Source  OpenAI: "Create a model response", "Create chat completion". Anthropic: "Create a Message". vLLM: its extra
-        parameters and content parts.
-Law     a field passes because it is in a table here: the public API's, sampling parameters that engines add to it, and
-        what well-known programs send about themselves. A field that would make the upstream read, fetch or run
-        something, or use what it has stored, is refused with what would be right; any other is left out.
+Source  those of `request_fields`, and vLLM's content parts.
+Law     a field passes because it is in that table. One that would make the upstream read, fetch or run something, or
+        use what it has stored, is refused with what would be right; any other is left out.
 """
 
 from collections.abc import Mapping
 from typing import NamedTuple
+
+from paddock.types.request_fields import FIELDS
 
 _WHOLE = "send the whole conversation in each request"
 _OWN_TOOLS = "offer functions that the program runs itself"
@@ -34,12 +34,6 @@ _ENGINE_FIELDS: Mapping[str, str] = dict.fromkeys(
     ],
     _SERVER_SIDE,
 )
-_SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
-_SHARED = (*_SAMPLING, "seed", "stop", "chat_template_kwargs")
-_OPENAI = (
-    *("metadata", "model", "parallel_tool_calls", "prompt_cache_key", "prompt_cache_retention", "safety_identifier"),
-    *("service_tier", "store", "stream", "stream_options", "tool_choice", "tools", "top_logprobs", "user"),
-)
 
 
 class Dialect(NamedTuple):
@@ -54,16 +48,12 @@ class Dialect(NamedTuple):
     """The type of a tool that names none."""
 
 
+def _allowed(dialect: str) -> frozenset[str]:
+    return frozenset(name for name, field in FIELDS.items() if dialect in field.inside)
+
+
 RESPONSES = Dialect(
-    allowed=frozenset(
-        [
-            *_SHARED,
-            *_OPENAI,
-            *("context_management", "include", "input", "instructions", "max_output_tokens", "max_tool_calls"),
-            *("reasoning", "text", "truncation"),
-            "client_metadata",  # Codex's
-        ]
-    ),
+    allowed=_allowed("r"),
     refused={
         **_ENGINE_FIELDS,
         **dict.fromkeys(["previous_response_id", "conversation"], _WHOLE),
@@ -74,27 +64,13 @@ RESPONSES = Dialect(
     default_tool="function",
 )
 CHAT = Dialect(
-    allowed=frozenset(
-        [
-            *_SHARED,
-            *_OPENAI,
-            *("function_call", "functions", "logit_bias", "logprobs", "max_completion_tokens", "max_tokens"),
-            *("messages", "n", "prediction", "reasoning_effort", "response_format", "verbosity"),
-            *("reasoning", "thinking", "enable_thinking"),  # of gateways and open models: switches alone
-        ]
-    ),
+    allowed=_allowed("c"),
     refused={**_ENGINE_FIELDS, "web_search_options": _OWN_TOOLS},
     history=("messages", "prediction"),
     default_tool="function",
 )
 MESSAGES = Dialect(
-    allowed=frozenset(
-        [
-            *("temperature", "top_p", "top_k", "max_tokens", "messages", "metadata", "model", "output_config"),
-            *("service_tier", "speed", "stop_sequences", "stream", "system", "thinking", "tool_choice", "tools"),
-            *("cache_control", "context_management", "inference_geo", "chat_template_kwargs"),
-        ]
-    ),
+    allowed=_allowed("m"),
     refused={**_ENGINE_FIELDS, "mcp_servers": _OWN_TOOLS, "container": _OWN_TOOLS, "thread": _WHOLE},
     history=("messages", "system"),
     default_tool="custom",

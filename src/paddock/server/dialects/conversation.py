@@ -6,13 +6,12 @@ Lenient real programs send more than the standard: a key that is not known here 
         these functions for counting; an explicit null is as if the key were not there. Log-probs and token ids are
         not for clients: they are in the turns. NeMo-Gym's JSON strings in `metadata` are read as what they say. Tools
         that a Responses client adds within its input are tools like the others.
-Onward  which known key an engine is sent is said by `sampling.chat_params` and `to_responses`.
 Errors  RequestError for what would change the meaning if it were left out: `n` above 1, and a body that is no request;
         `require_renderable` refuses what no chat template can be given.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import orjson
 
@@ -20,59 +19,15 @@ from paddock.errors import RequestError
 from paddock.server.dialects.answers import Dialect
 from paddock.server.dialects.canonical import canonical_history, canonical_instructions, has_image, items_of_chat
 from paddock.server.dialects.from_messages import responses_form
-from paddock.server.dialects.sampling import SAMPLING, chat_params
+from paddock.server.dialects.sampling import chat_params
 from paddock.server.dialects.tools import chat_tools
 from paddock.types import JsonObject
+from paddock.types.request_fields import FIELDS
 from paddock.types.responses import output_items
 
-_SAMPLING = [
-    *SAMPLING,
-    "chat_template_kwargs",
-    "extra_body",
-]
-_SHARED = [
-    *_SAMPLING,
-    *["model", "tools", "tool_choice", "parallel_tool_calls", "metadata", "store", "stream", "stream_options", "user"],
-]
-_SHARED += ["service_tier", "prompt_cache_key", "safety_identifier"]
-KNOWN: dict[Dialect, frozenset[str]] = {
-    "responses": frozenset(
-        [
-            *_SHARED,
-            *[
-                "input",
-                "instructions",
-                "include",
-                "max_output_tokens",
-                "max_tool_calls",
-                "previous_response_id",
-                "prompt",
-            ],
-            *["reasoning", "text", "truncation"],
-        ]
-    ),
-    "chat": frozenset(
-        [
-            *_SHARED,
-            *[
-                "messages",
-                "max_tokens",
-                "max_completion_tokens",
-                "n",
-                "reasoning_effort",
-                "response_format",
-                "verbosity",
-                "logit_bias",
-            ],
-        ]
-    ),
-    "messages": frozenset(
-        [
-            *["messages", "system", "model", "max_tokens", "temperature", "top_p", "top_k", "stop_sequences"],
-            *["stream", "tools", "tool_choice", "thinking", "output_config", "metadata", "service_tier"],
-            *["chat_template_kwargs", "extra_body"],
-        ]
-    ),
+KNOWN = {
+    dialect: frozenset(name for name, field in FIELDS.items() if dialect[0] in field.read)
+    for dialect in get_args(Dialect)
 }
 ADDED_TOOLS = "additional_tools"
 _NESTED = ("chat_template_kwargs", "extra_body")

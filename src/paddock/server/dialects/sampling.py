@@ -9,31 +9,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from paddock.types import JsonObject
+from paddock.types.request_fields import BUDGETS, FIELDS, SAMPLING
 
-SAMPLING = (
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "seed",
-    "stop",
-    "presence_penalty",
-    "frequency_penalty",
-    "repetition_penalty",
-)
-
-
-_SAME = [
-    *SAMPLING,
-    "user",
-    "max_tokens",
-    "max_completion_tokens",
-    "reasoning_effort",
-    "response_format",
-    "verbosity",
-    "logit_bias",
-    "parallel_tool_calls",
-]
+_SAME = [name for name, field in FIELDS.items() if "c" in field.sent]
+PARAMETERS = frozenset([*SAMPLING, *BUDGETS])
+"""All that an engine of ids is given."""
 
 
 def chat_params(body: JsonObject) -> JsonObject:
@@ -58,12 +38,6 @@ def _renamed(body: JsonObject) -> JsonObject:
     return found
 
 
-BUDGET = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-NAMES = frozenset([*SAMPLING, "logit_bias"])
-PARAMETERS = NAMES.union(BUDGET)
-"""All that an engine of ids is given."""
-
-
 class MergedSampling(NamedTuple):
     """Parameters, and where they come from."""
 
@@ -80,7 +54,7 @@ def merge_sampling(client: Mapping[str, Any], row: Mapping[str, Any], config: Ma
     params = dict(client_params)
     for layer in (row, config):
         for name, value in layer.items():
-            params["max_tokens" if name in BUDGET else name] = value
+            params["max_tokens" if name in BUDGETS else name] = value
     params = {name: value for name, value in params.items() if value is not None}
     names = {*client_params, *params}
     return MergedSampling(params, sorted(name for name in names if client_params.get(name) != params.get(name)))
@@ -90,9 +64,9 @@ def sampling_of(params: Mapping[str, Any]) -> JsonObject:
     """The sampling parameters of a request's body."""
     found: JsonObject = {}
     for name, value in params.items():
-        if value is not None and name in NAMES:
+        if value is not None and name in SAMPLING:
             found[name] = value
-    for name in BUDGET:
+    for name in BUDGETS:
         if params.get(name) is not None:
             found["max_tokens"] = params[name]
             break

@@ -8,30 +8,11 @@ from paddock.server.dialects.canonical import items_of_chat
 from paddock.server.dialects.to_chat import ChatForm
 from paddock.server.dialects.tools import responses_tool_choice, responses_tools
 from paddock.types import JsonObject
+from paddock.types.request_fields import FIELDS
 from paddock.types.responses import item_type, new_id, output_items
 
-_SAME = [
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "user",
-    "metadata",
-    "store",
-    "parallel_tool_calls",
-    "service_tier",
-    "prompt_cache_key",
-]
-_WITHOUT_EQUIVALENT = [
-    "seed",
-    "stop",
-    "presence_penalty",
-    "frequency_penalty",
-    "repetition_penalty",
-    "verbosity",
-    "logit_bias",
-    "safety_identifier",
-]
+_SAME = [name for name, field in FIELDS.items() if "r" in field.sent]
+_LOST = [name for name, field in FIELDS.items() if "r" in field.lost]
 
 
 def responses_request(body: JsonObject) -> ChatForm:
@@ -49,7 +30,7 @@ def responses_request(body: JsonObject) -> ChatForm:
     else:
         found.pop("parallel_tool_calls", None)
     items = [_with_id(item) for item in items_of_chat(body["messages"])]
-    return ChatForm({"input": items, **found}, [key for key in _WITHOUT_EQUIVALENT if key in body])
+    return ChatForm({"input": items, **found}, [key for key in _LOST if key in body])
 
 
 def _clean_request(body: JsonObject) -> ChatForm:
