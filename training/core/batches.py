@@ -12,7 +12,7 @@ Flaws   the advantage that the config sets for a flawed turn stands in place of 
 """
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from paddock.tokens.export import RolloutSample, Span
 from paddock.training.core.groups import repair
@@ -29,15 +29,9 @@ from paddock.training.core.records import (
 )
 from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.training.core.step_credit import Credit, sample_credits
-from paddock.types import Outcome
+from paddock.types import FailedOutcome, Outcome
 
-MASK_REASONS: Mapping[Outcome, MaskReason] = {
-    "infra": "infra",
-    "row": "row",
-    "verifier": "verifier",
-    "leak": "leak",
-    "cancelled": "cancelled",
-}
+_MASK_REASONS: Mapping[Outcome, MaskReason] = {outcome: outcome for outcome in get_args(FailedOutcome)}
 
 
 class _BatchRules(NamedTuple):
@@ -90,7 +84,7 @@ def make_batch(
 def _failed_members(group: Group) -> Iterator[MaskEntry]:
     for member in group.members:
         if member.reward is None:
-            yield MaskEntry(group.id, member.nth, None, MASK_REASONS[member.outcome])
+            yield MaskEntry(group.id, member.nth, None, _MASK_REASONS[member.outcome])
 
 
 def _add(

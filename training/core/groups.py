@@ -9,16 +9,13 @@ from collections.abc import Iterable
 
 from paddock.training.core.records import Group, Member
 from paddock.training.core.settings import GroupSettings
-from paddock.types import Outcome
-
-REROLL_OUTCOMES: frozenset[Outcome] = frozenset({"infra", "verifier"})
-"""Outcomes that are neither the policy's nor the data's fault: another rollout may end otherwise."""
+from paddock.types import RETRIED
 
 
 def missing_members(group: Group) -> list[int]:
     """The numbers of the members to run anew: those that failed for no fault of theirs, and those without a rollout."""
     outcomes = {member.nth: member.outcome for member in group.members}
-    return [nth for nth in range(group.size) if outcomes.get(nth, "infra") in REROLL_OUTCOMES]
+    return [nth for nth in range(group.size) if outcomes.get(nth, "infra") in RETRIED]
 
 
 def with_rerolls(group: Group, members: Iterable[Member]) -> Group:

@@ -11,15 +11,11 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from paddock.tokens.export import RolloutSample
-from paddock.types import Outcome
+from paddock.types import FailedOutcome, Outcome
 
 FlawKind = Literal["invalid_tool_call", "malformed_thinking"]
 MaskReason = Literal[
-    "infra",
-    "row",
-    "verifier",
-    "leak",
-    "cancelled",
+    FailedOutcome,
     "not_exact",
     "overlong",
     "unknown_weights",
@@ -28,7 +24,7 @@ MaskReason = Literal[
     "malformed_thinking",
     "log_prob_error",
 ]
-"""Why tokens are not trained on: the five failed outcomes; `not_exact`: no sample of it is proven; `overlong`: a budget
+"""Why tokens are not trained on: the failed outcomes; `not_exact`: no sample of it is proven; `overlong`: a budget
 cut it (overlong filtering); `unknown_weights`: the weights that sampled it are unknown; `too_long`: longer than
 `policy.max_total_sequence_length`; flaws, where the config masks them; `log_prob_error`: trainer and engine
 disagree."""

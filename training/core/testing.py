@@ -3,25 +3,16 @@
 Lengths are in tokens; a span is (turn, start, end, version of the weights).
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, get_args
 
 from paddock.tokens.export import RolloutSample, Sample, Span
 from paddock.training.core.batches import make_batch
 from paddock.training.core.records import Batch, Flaw, Group, Member
 from paddock.training.core.settings import GroupSettings, GrpoSettings
-from paddock.types import REWARDED, Failure, Outcome, Rollout, Row, Stamp, Turn, Verdict
+from paddock.types import REWARDED, FailedOutcome, Failure, Outcome, Rollout, Row, Stamp, Turn, Verdict
 
-FAILED_OUTCOMES: tuple[Literal["infra", "row", "verifier", "leak", "cancelled"], ...]
-FAILED_OUTCOMES = ("infra", "row", "verifier", "leak", "cancelled")
-"""Outcomes without a verdict."""
-OWNERS: Mapping[Outcome, Any] = {
-    "infra": "infra",
-    "row": "row",
-    "verifier": "verifier",
-    "leak": "policy",
-    "cancelled": "user",
-}
+FAILED_OUTCOMES: tuple[FailedOutcome, ...] = get_args(FailedOutcome)
 
 
 def turn(turn_id: str, parent: str | None = None, sampled: int = 2, **fields: Any) -> Turn:
@@ -42,7 +33,7 @@ def rollout(outcome: Outcome = "completed", reward: float = 1.0, *, nth: int | N
     if outcome in REWARDED:
         defaults["verdict"] = Verdict(reward=reward, reason="match", metrics={"close": 0.5})
     else:
-        defaults["failure"] = Failure(owner=OWNERS[outcome], kind="timeout", message="")
+        defaults["failure"] = Failure(owner="infra", kind="timeout", message="")
     row = Row(responses_create_params={}, stamp=Stamp(group_id=0, group_size=4, member=nth))
     return Rollout(row=row, outcome=outcome, **{**defaults, **fields})
 

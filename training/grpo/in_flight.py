@@ -19,10 +19,7 @@ from paddock.training.core.records import Group
 from paddock.training.core.settings import GroupSettings
 from paddock.training.grpo.calls import role_call
 from paddock.training.grpo.roles import GroupJob, Rollouts
-from paddock.types import Outcome
-
-NO_FAILURE_OUTCOMES: frozenset[Outcome] = frozenset({"row", "leak"})
-"""Outcomes caused by the data or the policy: groups with these alone do not count as failures of generation."""
+from paddock.types import TERMINAL
 
 
 class InFlightGroups:
@@ -137,7 +134,7 @@ class InFlightGroups:
             self.failures_in_a_row = self._in_a_row_any_cause = 0
         else:
             self._in_a_row_any_cause += 1
-            self.failures_in_a_row += not outcomes or not outcomes <= NO_FAILURE_OUTCOMES
+            self.failures_in_a_row += not outcomes or not outcomes <= TERMINAL
         kept = repair(group, self._settings)
         if kept is None:
             self._lost.append(self._ledger.drop(group))

@@ -20,12 +20,12 @@ import orjson
 from paddock.collect.in_flight import InFlight
 from paddock.collect.lines import seal
 from paddock.collect.plan import PlannedGroup
-from paddock.collect.results import RETRIED, FailedAttempt, MemberKey, RolloutResult, result_of, uuid_of
+from paddock.collect.results import FailedAttempt, MemberKey, RolloutResult, result_of, uuid_of
 from paddock.collect.routing import Agent
 from paddock.collect.settings import EvalSettings
 from paddock.errors import BugError, InfraError, PaddockError
 from paddock.http import RUN, WITHDRAW, Call, Peer, new_secret, rollout_to_wire
-from paddock.types import Failure, Outcome, Rollout, Row
+from paddock.types import RETRIED, Failure, Outcome, Rollout, Row
 
 MAX_RETRY_WAIT_S = 60.0
 ANSWER_GRACE_S = 5.0

@@ -7,8 +7,8 @@ Law     only failures that another attempt may mend count (outcomes `infra` and 
 import asyncio
 from typing import NamedTuple
 
-from paddock.collect.results import RETRIED, FailedAttempt
-from paddock.types import Owner
+from paddock.collect.results import FailedAttempt
+from paddock.types import RETRIED, Owner
 
 
 class Cause(NamedTuple):

@@ -18,10 +18,10 @@ from pydantic import ValidationError
 from paddock.collect.folder import FAILURES, INDEX, ROLLOUTS, RUN
 from paddock.collect.identity import RunIdentity, read_identity, validation_text
 from paddock.collect.lines import Fault, LineSpan, StoredLine, is_sealed, seal, stored_lines
-from paddock.collect.results import TERMINAL, FailedAttempt, MemberKey, RolloutResult, result_of, stamped_key
+from paddock.collect.results import FailedAttempt, MemberKey, RolloutResult, result_of, stamped_key
 from paddock.errors import PaddockError
 from paddock.http import rollout_from_wire
-from paddock.types import JsonObject, Outcome, Rollout
+from paddock.types import TERMINAL, JsonObject, Outcome, Rollout
 from paddock.types.formats import DIGEST_KEY, FORMAT_KEY
 from paddock.whole_file import write_whole
 

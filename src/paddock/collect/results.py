@@ -8,17 +8,11 @@ Harness what an agent says of its harness in the response, under `harness`: `var
 Units   byte offsets from the start of `rollouts.jsonl`; seconds; `at` in seconds since 1970 UTC.
 """
 
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from paddock.types import REWARDED, JsonObject, Outcome, Owner, Record, Rollout, Row, Timing, Usage
-
-FailedOutcome = Literal["infra", "row", "verifier", "leak", "cancelled"]
-TERMINAL: frozenset[Outcome] = frozenset({"row", "leak"})
-"""Failures that another attempt can't mend: a resumed run leaves them as they are."""
-RETRIED: frozenset[Outcome] = frozenset({"infra", "verifier"})
-"""Failures that are tried again at once, when they say that they may be."""
+from paddock.types import REWARDED, FailedOutcome, JsonObject, Outcome, Owner, Record, Rollout, Row, Timing, Usage
 
 
 class MemberKey(NamedTuple):

@@ -37,7 +37,7 @@ from paddock.collect.tally import Board, Pace
 from paddock.config.yaml_text import dump, parse
 from paddock.errors import ConfigError, InfraError
 from paddock.http import Peer
-from paddock.types import JsonObject
+from paddock.types import REWARDED, JsonObject
 from paddock.whole_file import write_whole
 
 _log = logging.getLogger("paddock.collect")
@@ -56,7 +56,7 @@ class CollectionResult(NamedTuple):
 
     @property
     def n_verdicts(self) -> int:
-        return sum(run["outcomes"].get(kind, 0) for run in self.summary for kind in ("completed", "truncated"))
+        return sum(run["outcomes"].get(kind, 0) for run in self.summary for kind in REWARDED)
 
 
 class _MemberJob(NamedTuple):

@@ -5,14 +5,14 @@ Units   seconds as float; a row's index counts the non-empty lines of all row fi
 Errors  a value that breaks a field's rule is a ConfigError that names the field.
 """
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from paddock.errors import ConfigError
+from paddock.types import TERMINAL, FailedOutcome
 
 MIN_FAILURES = 20
-ALWAYS_RETRIED = ("infra", "verifier", "cancelled")
 Split = Literal["train", "validation", "example", "benchmark"]
 
 
@@ -67,7 +67,7 @@ class EvalSettings(BaseModel):
     def _only_what_may_be_tried(cls, value: object) -> object:
         words = [word.strip() for word in value.split(",")] if isinstance(value, str) else value
         for word in words if isinstance(words, list) else ():
-            if word in ALWAYS_RETRIED:
+            if word in get_args(FailedOutcome) and word not in TERMINAL:
                 raise ValueError(f"`{word}` is tried again by every resumed run; what may be added is `row`")
             if word == "leak":
                 raise ValueError("`leak` is what the policy did: trying until it does not would flatter it")

@@ -8,9 +8,12 @@ Errors  a value that breaks a record's law raises pydantic's ValidationError; `p
 from paddock.types.patches import patch_from_text, patch_to_text
 from paddock.types.records import (
     OUTCOMES,
+    RETRIED,
     REWARDED,
+    TERMINAL,
     AgentRef,
     Engine,
+    FailedOutcome,
     Failure,
     FinishReason,
     Fix,
@@ -37,9 +40,12 @@ from paddock.types.records import (
 
 __all__ = [
     "OUTCOMES",
+    "RETRIED",
     "REWARDED",
+    "TERMINAL",
     "AgentRef",
     "Engine",
+    "FailedOutcome",
     "Failure",
     "FinishReason",
     "Fix",

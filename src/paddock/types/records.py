@@ -1,7 +1,7 @@
 """Frozen records: row, stamp, turn, verdict, failure, rollout. All forbid unknown keys.
 
-Law     a rollout has exactly one outcome; `completed` and `truncated` carry a verdict and no failure, the other five
-        carry a failure and no verdict: so no failure can ever carry a reward.
+Law     a rollout has exactly one outcome; `completed` and `truncated` carry a verdict and no failure, all others a
+        failure and no verdict: so no failure can ever carry a reward.
 Wire    on the wire a row is flat: `responses_create_params`, `agent_ref`, the `_ng_*` stamps, and every key that the
         framework does not own. `Row.from_wire` folds the latter into `task`; `to_wire` is its exact inverse.
 Units   seconds as float, token counts and ids as int, log-probs natural.
@@ -9,7 +9,7 @@ Units   seconds as float, token counts and ids as int, log-probs natural.
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -17,7 +17,15 @@ Json = Any
 JsonObject = dict[str, Any]
 
 
-Outcome = Literal["completed", "truncated", "infra", "row", "verifier", "leak", "cancelled"]
+RewardedOutcome = Literal["completed", "truncated"]
+RetriedOutcome = Literal["infra", "verifier"]
+"""Neither the policy's nor the data's fault: another attempt is made at once, if the failure says that it may be."""
+TerminalOutcome = Literal["row", "leak"]
+"""Caused by the data or the policy: another attempt mends nothing, so a resumed run makes none."""
+ResumedOutcome = Literal["cancelled"]
+FailedOutcome = Literal[RetriedOutcome, TerminalOutcome, ResumedOutcome]
+"""Masked in training, each for a reason of its own name."""
+Outcome = Literal[RewardedOutcome, FailedOutcome]
 Owner = Literal["row", "policy", "infra", "verifier", "us", "user"]
 Engine = Literal["exact", "spliced", "text"]
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
@@ -25,8 +33,10 @@ FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 """A finite number: JSON has no others."""
 
-OUTCOMES: tuple[Outcome, ...] = ("completed", "truncated", "infra", "row", "verifier", "leak", "cancelled")
-REWARDED: frozenset[Outcome] = frozenset({"completed", "truncated"})
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+REWARDED: frozenset[Outcome] = frozenset(get_args(RewardedOutcome))
+RETRIED: frozenset[Outcome] = frozenset(get_args(RetriedOutcome))
+TERMINAL: frozenset[Outcome] = frozenset(get_args(TerminalOutcome))
 
 
 class Record(BaseModel):
