@@ -93,11 +93,11 @@ class Images:
                 await asyncio.to_thread(self._store.get, name)  # one that is there and damaged says so
             raise
         async with Puller(self._store) as puller:
-            await to_store(puller, source.place, name)
+            await to_store(puller, source.location, name)
 
     def _is_there(self, source: ImageSource) -> bool:
         if source.kind == "store":
             return self._store.has(source.name)
         if source.kind == "file":
-            return Path(source.place).exists()
+            return Path(source.location).exists()
         return self._settings.get_missing

@@ -26,7 +26,7 @@ def test_a_list_has_every_rollout_with_its_harness_and_reason(
 
 def test_a_failure_comes_once_by_its_last_attempt(seen_run: Path) -> None:
     failed = [entry for entry in read_entries(seen_run) if entry.failed is not None]
-    assert sorted(entry.place for entry in failed) == ["3-0", "3-1"]
+    assert sorted(entry.member_id for entry in failed) == ["3-0", "3-1"]
     assert all(entry.result.reward is None for entry in failed)
 
 

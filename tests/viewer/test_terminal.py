@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from paddock.viewer import TERMINAL_LIMITS, Entry, entry_blocks, render, select_one, select_rollouts, side_by_side
+from paddock.viewer import TERMINAL_LIMITS, Entry, entry_blocks, render, select_rollout, select_rollouts, side_by_side
 from paddock.viewer.blocks import TextBlock, TwoColumns, cut, visible
 
 
 def shown(run: Path, wanted: str) -> str:
-    return "\n".join(line.text for line in render(entry_blocks(select_one(run, wanted), TERMINAL_LIMITS), 160))
+    return "\n".join(line.text for line in render(entry_blocks(select_rollout(run, wanted), TERMINAL_LIMITS), 160))
 
 
 def test_a_rollout_is_shown_turn_by_turn_with_its_patch_tests_and_ending(seen_run: Path) -> None:
@@ -68,7 +68,7 @@ def test_malformed_calls_and_a_limit_are_told(seen_run: Path) -> None:
 
 
 def test_failing_tests_come_first_and_are_marked(seen_run: Path) -> None:
-    lines = list(render(entry_blocks(select_one(seen_run, "1-0"), TERMINAL_LIMITS), 160))
+    lines = list(render(entry_blocks(select_rollout(seen_run, "1-0"), TERMINAL_LIMITS), 160))
     (wrong,) = [index for index, line in enumerate(lines) if line.text.startswith("  FAILED")]
     assert lines[wrong].tone == "bad"
     assert lines[wrong + 1].text.startswith("  PASSED")
@@ -87,7 +87,9 @@ def test_nothing_recorded_can_move_a_cursor_or_turn_the_writing(seen_run: Path, 
 def test_two_rollouts_stand_side_by_side_turn_by_turn(seen_run: Path) -> None:
     lines = [
         line.text
-        for line in render(side_by_side(select_one(seen_run, "0-0"), select_one(seen_run, "0-1"), TERMINAL_LIMITS), 120)
+        for line in render(
+            side_by_side(select_rollout(seen_run, "0-0"), select_rollout(seen_run, "0-1"), TERMINAL_LIMITS), 120
+        )
     ]
     text = "\n".join(lines)
     assert "== turn 1: the same calls, other results" in text
@@ -108,7 +110,7 @@ def test_what_is_folded_keeps_its_margin_and_loses_nothing() -> None:
 
 
 def test_two_rollouts_that_differ_show_both_patches_and_the_tests_that_differ(seen_run: Path) -> None:
-    pair = [select_one(seen_run, wanted) for wanted in ("0-0", "2-0")]
+    pair = [select_rollout(seen_run, wanted) for wanted in ("0-0", "2-0")]
     text = "\n".join(line.text for line in render(side_by_side(pair[0], pair[1], TERMINAL_LIMITS), 160))
     assert "== turn 1: different" in text
     assert "patches: different" in text
@@ -117,7 +119,7 @@ def test_two_rollouts_that_differ_show_both_patches_and_the_tests_that_differ(se
 
 
 def test_a_rollout_beside_itself_is_the_same_throughout(seen_run: Path) -> None:
-    entry = select_one(seen_run, "0-0")
+    entry = select_rollout(seen_run, "0-0")
     text = "\n".join(line.text for line in render(side_by_side(entry, entry, TERMINAL_LIMITS), 160))
     assert [line for line in text.split("\n") if line.startswith("== turn")] == [
         f"== turn {n}: same" for n in (1, 2, 3)

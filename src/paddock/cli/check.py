@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     from paddock.sandbox import RuntimeMissing
 
     target = _target(args)
-    behaviours = [one for one in suite_for(target.kind) if args.only is None or args.only in one.name]
+    behaviours = [behaviour for behaviour in suite_for(target.kind) if args.only is None or args.only in behaviour.name]
 
     if not behaviours:
         raise ConfigError(

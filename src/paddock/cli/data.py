@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 def _add_download(parser: argparse.ArgumentParser) -> None:
     from paddock.training.data.blends import PUBLISHED
 
-    names = ", ".join(f"{name} ({one.repo})" for name, one in PUBLISHED.items())
+    names = ", ".join(f"{name} ({data_set.repo})" for name, data_set in PUBLISHED.items())
     partly = "the hub can't be reached, or sends other bytes than it lists"
     _help(parser, DOWNLOAD.format(names=names), partly, again="the same command goes on")
     parser.add_argument("name", metavar="NAME", help="a short name, see below, or OWNER/NAME of a data set")

@@ -18,24 +18,26 @@ MAX_WARNINGS = 20
 def download(args: argparse.Namespace) -> int:
     from paddock.training.data import hub
 
-    one = PUBLISHED.get(args.name)
-    if one is None and "/" not in args.name:
+    published = PUBLISHED.get(args.name)
+    if published is None and "/" not in args.name:
         raise ConfigError(f"{args.name!r}: is no short name ({', '.join(PUBLISHED)}) and no OWNER/NAME", kind="name")
-    patterns = args.file or (one.patterns if one is not None else ())
+    patterns = args.file or (published.patterns if published is not None else ())
     if not patterns:
         raise ConfigError(f"{args.name}: which files? --file PATTERN", kind="no_files")
     if not sys.stderr.isatty():
         _without_bars()
-    repo = one.repo if one is not None else args.name
+    repo = published.repo if published is not None else args.name
     try:
-        found = hub.download(hub.Hub(), repo, patterns, args.out, revision=args.revision, report=_tell)
-        for file in found:
+        files = hub.download(hub.Hub(), repo, patterns, args.out, revision=args.revision, report=_tell)
+        for file in files:
             proof = "as the hub lists it" if file.proven else "the hub lists no hash"
             _tell(f"{file.path}: {file.n_bytes} bytes, sha256 {file.sha256}, {proof}")
     except ConfigError as error:
-        if one is None or not one.also or error.kind != "hub_refused":
+        if published is None or not published.also or error.kind != "hub_refused":
             raise
-        raise ConfigError(f"{error.message}; the same data may stand under {one.also}", kind=error.kind) from error
+        raise ConfigError(
+            f"{error.message}; the same data may stand under {published.also}", kind=error.kind
+        ) from error
     except InfraError as error:
         _say(error.message)
         return 1
@@ -47,19 +49,19 @@ def fill(args: argparse.Namespace) -> int:
 
     places = {}
     for text in args.source:
-        name, _, place = text.partition("=")
-        if name not in PUBLISHED or not PUBLISHED[name].markers or not place:
-            known = ", ".join(name for name, one in PUBLISHED.items() if one.markers)
-            raise ConfigError(f"--source {text}: needs NAME=PLACE with a name of {known}", kind="flag_invalid")
-        places[name] = Path(place)
+        name, _, path = text.partition("=")
+        if name not in PUBLISHED or not PUBLISHED[name].markers or not path:
+            fillable = ", ".join(name for name, data_set in PUBLISHED.items() if data_set.markers)
+            raise ConfigError(f"--source {text}: needs NAME=PLACE with a name of {fillable}", kind="flag_invalid")
+        places[name] = Path(path)
     left_out = 0
-    for one in fill_files(_distinct(args), args.out, places):
-        for problem in one.problems:
+    for filled_file in fill_files(_distinct(args), args.out, places):
+        for problem in filled_file.problems:
             _say(problem)
-        left_out += len(one.problems)
-        filled = ", ".join(f"{count} filled from {name}" for name, count in sorted(one.n_filled.items()))
-        parts = [filled or "0 filled", f"{one.n_kept} kept", f"{len(one.problems)} left out"]
-        _tell(f"{one.target}: {', '.join(parts)}")
+        left_out += len(filled_file.problems)
+        filled = ", ".join(f"{count} filled from {name}" for name, count in sorted(filled_file.n_filled.items()))
+        parts = [filled or "0 filled", f"{filled_file.n_kept} kept", f"{len(filled_file.problems)} left out"]
+        _tell(f"{filled_file.target}: {', '.join(parts)}")
     return 1 if left_out else 0
 
 
@@ -172,26 +174,26 @@ def _list(args: argparse.Namespace, name: Callable[[JsonObject], str]) -> int:
             try:
                 if entry.problem:
                     raise RowError(entry.problem, kind="row_unreadable")
-                found = name(flat(entry.row))
+                value = name(flat(entry.row))
             except RowError as error:
                 problems += 1
                 _say(f"{entry.where}: {error.message}")
                 continue
-            if found not in seen:
-                seen.add(found)
-                yield found
+            if value not in seen:
+                seen.add(value)
+                yield value
 
     if args.out is None:
-        for one in names():
-            _tell(one)
+        for value in names():
+            _tell(value)
     else:
         with new_file(args.out) as file:
-            file.writelines(f"{one}\n".encode() for one in names())
+            file.writelines(f"{value}\n".encode() for value in names())
     return 1 if problems else 0
 
 
-def _files(places: list[Path]) -> list[Path]:
-    return [path for place in places for path in tables_in(place, kinds=(LINES,))]
+def _files(paths: list[Path]) -> list[Path]:
+    return [path for folder in paths for path in tables_in(folder, kinds=(LINES,))]
 
 
 def _distinct(args: argparse.Namespace) -> list[Path]:

@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
         def show_progress(done: "Combination") -> None:
             status.update(f"{done.subject} {done.dialect} over {done.template}: {done.verdict}")
 
-        found = asyncio.run(
+        fidelity = asyncio.run(
             report(
                 subjects,
                 languages,
@@ -106,14 +106,14 @@ def run(args: argparse.Namespace) -> int:
         from paddock.lab.fidelity.tables import as_json
 
         try:
-            Path(args.json).write_bytes(orjson.dumps(as_json(found), option=orjson.OPT_INDENT_2))
+            Path(args.json).write_bytes(orjson.dumps(as_json(fidelity), option=orjson.OPT_INDENT_2))
         except OSError as error:
             raise ConfigError(f"{args.json}: can't be written: {error.strerror}", kind="out_unwritable") from error
-    _show(found)
-    if found.refused:
+    _show(fidelity)
+    if fidelity.refused:
         _say("nothing was measured: each run was refused")
         return 3
-    worse = found.worse_than(args.require) if args.require is not None else []
+    worse = fidelity.worse_than(args.require) if args.require is not None else []
     if worse:
         _say(f"{len(worse)} combinations are worse than {args.require}")
     return 1 if worse else 0
@@ -135,21 +135,21 @@ def _languages(args: argparse.Namespace, subjects: "Sequence[FidelitySubject]") 
     from paddock.lab.fidelity import OURS, ProgramSubject, language, language_names
 
     model = Path(args.model) if args.model else None
-    slow = any(isinstance(one, ProgramSubject) for one in subjects)
+    slow = any(isinstance(subject, ProgramSubject) for subject in subjects)
     names = args.template or ([""] if model else [OURS] if slow else language_names())
     return [language(name, model=model) for name in names]
 
 
-def _show(found: "FidelityReport") -> None:
+def _show(fidelity: "FidelityReport") -> None:
     from rich.console import Console
 
     from paddock.lab.fidelity.tables import HEADER, TRAITS_HEADER, lines, rows, trait_rows
 
     width = None if sys.stdout.isatty() else PLAIN_WIDTH
     console = Console(width=width, highlight=False, markup=False, emoji=False)
-    console.print(_table(HEADER, rows(found), right=range(4, 10)))
-    console.print(_table(TRAITS_HEADER, trait_rows(found)))
-    for line in lines(found):
+    console.print(_table(HEADER, rows(fidelity), right=range(4, 10)))
+    console.print(_table(TRAITS_HEADER, trait_rows(fidelity)))
+    for line in lines(fidelity):
         console.print(line)
 
 

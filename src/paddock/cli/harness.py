@@ -53,8 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     remove.add_argument("--version", metavar="V", help="another version than the pinned one")
     drift = commands.add_parser("drift", help="what a version sends otherwise than the recorded one")
     harness_drift.add_arguments(drift)
-    for one in commands.choices.values():
-        one.add_argument("--home", type=Path, metavar="DIR", help="where programs live (default: PADDOCK_HOME)")
+    for command in commands.choices.values():
+        command.add_argument("--home", type=Path, metavar="DIR", help="where programs live (default: PADDOCK_HOME)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -111,30 +111,30 @@ def _drift(store: "ProgramStore", args: argparse.Namespace) -> int:
 def _list(store: "ProgramStore", _: argparse.Namespace) -> int:
     from paddock.harness.programs.catalogue import load_catalogue
 
-    found = load_catalogue()
-    by_name: dict[str, list[InstalledProgram]] = {name: [] for name in found.programs}
-    for one in store.installed():
-        by_name.setdefault(one.name, []).append(one)
+    catalogue = load_catalogue()
+    by_name: dict[str, list[InstalledProgram]] = {name: [] for name in catalogue.programs}
+    for installed in store.installed():
+        by_name.setdefault(installed.name, []).append(installed)
     rows = [("harness", "pinned", "installed", "licence")]
     for name, those in by_name.items():
-        program = found.programs.get(name)
-        versions = ", ".join(f"{one.version} ({one.size_mib:.0f} MiB)" for one in those) or "-"
+        program = catalogue.programs.get(name)
+        versions = ", ".join(f"{installed.version} ({installed.size_mib:.0f} MiB)" for installed in those) or "-"
         rows.append((name, program.version if program else "-", versions, program.licence if program else "-"))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for *cells, last in rows:
         _print("  ".join([*(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)), last]))
-    return _unloadable(found.broken)
+    return _unloadable(catalogue.broken)
 
 
 def _doctor(store: "ProgramStore", args: argparse.Namespace) -> int:
     from paddock.harness.programs.catalogue import ProgramCatalogue, load_catalogue, program_of
 
-    found, broken = (
+    programs, broken = (
         ProgramCatalogue({name: program_of(name) for name in args.names}, {}) if args.names else load_catalogue()
     )
     bad = 0
-    for name, pinned in found.items():
-        those = {one.version: one for one in store.installed() if one.name == pinned.name}
+    for name, pinned in programs.items():
+        those = {installed.version: installed for installed in store.installed() if installed.name == pinned.name}
         if pinned.version not in those:
             bad += bool(args.names)
             _print(f"{pinned.name} {pinned.version}: not installed: {store.command('install', pinned)}")

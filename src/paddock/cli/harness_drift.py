@@ -64,9 +64,9 @@ def run(args: argparse.Namespace) -> int:
         write_record(after, file)
         _say(f"written: {file}")
         return 0
-    told = report(before, after)
-    print(told, end="")  # noqa: T201 - this is the command's voice
-    return 1 if told else 0
+    differences = report(before, after)
+    print(differences, end="")  # noqa: T201 - this is the command's voice
+    return 1 if differences else 0
 
 
 def _block(words: list[str]) -> "JsonObject":
@@ -87,11 +87,11 @@ def _before(subject: "WireSubject", against: str | None, names: list[str]) -> "W
     from paddock.lab.wirelab import find_subject, read_record
 
     if against and Path(against).is_file():
-        found = read_record(Path(against))
+        golden = read_record(Path(against))
     else:
-        found = read_record(_golden(subject, against or find_subject(subject.spec).program.version))
-    kept = {name: run for name, run in found.runs.items() if not names or name in names}
-    return found.model_copy(update={"runs": kept})
+        golden = read_record(_golden(subject, against or find_subject(subject.spec).program.version))
+    runs = {name: run for name, run in golden.runs.items() if not names or name in names}
+    return golden.model_copy(update={"runs": runs})
 
 
 def _golden(subject: "WireSubject", version: str) -> Path:

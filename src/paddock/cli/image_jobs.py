@@ -159,24 +159,24 @@ def _pull_first(puller: Puller, places: list[ImageSource], again: bool) -> Job:
     """Take an image from the first of its places that has it."""
 
     async def job(meter: ProgressMeter) -> None:
-        tried = []
+        attempts = []
         for source in places:
             if source.kind == "store":
                 if puller.store.has(source.name) and not again:
                     return
                 continue
-            if source.kind == "file" and not Path(source.place).exists():  # noqa: ASYNC240 - one look
-                tried.append(source.place)
+            if source.kind == "file" and not Path(source.location).exists():  # noqa: ASYNC240 - one look
+                attempts.append(source.location)
                 continue
             try:
-                if source.place.startswith("docker://"):
-                    await puller.pull(source.name, source.place, meter=meter, again=again)
+                if source.location.startswith("docker://"):
+                    await puller.pull(source.name, source.location, meter=meter, again=again)
                 else:
-                    await to_store(puller, source.place, source.name, meter=meter)
+                    await to_store(puller, source.location, source.name, meter=meter)
                 return
             except ImageMissing as error:
-                tried.append(f"{source.place}: {error}")
-        raise ImageMissing("nowhere; tried:\n  " + "\n  ".join(tried), kind="image_missing")
+                attempts.append(f"{source.location}: {error}")
+        raise ImageMissing("nowhere; tried:\n  " + "\n  ".join(attempts), kind="image_missing")
 
     return job
 

@@ -94,8 +94,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     names = commands.add_parser("names", help="print the names that rows' images have, one a line")
     _add_rows(names)
     commands.add_parser("list", help="name, size, layers and origin of each image")
-    for one in commands.choices.values():
-        one.add_argument("--home", type=Path, metavar="DIR", help="the store (default: PADDOCK_HOME, or the user's)")
+    for command in commands.choices.values():
+        command.add_argument(
+            "--home", type=Path, metavar="DIR", help="the store (default: PADDOCK_HOME, or the user's)"
+        )
 
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:

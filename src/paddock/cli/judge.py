@@ -55,18 +55,18 @@ def run(args: argparse.Namespace) -> int:
     config = load(files, overrides, servers=())
     name = args.server or _only_server(config)
     try:
-        found = asyncio.run(_check(config, name, args, preferences))
+        check = asyncio.run(_check(config, name, args, preferences))
     except ConfigError:
         raise
     except PaddockError as error:
         print(f"paddock judge: {error}", file=sys.stderr)  # noqa: T201 - the command's voice
         return 1
-    for line in found.lines():
+    for line in check.lines():
         print(line)  # noqa: T201 - the command's voice
     if args.json is not None:
-        args.json.write_text(json.dumps(found.to_json(), indent=1) + "\n")
-    answered = found.pairs > sum(found.failed.values())
-    below = args.at_least is not None and not (found.agreement.of and found.agreement.share >= args.at_least)
+        args.json.write_text(json.dumps(check.to_json(), indent=1) + "\n")
+    answered = check.pairs > sum(check.failed.values())
+    below = args.at_least is not None and not (check.agreement.of and check.agreement.share >= args.at_least)
     return 0 if answered and not below else 1
 
 
@@ -87,13 +87,13 @@ def _only_server(config: "Config") -> str:
     from paddock.errors import ConfigError
     from paddock.resources_servers.genrm import GenrmServer
 
-    found = [
+    servers = [
         name
         for name, instance in config.instances.items()
         if instance.kind == "resources_servers"
         and issubclass(resolve_class(instance.implementation, instance.kind), GenrmServer)
     ]
-    if len(found) != 1:
-        listed = ", ".join(found) or "none"
+    if len(servers) != 1:
+        listed = ", ".join(servers) or "none"
         raise ConfigError(f"which GenRM server? Name one with --server; there are: {listed}", kind="server_unknown")
-    return found[0]
+    return servers[0]

@@ -186,11 +186,11 @@ def _prefetch(resolved: "ResolvedLaunch", read: Any, package: Path) -> int:
     from paddock.cli.launch_needs import needs_of
     from paddock.training.launch.prefetch import prefetch_jobs
 
-    found = list(prefetch_jobs(resolved.settings, needs_of(resolved.settings, read), package))
-    if not found:
+    jobs = list(prefetch_jobs(resolved.settings, needs_of(resolved.settings, read), package))
+    if not jobs:
         print("nothing to fetch")  # noqa: T201 - the command's voice
     failed = 0
-    for why, step in found:
+    for why, step in jobs:
         print(f"{why}: {step.text()}", flush=True)  # noqa: T201 - the command's voice
         if not resolved.settings.dry_run and subprocess.run(step.words, check=False).returncode:
             failed += 1
@@ -204,6 +204,6 @@ def _list_variables() -> int:
     for field, about in settings.RunLaunchSettings.model_fields.items():
         alone = " NeMo-RL's alone." if field in settings.NEMO_RL_FIELDS else ""
         text = " ".join((about.description or "").split())
-        said = f"{names.get(field, '-')}  ({field}, default {about.default!r})"
-        print(f"{said}\n    {text}{alone}")  # noqa: T201 - the command's voice
+        heading = f"{names.get(field, '-')}  ({field}, default {about.default!r})"
+        print(f"{heading}\n    {text}{alone}")  # noqa: T201 - the command's voice
     return 0

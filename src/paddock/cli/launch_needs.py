@@ -31,15 +31,15 @@ def needs_of(settings: RunLaunchSettings, read: Any) -> PrefetchNeeds:
     return PrefetchNeeds(
         programs=list(dict.fromkeys(name for name in _harnesses(environment) if is_program(name))),
         rows=_with_images(files, images),
-        formatters=list(dict.fromkeys(entry for one in images for entry in one.entries)),
+        formatters=list(dict.fromkeys(entry for image_settings in images for entry in image_settings.entries)),
         engine_on_cpu=_engine_on_cpu(read),
     )
 
 
 def _settings(config: Config, kind: str) -> Iterator[Any]:
-    for name, one in config.instances.items():
-        if one.kind == kind:
-            yield config.settings(name, resolve_class(one.implementation, kind).config_type)
+    for name, instance in config.instances.items():
+        if instance.kind == kind:
+            yield config.settings(name, resolve_class(instance.implementation, kind).config_type)
 
 
 def _harnesses(config: Config) -> Iterator[str]:
@@ -60,18 +60,18 @@ def _values(node: Any, key: str) -> Iterator[str]:
 
 def _image_settings(config: Config) -> Iterator[ImageSettings]:
     for settings in _settings(config, "resources_servers"):
-        if isinstance(found := getattr(settings, "images", None), ImageSettings):
-            yield found
+        if isinstance(images := getattr(settings, "images", None), ImageSettings):
+            yield images
 
 
 def _with_images(files: list[str], images: list[ImageSettings]) -> list[str]:
     """Those of which a row names an image."""
-    found = []
+    with_images = []
     for file in filter(None, files):
         rows = read_rows(argparse.Namespace(rows=Path(file), limit=_ROWS_LOOKED_AT))
-        if any(candidates(flat(row), one) for row in rows for one in images or [ImageSettings()]):
-            found.append(file)
-    return found
+        if any(candidates(flat(row), settings) for row in rows for settings in images or [ImageSettings()]):
+            with_images.append(file)
+    return with_images
 
 
 def _engine_on_cpu(read: Any) -> bool:

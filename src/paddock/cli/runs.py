@@ -41,10 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("check", "say what is wrong in a run's folder; changes nothing", CHECK),
         ("repair", "mend a run's folder, and set aside what can't be mended", REPAIR),
     ):
-        one = commands.add_parser(
+        command = commands.add_parser(
             name, help=help_text, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter
         )
-        one.add_argument("folder", type=Path, metavar="FOLDER", help="folder of a run")
+        command.add_argument("folder", type=Path, metavar="FOLDER", help="folder of a run")
 
 
 def run(args: argparse.Namespace) -> int:

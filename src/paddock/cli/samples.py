@@ -84,13 +84,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from paddock.errors import ConfigError
 
-    *words, place = args.rollouts
+    *words, path = args.rollouts
     if words not in ([], ["check"]):
         raise ConfigError(f"one folder or file is read, not {len(args.rollouts)}", kind="flag_invalid")
     if args.inline and args.mode not in INLINE_MODES:
         raise ConfigError(f"--inline is one path per rollout: it goes with no --mode {args.mode}", kind="flag_invalid")
     try:
-        return samples_check.run(args, Path(place)) if words else _export(args, Path(place))
+        return samples_check.run(args, Path(path)) if words else _export(args, Path(path))
     except BrokenPipeError:
         # The reader has seen enough; without this the interpreter complains as it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -166,7 +166,7 @@ def _rollouts(file: Path) -> "Iterator[Rollout]":
         try:
             yield read_rollout(line)
         except Fault as fault:
-            raise fault.error(file, line.place.number) from fault
+            raise fault.error(file, line.span.number) from fault
 
 
 def _failures(run: Path, members: set[tuple[int | None, int | None]]) -> "Iterator[Outcome]":

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace, source: Path) -> int:
         wrong.add(finding.result)
         if rules.total() <= SHOWN:
             effect = EFFECTS[RULES[finding.violation.rule].effect]
-            _say(f"{lines.place(finding)}: {finding.violation} ({effect})")
+            _say(f"{lines.location(finding)}: {finding.violation} ({effect})")
     if rules.total() > SHOWN:
         _say(f"... and {rules.total() - SHOWN} more")
     if lines.torn:
@@ -108,7 +108,7 @@ class _ResultLines:
         from paddock.errors import ConfigError
 
         for line in stored_lines(self.file, older=may_be_older(self.file)):
-            number = line.place.number
+            number = line.span.number
             if line.data.isspace():
                 self._blank.append(number)
                 continue
@@ -123,7 +123,7 @@ class _ResultLines:
                 raise fault.error(self.file, number) from fault
         self.torn = torn_bytes(self.file) > 0
 
-    def place(self, finding: "ResultFinding") -> str:
+    def location(self, finding: "ResultFinding") -> str:
         number = finding.result
         for blank in self._blank:
             number += blank <= number

@@ -61,12 +61,12 @@ def _clean(home: Path) -> int:
 
     cgroups = find_cgroups()
     swept: list[OwnerSweep] = []
-    for place in (home, probe_settings(SandboxSettings(home=home)).home):
-        swept += sweep(place, cgroups)
-    for one in swept:
-        state = "" if one.complete else "  NOT ALL OF IT"
-        _say(f"{one.owner_id}  {', '.join(one.removed) or 'its folder'}{state}")
-    return 0 if all(one.complete for one in swept) else 1
+    for folder in (home, probe_settings(SandboxSettings(home=home)).home):
+        swept += sweep(folder, cgroups)
+    for owner in swept:
+        state = "" if owner.complete else "  NOT ALL OF IT"
+        _say(f"{owner.owner_id}  {', '.join(owner.removed) or 'its folder'}{state}")
+    return 0 if all(owner.complete for owner in swept) else 1
 
 
 def _say(line: str) -> None:

@@ -52,12 +52,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _terminal(args: argparse.Namespace) -> int:
-    from paddock.viewer import TERMINAL_LIMITS, TextLine, entry_blocks, list_lines, render, select_one, side_by_side
+    from paddock.viewer import TERMINAL_LIMITS, TextLine, entry_blocks, list_lines, render, select_rollout, side_by_side
 
     run = Path(args.run)
     width = shutil.get_terminal_size((PLAIN_WIDTH, 50)).columns if sys.stdout.isatty() else PLAIN_WIDTH
     if args.diff:
-        left, right = (select_one(run, wanted) for wanted in args.diff)
+        left, right = (select_rollout(run, wanted) for wanted in args.diff)
         _print(render(side_by_side(left, right, TERMINAL_LIMITS), width))
         return 0
     selected = _selected(args)
@@ -79,12 +79,12 @@ def _selected(args: argparse.Namespace) -> "Iterator[Entry]":
 
 def _page(args: argparse.Namespace) -> int:
     from paddock.errors import ConfigError
-    from paddock.viewer import PAGE_LIMITS, page, select_one, side_by_side
+    from paddock.viewer import PAGE_LIMITS, page, select_rollout, side_by_side
 
     run = Path(args.run)
     parts: Iterable[Part]
     if args.diff:
-        left, right = (select_one(run, wanted) for wanted in args.diff)
+        left, right = (select_rollout(run, wanted) for wanted in args.diff)
         parts = [lambda: side_by_side(left, right, PAGE_LIMITS)]
     else:
         parts = (partial(_rollout_fold, entry, opened=args.row is not None) for entry in _selected(args))

@@ -48,7 +48,7 @@ def check(args: argparse.Namespace) -> int:
         except PaddockError as error:
             print(f"paddock swe: {error}", file=sys.stderr)  # noqa: T201 - the command's voice
             return 1
-    rows = [one.row for one in checked if one.row is not None]
+    rows = [checked_row.row for checked_row in checked if checked_row.row is not None]
     if args.out is not None:
         write_rows(args.out, rows)
     where = f"; rows in {args.out}" if args.out is not None else ""
@@ -65,7 +65,7 @@ def report_lines(report: RowReport, *, known: bool) -> Iterator[str]:
     if known:
         parts.append("known from the report")
     yield "; ".join(parts)
-    for finding in sorted(report.findings, key=lambda one: not one.refuses):
+    for finding in sorted(report.findings, key=lambda entry: not entry.refuses):
         yield from _finding(finding)
     for flake in report.flakes:
         yield f"    flake: {flake.test} ({flake.side}): {', '.join(flake.statuses)}"

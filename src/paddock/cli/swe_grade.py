@@ -64,21 +64,21 @@ def grade(args: argparse.Namespace) -> int:
         except PaddockError as error:
             print(f"paddock swe: {error}", file=sys.stderr)  # noqa: T201 - the command's voice
             return 1
-    for model in dict.fromkeys(one.model for one in predictions):
-        of_model = [one for one in predictions if one.model == model]
-        report = make_report(rows, of_model, [one for one in graded if one.model == model])
-        place = out / report_name(model, out.resolve().name)
-        with new_file(place) as file:
+    for model in dict.fromkeys(prediction.model for prediction in predictions):
+        of_model = [prediction for prediction in predictions if prediction.model == model]
+        report = make_report(rows, of_model, [prediction for prediction in graded if prediction.model == model])
+        path = out / report_name(model, out.resolve().name)
+        with new_file(path) as file:
             file.write(json.dumps(report, indent=4).encode() + b"\n")
         counts = {word: report[f"{name}_instances"] for name, word in WORDS.items()}
-        told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-        _print(f"{model}: {told} of {report['submitted_instances']} predictions; report in {place}")
-    return 0 if all(one.has_verdict for one in graded) else 3
+        shares = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+        _print(f"{model}: {shares} of {report['submitted_instances']} predictions; report in {path}")
+    return 0 if all(prediction.has_verdict for prediction in graded) else 3
 
 
 def _with_rows(predictions: list[Prediction], rows: dict[str, RowLine], args: argparse.Namespace) -> list[Prediction]:
     """The predictions that a row is there for; others are named."""
-    strangers = [one.instance_id for one in predictions if one.instance_id not in rows]
+    strangers = [prediction.instance_id for prediction in predictions if prediction.instance_id not in rows]
     if len(strangers) == len(predictions):
         raise ConfigError(
             f"{args.predictions}: no prediction is for a row of {args.rows}: the first is {strangers[0]}",
@@ -88,7 +88,7 @@ def _with_rows(predictions: list[Prediction], rows: dict[str, RowLine], args: ar
         more = f" and {len(strangers) - MAX_SHOWN} more" if len(strangers) > MAX_SHOWN else ""
         named = f"{', '.join(strangers[:MAX_SHOWN])}{more}"
         print(f"paddock swe: not graded, no row is there for: {named}", file=sys.stderr)  # noqa: T201 - as above
-    return [one for one in predictions if one.instance_id in rows]
+    return [prediction for prediction in predictions if prediction.instance_id in rows]
 
 
 def _progress(status: Status, total: int) -> Callable[[GradedPrediction], None]:

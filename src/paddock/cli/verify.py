@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     config = load_config(_with_files(args.config, rollouts), modelless=True)
     work = reverify(config, rollouts, concurrency=args.concurrency, timeout_s=args.timeout_s)
     try:
-        found = asyncio.run(work)
+        reverified = asyncio.run(work)
     except ConfigError:
         raise
     except PaddockError as error:
@@ -67,14 +67,15 @@ def run(args: argparse.Namespace) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    shown = [*found.changed, *found.failed]
+    shown = [*reverified.changed, *reverified.failed]
     for change in shown[:MAX_SHOWN]:
         print(change)  # noqa: T201 - the command's voice
     if len(shown) > MAX_SHOWN:
         print(f"and {len(shown) - MAX_SHOWN} more")  # noqa: T201 - the command's voice
-    same = found.n - len(shown)
+    same = reverified.n - len(shown)
     counts = (
-        f"{found.n} rollouts: {same} as stored, {len(found.changed)} verdicts differ, {len(found.failed)} not scored"
+        f"{reverified.n} rollouts: {same} as stored, {len(reverified.changed)} verdicts differ, "
+        f"{len(reverified.failed)} not scored"
     )
-    print(f"{counts}; {found.path}")  # noqa: T201 - the command's voice
-    return 4 if found.changed else 3 if found.failed else 0
+    print(f"{counts}; {reverified.path}")  # noqa: T201 - the command's voice
+    return 4 if reverified.changed else 3 if reverified.failed else 0

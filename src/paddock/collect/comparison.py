@@ -65,8 +65,8 @@ def compare(first: Arm, second: Arm) -> ArmComparison | None:
         return None
     sides = [[arm.rows[name] for name in common] for arm in (first, second)]
     ours, theirs = ([score.share for score in side] for side in sides)
-    better = sum(one > other for one, other in zip(ours, theirs, strict=True))
-    worse = sum(one < other for one, other in zip(ours, theirs, strict=True))
+    better = sum(our_share > their_share for our_share, their_share in zip(ours, theirs, strict=True))
+    worse = sum(our_share < their_share for our_share, their_share in zip(ours, theirs, strict=True))
     rates = sum(ours) / len(common), sum(theirs) / len(common)
     sizes = [sum(score.n for score in side) for side in sides]
     return ArmComparison(
@@ -102,9 +102,9 @@ def _interval95(ours: Sequence[float], theirs: Sequence[float], sizes: Sequence[
     return Interval(max(-1.0, p - q - low), min(1.0, p - q + high))
 
 
-def _combine_errors(one: float, other: float, phi: float) -> float:
+def _combine_errors(first: float, second: float, phi: float) -> float:
     """The error of a difference, from the errors of its two sides and their correlation `phi`."""
-    return sqrt(max(0.0, one * one - 2 * phi * one * other + other * other))
+    return sqrt(max(0.0, first * first - 2 * phi * first * second + second * second))
 
 
 def _correlation(ours: Sequence[float], theirs: Sequence[float]) -> float:

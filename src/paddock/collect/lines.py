@@ -65,7 +65,7 @@ class LineSpan(NamedTuple):
 class StoredLine(NamedTuple):
     """A line of a journal as it stands on the disk."""
 
-    place: LineSpan
+    span: LineSpan
     data: bytes
     """The line with its newline."""
     crc32: int
@@ -115,14 +115,14 @@ def stored_lines(path: Path, *, older: bool) -> Iterator[StoredLine]:
         for number, data in enumerate(file, 1):
             if not data.endswith(b"\n"):
                 return
-            place = LineSpan(number, start, start + len(data))
+            span = LineSpan(number, start, start + len(data))
             fault = None
             try:
                 crc32 = check(data, older=older)
             except Fault as error:
                 fault, crc32 = error, 0
-            yield StoredLine(place, data, crc32, fault)
-            start = place.end
+            yield StoredLine(span, data, crc32, fault)
+            start = span.end
             older = older and not is_sealed(data)
 
 

@@ -98,8 +98,8 @@ def _write_rollouts(shards: Sequence[_Shard], out: Path) -> None:
             line = files[folder].read((result.end or 0) - (result.start or 0))
             line = line if is_sealed(line) else seal(line)
             target.write(line)
-            place = {"start": start, "end": target.tell(), "crc32": digest_of(line)}
-            index.write(to_line(result.model_copy(update=place)))
+            position = {"start": start, "end": target.tell(), "crc32": digest_of(line)}
+            index.write(to_line(result.model_copy(update=position)))
 
 
 def _by_member(stored: tuple[RolloutResult, Path]) -> tuple[int, int]:

@@ -103,7 +103,7 @@ def rollout_lines(folder: Path, identity: RunIdentity, *, parse: bool = False) -
             index, result = iter(()), None
         try:
             result = result or read_result(line)
-            _claim(result.key, line.place, identity, seen)
+            _claim(result.key, line.span, identity, seen)
             yield RolloutLine(line, result, None, indexed)
         except Fault as fault:
             yield RolloutLine(line, None, fault, indexed=False)
@@ -117,8 +117,8 @@ def failure_lines(folder: Path, identity: RunIdentity) -> Iterator[FailureLine]:
             failed = read_record(FailedAttempt.model_validate, line)
             if not identity.has(*failed.key):
                 raise Fault("damaged", f"damaged: {_name(failed.key)} is none of this run's rollouts")
-            first = seen.setdefault((failed.key, failed.attempt, failed.at), line.place)
-            if first is not line.place:
+            first = seen.setdefault((failed.key, failed.attempt, failed.at), line.span)
+            if first is not line.span:
                 raise Fault("doubled", f"a second line of the attempt in line {first.number}")
             yield FailureLine(line, failed, None)
         except Fault as fault:
@@ -131,7 +131,7 @@ def read_failures(path: Path) -> Iterator[FailedAttempt]:
         try:
             yield read_record(FailedAttempt.model_validate, line)
         except Fault as fault:
-            raise fault.error(path, line.place.number) from fault
+            raise fault.error(path, line.span.number) from fault
 
 
 def read_index(path: Path) -> Iterator[RolloutResult]:
@@ -154,18 +154,18 @@ def read_result(line: StoredLine) -> RolloutResult:
     key = stamped_key(rollout)
     if key is None:
         raise Fault("damaged", "damaged: its row's index or member (`_ng_task_index`, `_ng_rollout_index`) is missing")
-    return with_place(result_of(rollout, key), line)
+    return with_span(result_of(rollout, key), line)
 
 
-def with_place(result: RolloutResult, line: StoredLine) -> RolloutResult:
+def with_span(result: RolloutResult, line: StoredLine) -> RolloutResult:
     """The result with its line's place and checksum."""
-    place = {"start": line.place.start, "end": line.place.end, "crc32": line.crc32}
-    return result.model_copy(update=place)
+    span = {"start": line.span.start, "end": line.span.end, "crc32": line.crc32}
+    return result.model_copy(update=span)
 
 
 def is_of(result: RolloutResult, line: StoredLine) -> bool:
     """Whether a result of the index is of this line."""
-    return (result.start, result.end, result.crc32) == (line.place.start, line.place.end, line.crc32)
+    return (result.start, result.end, result.crc32) == (line.span.start, line.span.end, line.crc32)
 
 
 RecordT = TypeVar("RecordT")
@@ -219,7 +219,7 @@ def _verdicts(folder: Path, identity: RunIdentity, repairs: list[str]) -> list[R
     n_indexed = 0
     for line, result, fault, indexed in rollout_lines(folder, identity):
         if result is None:
-            raise (fault or Fault("damaged", "damaged")).error(folder / ROLLOUTS, line.place.number)
+            raise (fault or Fault("damaged", "damaged")).error(folder / ROLLOUTS, line.span.number)
         results.append(result)
         n_indexed += indexed
     index = folder / INDEX
@@ -235,16 +235,16 @@ def _verdicts(folder: Path, identity: RunIdentity, repairs: list[str]) -> list[R
 def _failures(folder: Path, identity: RunIdentity) -> Iterator[FailedAttempt]:
     for line, failed, fault in failure_lines(folder, identity):
         if failed is None:
-            raise (fault or Fault("damaged", "damaged")).error(folder / FAILURES, line.place.number)
+            raise (fault or Fault("damaged", "damaged")).error(folder / FAILURES, line.span.number)
         yield failed
 
 
-def _claim(key: MemberKey, place: LineSpan, identity: RunIdentity, seen: dict[MemberKey, LineSpan]) -> None:
+def _claim(key: MemberKey, span: LineSpan, identity: RunIdentity, seen: dict[MemberKey, LineSpan]) -> None:
     if not identity.has(*key):
         raise Fault("damaged", f"damaged: {_name(key)} is none of this run's rollouts")
     if key in seen:
         raise Fault("doubled", f"a second line of {_name(key)}, which stands in line {seen[key].number}")
-    seen[key] = place
+    seen[key] = span
 
 
 def _name(key: MemberKey) -> str:

@@ -145,7 +145,7 @@ def _checked_lines(name: str, folder: Path, identity: RunIdentity) -> Iterator[_
 
 
 def _findings(name: str, line: StoredLine, fault: Fault | None) -> list[Finding]:
-    return [Finding(name, line.place.number, fault.kind, fault.why)] if fault is not None else []
+    return [Finding(name, line.span.number, fault.kind, fault.why)] if fault is not None else []
 
 
 def _index_fault(line: StoredLine, results: dict[MemberKey, RolloutResult], *, complete: bool) -> Fault | None:
@@ -173,7 +173,7 @@ def _mend(folder: Path, name: str, identity: RunIdentity) -> RepairReport:
     """Rewrite a journal without its wrong lines; left as it is where all lines are right and have a digest."""
     done = RepairReport([], 0, 0, [], 0, 0)
     path = folder / name
-    if all(one.fault is None and is_sealed(one.line.data) for one in _checked_lines(name, folder, identity)):
+    if all(entry.fault is None and is_sealed(entry.line.data) for entry in _checked_lines(name, folder, identity)):
         return done
     seen: set[bytes] = set()
     dropped = n_sealed = 0
@@ -210,5 +210,5 @@ def _damaged_line(name: str, line: StoredLine, fault: Fault) -> bytes:
         text = {"text": line.data.decode()}
     except UnicodeDecodeError:
         text = {"base64": base64.b64encode(line.data).decode()}
-    record = {"file": name, "line": line.place.number, "why": fault.why, "at": time.time(), **text}
+    record = {"file": name, "line": line.span.number, "why": fault.why, "at": time.time(), **text}
     return orjson.dumps(record) + b"\n"

@@ -226,13 +226,13 @@ def _malformed(run: JsonObject) -> str:
     """Malformed calls per rollout; empty where no agent reports them."""
     if not run["ended"]:
         return ""
-    each = run["malformed_each"]
-    return "  ".join(f"{kind} {mean:.2f}" for kind, mean in each.items()) + " calls each" if each else "none"
+    means = run["malformed_each"]
+    return "  ".join(f"{kind} {mean:.2f}" for kind, mean in means.items()) + " calls each" if means else "none"
 
 
 def _tokens(run: JsonObject) -> str:
-    total, each = run["tokens"], run["tokens_each"]
-    mean = f", {each['input']:.0f} and {each['output']:.0f} each" if each["input"] or each["output"] else ""
+    total, means = run["tokens"], run["tokens_each"]
+    mean = f", {means['input']:.0f} and {means['output']:.0f} each" if means["input"] or means["output"] else ""
     return f"{total['input']} in, {total['output']} out{mean}"
 
 

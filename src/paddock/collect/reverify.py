@@ -174,13 +174,13 @@ def _change(line: int, rollout: Rollout, result: Verdict | PaddockError, *, alte
     if rollout.verdict is None:
         return None
     stamp, before = rollout.row.stamp, rollout.verdict
-    place = (line, stamp.group_id, stamp.member, before.reward)
+    where = (line, stamp.group_id, stamp.member, before.reward)
     if not isinstance(result, Verdict):
-        return VerdictChange(*place, None, f"{result.kind}: {result.message}")
+        return VerdictChange(*where, None, f"{result.kind}: {result.message}")
     if (result.reward, result.reason) == (before.reward, before.reason):
         return None
     why = f"{before.reason} before, {result.reason} now"
-    return VerdictChange(*place, result.reward, f"{why}; the stored line does not match its digest" if altered else why)
+    return VerdictChange(*where, result.reward, f"{why}; the stored line does not match its digest" if altered else why)
 
 
 def _batches(lines: Iterable[bytes], size: int) -> Iterator[list[bytes]]:

@@ -64,7 +64,7 @@ class EvalSettings(BaseModel):
 
     @field_validator("retry", mode="before")
     @classmethod
-    def _only_what_may_be_tried(cls, value: object) -> object:
+    def _retryable_only(cls, value: object) -> object:
         words = [word.strip() for word in value.split(",")] if isinstance(value, str) else value
         for word in words if isinstance(words, list) else ():
             if word in get_args(FailedOutcome) and word not in TERMINAL:

@@ -50,7 +50,7 @@ class KeyRule(Record):
     """The values for which the key is inert; None: any value."""
 
     @model_validator(mode="after")
-    def _says_one_thing(self) -> Self:
+    def _single_meaning(self) -> Self:
         kinds = ("to", "environment", "values", "items", "inert", "trainer")
         given = [name for name in kinds if getattr(self, name) is not None]
         if len(given) != 1 and given != ["to", "environment"]:
@@ -60,7 +60,7 @@ class KeyRule(Record):
         return self
 
     @property
-    def place(self) -> KeyPath | None:
+    def target(self) -> KeyPath | None:
         """Where the value is in our block; None: it is not taken over as it is."""
         if self.to is not None:
             return split(self.to)
@@ -134,11 +134,11 @@ class AliasTable(Record):
         kind = self.kind(path[1])
         if len(path) < 3:
             return (path[0], kind)
-        known = self.implementation(kind, path[2])
-        rule = known.keys.get(path[3]) if known and len(path) > 3 else None
-        place = rule.place if rule else None
-        rest = (*place, *path[4:]) if place else path[3:]
-        return (path[0], kind, known.to if known else path[2], *rest)
+        implementation = self.implementation(kind, path[2])
+        rule = implementation.keys.get(path[3]) if implementation and len(path) > 3 else None
+        target = rule.target if rule else None
+        rest = (*target, *path[4:]) if target else path[3:]
+        return (path[0], kind, implementation.to if implementation else path[2], *rest)
 
 
 @cache

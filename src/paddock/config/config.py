@@ -57,7 +57,7 @@ class Config:
         try:
             return model.model_validate(block)
         except ValidationError as error:
-            problems = [f"{self._origin(place)}: {text}" for place, text in explain(error, model, block, path)]
+            problems = [f"{self._origin(key_path)}: {text}" for key_path, text in explain(error, model, block, path)]
         raise invalid(problems)
 
     def references(self, name: str) -> list[str]:

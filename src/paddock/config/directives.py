@@ -64,7 +64,7 @@ class _Expansion:
         if directive is None and not heads and not (isinstance(node, dict) and _DELETE in node):
             return
         if path in self.active:
-            members = " -> ".join(f"`{dotted(place)}`" for place in [*self.active[self.active.index(path) :], path])
+            members = " -> ".join(f"`{dotted(member)}`" for member in [*self.active[self.active.index(path) :], path])
             raise ConfigError(f"directives go in a circle: {members}", kind="directive")
         self.active.append(path)
         if directive is not None:

@@ -26,24 +26,24 @@ def search_paths(path: str | Path, *, beside: Path | None = None, cwd: str | Pat
 
 def find_file(path: str | Path, *, beside: Path | None = None, cwd: str | Path | None = None) -> Path:
     """The first existing file that `path` means."""
-    tried = search_paths(path, beside=beside, cwd=cwd)
-    found = next((candidate for candidate in tried if candidate.is_file()), None)
-    if found is None:
-        raise not_found(path, tried)
-    return found
+    candidates = search_paths(path, beside=beside, cwd=cwd)
+    file = next((candidate for candidate in candidates if candidate.is_file()), None)
+    if file is None:
+        raise not_found(path, candidates)
+    return file
 
 
-def not_found(path: str | Path, tried: Iterable[Path]) -> ConfigError:
+def not_found(path: str | Path, candidates: Iterable[Path]) -> ConfigError:
     """The error that says where `path` was looked for."""
-    listed = list(tried)
+    listed = list(candidates)
     close = nearest(str(path), _neighbours(Path(path), listed))
     hint = f"; nearest existing: `{close}`" if close else ""
     return ConfigError(f"no file `{path}`{hint}; tried: {', '.join(map(str, listed))}", kind="file_not_found")
 
 
-def _neighbours(wanted: Path, tried: list[Path]) -> Iterator[str]:
+def _neighbours(wanted: Path, candidates: list[Path]) -> Iterator[str]:
     """Names of the same form as `wanted` that exist."""
-    for candidate in tried:
+    for candidate in candidates:
         if candidate.parent.is_dir():
             files = (file for file in candidate.parent.iterdir() if file.suffix == wanted.suffix and file.is_file())
             yield from sorted(str(wanted.with_name(file.name)) for file in files)

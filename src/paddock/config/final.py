@@ -137,7 +137,7 @@ def _add_defaults(composed: Composition, table: AliasTable) -> None:
 def _agents_with_environment(composed: Composition, table: AliasTable) -> list[str]:
     """Instances whose NeMo-Gym implementation has its environment inside."""
     implementations = ((block, table.implementation(block.kind, block.written)) for block in composed.blocks)
-    return [block.instance for block, known in implementations if known is not None and known.environment is not None]
+    return [block.instance for block, alias in implementations if alias is not None and alias.environment is not None]
 
 
 def _split(composed: Composition) -> tuple[list[str], set[str]]:
@@ -203,7 +203,7 @@ def _instance(name: str, composed: Composition, table: AliasTable) -> Instance:
         check_exists(implementation, kind, also=table.implementations.get(kind, ()))
     except ConfigError as error:
         raise ConfigError(f"{composed.origin(path)}: `{dotted(path)}`: {error.message}", kind=error.kind) from error
-    return Instance(name, next(known for known in KINDS if known == kind), implementation, where)
+    return Instance(name, next(literal for literal in KINDS if literal == kind), implementation, where)
 
 
 def _only(value: JsonObject, path: KeyPath, what: str, composed: Composition) -> str:

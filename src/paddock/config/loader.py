@@ -94,8 +94,8 @@ class _SourceLoader:
 
     def file(self, path: str | Path, *, beside: Path | None, recipe: bool = False) -> None:
         """Load the file that `path` means, after the files that it names."""
-        found = self.find(path, beside)
-        key = found.resolve()
+        target = self.find(path, beside)
+        key = target.resolve()
         if key in self.active:
             circle = " -> ".join(map(str, [*self.active[self.active.index(key) :], key]))
             raise ConfigError(f"config files include each other: {circle}", kind="config_invalid")
@@ -103,22 +103,22 @@ class _SourceLoader:
             return
         self.loaded.add(key)
         self.active.append(key)
-        origin = self.display_path(found)
-        self.source(read_document(found, origin), origin, beside=found.parent, recipe=recipe)
+        origin = self.display_path(target)
+        self.source(read_document(target, origin), origin, beside=target.parent, recipe=recipe)
         self.active.pop()
 
     def find(self, path: str | Path, beside: Path | None) -> Path:
         """The file that `path` means. A path of NeMo-Gym's is tried as it is, then as our file that replaces it."""
-        tried = search_paths(path, beside=beside, cwd=self.cwd)
+        candidates = search_paths(path, beside=beside, cwd=self.cwd)
         alias = self.table.paths.get(str(path))
         if alias is not None:
-            tried += search_paths(alias, beside=beside, cwd=self.cwd)
-        found = next((candidate for candidate in tried if candidate.is_file()), None)
-        if found is None:
-            raise not_found(path, tried)
-        if alias is not None and found in search_paths(alias, beside=beside, cwd=self.cwd):
-            self.composed.notes.append(Note(self.display_path(found), str(path), "mapped", f"`{alias}`"))
-        return found
+            candidates += search_paths(alias, beside=beside, cwd=self.cwd)
+        target = next((candidate for candidate in candidates if candidate.is_file()), None)
+        if target is None:
+            raise not_found(path, candidates)
+        if alias is not None and target in search_paths(alias, beside=beside, cwd=self.cwd):
+            self.composed.notes.append(Note(self.display_path(target), str(path), "mapped", f"`{alias}`"))
+        return target
 
     def display_path(self, path: Path) -> str:
         """A path as messages show it."""

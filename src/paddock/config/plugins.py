@@ -31,9 +31,9 @@ def check_exists(spec: str, kind: str, *, also: Iterable[str] = ()) -> None:
         return
     other = ", ".join(sorted(also))
     hint = f"; or NeMo-Gym's: {other}" if other else ""
-    known = suggestion(spec, implementations(kind))
+    near = suggestion(spec, implementations(kind))
     raise ConfigError(
-        f"unknown implementation `{spec}` of {kind}{known}, or `package.module:Class`{hint}", kind="plugin"
+        f"unknown implementation `{spec}` of {kind}{near}, or `package.module:Class`{hint}", kind="plugin"
     )
 
 

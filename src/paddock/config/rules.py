@@ -30,8 +30,8 @@ class TranslationReport:
     def where(self, path: KeyPath) -> str:
         """`file:line` of the key, or of the nearest one above it that has a line."""
         full = (*self.prefix, *path)
-        found = next((self.lines[full[:end]] for end in range(len(full), 0, -1) if full[:end] in self.lines), None)
-        return f"{self.origin}:{found}" if found else self.origin
+        line = next((self.lines[full[:end]] for end in range(len(full), 0, -1) if full[:end] in self.lines), None)
+        return f"{self.origin}:{line}" if line else self.origin
 
     def note(self, path: KeyPath, kind: Literal["mapped", "inert", "trainer"], text: str) -> None:
         self.notes.append(Note(self.where(path), dotted((*self.prefix, *path)), kind, text))
@@ -42,7 +42,7 @@ class TranslationReport:
 
 def is_inert(rule: KeyRule, value: Any) -> bool:
     """Whether the rule says that this value has no effect here."""
-    return rule.inert is not None and (rule.only is None or any(_same(known, value) for known in rule.only))
+    return rule.inert is not None and (rule.only is None or any(_same(accepted, value) for accepted in rule.only))
 
 
 def apply_rules(
@@ -84,8 +84,8 @@ def _apply(rule: KeyRule, key: str, value: Any, where: KeyPath, report: Translat
     elif is_inert(rule, plain):
         report.note(where, "inert", rule.inert or "")
     else:
-        known = ", ".join("null" if item is None else str(item).lower() for item in rule.only or [])
-        report.problem(where, f"this value has no counterpart: {rule.inert}; accepted: {known}")
+        accepted = ", ".join("null" if item is None else str(item).lower() for item in rule.only or [])
+        report.problem(where, f"this value has no counterpart: {rule.inert}; accepted: {accepted}")
     return {}
 
 
@@ -99,10 +99,10 @@ def _moved_value(rule: KeyRule, key: str, value: Any, where: KeyPath, report: Tr
 
 
 def _unmatched_text(cases: list[ValueRule], value: Any) -> str:
-    known = [case.when if isinstance(case.when, str) else str(case.when).lower() for case in cases]
+    options = [case.when if isinstance(case.when, str) else str(case.when).lower() for case in cases]
     if isinstance(value, str) and all(isinstance(case.when, str) for case in cases):
-        return f"there is no `{value}` here{suggestion(value, known)}"
-    return f"needs one of: {', '.join(known)}"
+        return f"there is no `{value}` here{suggestion(value, options)}"
+    return f"needs one of: {', '.join(options)}"
 
 
 def _apply_to_items(rules: Mapping[str, KeyRule], value: Any, where: KeyPath, report: TranslationReport) -> Any:
@@ -124,11 +124,11 @@ def _resolved_value(value: Any) -> Any:
         return value
 
 
-def _same(known: Any, value: Any) -> bool:
+def _same(expected: Any, value: Any) -> bool:
     """Equal and of one type; a boolean read from the environment is text."""
-    if isinstance(known, bool) and isinstance(value, str):
-        return value.strip().lower() == str(known).lower()
-    return type(known) is type(value) and bool(known == value)
+    if isinstance(expected, bool) and isinstance(value, str):
+        return value.strip().lower() == str(expected).lower()
+    return type(expected) is type(value) and bool(expected == value)
 
 
 def _deleted_keys(value: Any, rules: Mapping[str, KeyRule]) -> list[Any]:

@@ -158,22 +158,22 @@ class _Translation:
         out: JsonObject = {}
         for written, block in value.items():
             if written in DIRECTIVE_KEYS:
-                names = {name: found.to for name, found in self.table.implementations.get(kind, {}).items()}
+                names = {name: alias.to for name, alias in self.table.implementations.get(kind, {}).items()}
                 out[written] = _mapped_names(block, names) if written == "_delete_key" else block
                 continue
-            found = self.table.implementation(kind, written)
-            if found is None and path[1] == kind:
+            alias = self.table.implementation(kind, written)
+            if alias is None and path[1] == kind:
                 out[written] = merge(out.get(written, {}), block)
                 continue
-            name = found.to if found else written
-            out[name] = merge(out.get(name, {}), self.block((*path, written), kind, block, found))
+            name = alias.to if alias else written
+            out[name] = merge(out.get(name, {}), self.block((*path, written), kind, block, alias))
             self.blocks.append(TranslatedBlock(path[0], kind, name, written))
-            differs = f"; {found.differs}" if found and found.differs else ""
+            differs = f"; {alias.differs}" if alias and alias.differs else ""
             self.report.note((*path, written), "mapped", f"`{dotted((path[0], kind, name))}`{differs}")
         return out
 
-    def block(self, path: KeyPath, kind: str, block: Any, found: Implementation | None) -> Any:
-        implied = found.set if found else {}
+    def block(self, path: KeyPath, kind: str, block: Any, alias: Implementation | None) -> Any:
+        implied = alias.set if alias else {}
         if block is None:
             return copy_tree(implied)
         if not isinstance(block, dict):

@@ -150,9 +150,9 @@ def rewrite_references(text: str, change: Callable[[KeyPath], KeyPath]) -> str:
     return REFERENCE.sub(lambda match: "${" + dotted(change(split(match[1]))) + "}", text)
 
 
-def clash(one: Any, other: Any, path: KeyPath = ()) -> KeyPath | None:
+def clash(left: Any, right: Any, path: KeyPath = ()) -> KeyPath | None:
     """The path of the first value that differs between two trees which both have it; None: there is none."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        clashes = (clash(one[key], other[key], (*path, key)) for key in one if key in other)
-        return next((place for place in clashes if place is not None), None)
-    return None if one == other else path
+    if isinstance(left, dict) and isinstance(right, dict):
+        clashes = (clash(left[key], right[key], (*path, key)) for key in left if key in right)
+        return next((key_path for key_path in clashes if key_path is not None), None)
+    return None if left == right else path

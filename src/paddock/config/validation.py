@@ -84,9 +84,13 @@ def valid_keys(model: type[BaseModel], location: tuple[int | str, ...]) -> list[
             annotations = [inner for annotation in below for inner in _alternatives(annotation)]
         else:
             # A union names the alternative that failed; it is no key.
-            annotations = [known for known in annotations if getattr(known, "__name__", None) == part] or annotations
-    models = [known for known in annotations if isinstance(known, type) and issubclass(known, BaseModel)]
-    return sorted({field.alias or name for known in models for name, field in known.model_fields.items()})
+            annotations = [
+                annotation for annotation in annotations if getattr(annotation, "__name__", None) == part
+            ] or annotations
+    models = [
+        annotation for annotation in annotations if isinstance(annotation, type) and issubclass(annotation, BaseModel)
+    ]
+    return sorted({field.alias or name for annotation in models for name, field in annotation.model_fields.items()})
 
 
 def _below(annotation: Any, part: int | str) -> list[Any]:

@@ -32,8 +32,8 @@ def gather_variables(tree: JsonObject, free: Set[str], recipe_keys: JsonObject) 
         source = _source(path, tree, free, recipe_keys)
         if source is None or source[0] in taken:
             continue
-        place, value = source
-        taken[place] = value
+        variable, value = source
+        taken[variable] = value
         pending += _read_paths({"value": value})
     if not taken:
         return []
@@ -48,7 +48,7 @@ def gather_variables(tree: JsonObject, free: Set[str], recipe_keys: JsonObject) 
     tree["vars"] = merge(moved, tree.get("vars") or {})
 
     def change(path: KeyPath) -> KeyPath:
-        return ("vars", *path) if any(path[: len(place)] == place for place in taken) else path
+        return ("vars", *path) if any(path[: len(variable)] == variable for variable in taken) else path
 
     changed = map_strings(tree, lambda text: rewrite_references(text, change))
     tree.clear()

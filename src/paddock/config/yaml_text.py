@@ -91,8 +91,8 @@ def parse(text: str, origin: str) -> YamlDocument:
         _index(node, (), lines, set(), origin)
         return YamlDocument(loader.construct_document(node), lines)
     except yaml.YAMLError as error:
-        place, why = _yaml_problem(error)
-        raise ConfigError(f"{origin}{place}: no valid YAML: {why}", kind="config_unreadable") from error
+        position, why = _yaml_problem(error)
+        raise ConfigError(f"{origin}{position}: no valid YAML: {why}", kind="config_unreadable") from error
     finally:
         loader.dispose()
 
@@ -140,7 +140,7 @@ def _index(node: yaml.Node, path: KeyPath, lines: dict[KeyPath, int], seen: set[
 
 
 class _YamlProblem(NamedTuple):
-    place: str
+    position: str
     """`:line`, from 1; empty: not known."""
     why: str
 

@@ -36,8 +36,8 @@ def apply(edits: Iterable[Edit], files: Mapping[str, str]) -> dict[str, str]:
 
 def apply_known(edits: Iterable[Edit], files: Mapping[str, KnownText | str]) -> dict[str, KnownText]:
     """As `apply`, where only a part of the files, and of each file, is known; `unseen` where that does not suffice."""
-    known = {path: KnownText.whole(text) if isinstance(text, str) else text for path, text in files.items()}
-    return _apply(edits, known, absent="unseen")
+    views = {path: KnownText.whole(text) if isinstance(text, str) else text for path, text in files.items()}
+    return _apply(edits, views, absent="unseen")
 
 
 def _apply(edits: Iterable[Edit], files: dict[str, KnownText], *, absent: EditErrorKind) -> dict[str, KnownText]:
@@ -107,56 +107,56 @@ class _Files:
         self.files[path] = self._history[path].pop()
 
 
-def _apply_edit(edit: Replace | Insert | ReplaceLines | Hunks, known: KnownText) -> KnownText:
+def _apply_edit(edit: Replace | Insert | ReplaceLines | Hunks, view: KnownText) -> KnownText:
     match edit:
         case Replace():
-            text = _apply_replace(edit, known)
+            text = _apply_replace(edit, view)
         case Insert():
-            text = _apply_insert(edit, known)
+            text = _apply_insert(edit, view)
         case ReplaceLines():
-            text = _apply_replace_lines(edit, known)
+            text = _apply_replace_lines(edit, view)
         case Hunks():
-            text = apply_hunks(edit, known)
-    return replace(known, text=text)
+            text = apply_hunks(edit, view)
+    return replace(view, text=text)
 
 
-def _apply_replace(edit: Replace, known: KnownText) -> str:
+def _apply_replace(edit: Replace, view: KnownText) -> str:
     path, old = edit.path, edit.old
     if old == edit.new:
         raise EditError(f"{path}: the old and the new text are the same", path, "no_change")
-    if edit.replace_all and not known.complete:
+    if edit.replace_all and not view.complete:
         raise EditError(f"{path}: not all of the file was seen", path, "unseen")
-    count = known.text.count(old)
+    count = view.text.count(old)
     if not count:
-        raise EditError(f"{path}: the old text is not there", path, "no_match" if known.complete else "unseen")
+        raise EditError(f"{path}: the old text is not there", path, "no_match" if view.complete else "unseen")
     if count > 1 and not edit.replace_all:
         raise EditError(f"{path}: the old text is there {count} times", path, "ambiguous")
-    return known.text.replace(old, edit.new)
+    return view.text.replace(old, edit.new)
 
 
-def _apply_insert(edit: Insert, known: KnownText) -> str:
-    after = _index(edit.path, edit.after_line, known, lowest=0)
-    at = _offset(known.text, after)
-    return known.text[:at] + edit.text + "\n" + known.text[at:]
+def _apply_insert(edit: Insert, view: KnownText) -> str:
+    after = _index(edit.path, edit.after_line, view, lowest=0)
+    at = _offset(view.text, after)
+    return view.text[:at] + edit.text + "\n" + view.text[at:]
 
 
-def _apply_replace_lines(edit: ReplaceLines, known: KnownText) -> str:
-    start = _index(edit.path, edit.start, known, lowest=1)
+def _apply_replace_lines(edit: ReplaceLines, view: KnownText) -> str:
+    start = _index(edit.path, edit.start, view, lowest=1)
     if edit.end is None:
-        if not known.complete:
+        if not view.complete:
             raise EditError(f"{edit.path}: the end of the file was not seen", edit.path, "unseen")
-        head, tail = known.text[: _offset(known.text, start - 1)], ""
+        head, tail = view.text[: _offset(view.text, start - 1)], ""
     else:
-        end = _index(edit.path, edit.end, known, lowest=edit.start)
-        head, tail = known.text[: _offset(known.text, start - 1)], known.text[_offset(known.text, end) :]
+        end = _index(edit.path, edit.end, view, lowest=edit.start)
+        head, tail = view.text[: _offset(view.text, start - 1)], view.text[_offset(view.text, end) :]
     return head + edit.text + ("\n" if edit.text and not edit.text.endswith("\n") else "") + tail
 
 
-def _index(path: str, line: int, known: KnownText, *, lowest: int) -> int:
+def _index(path: str, line: int, view: KnownText, *, lowest: int) -> int:
     """A line number of the file as one of the known range, whose first line is 1; `lowest` may be the one before it."""
-    count = len(split_lines(known.text))
-    index = line - known.first_line + 1
-    if line < lowest or (known.complete and index > count):
+    count = len(split_lines(view.text))
+    index = line - view.first_line + 1
+    if line < lowest or (view.complete and index > count):
         raise EditError(f"{path}: line {line} is not in {lowest}..{count}", path, "line_range")
     if not min(lowest, 1) <= index <= count:
         raise EditError(f"{path}: line {line} was not seen", path, "unseen")

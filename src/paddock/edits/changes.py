@@ -111,11 +111,11 @@ def _padded(text: str) -> str:
     return f"\n{text}\n"
 
 
-def anchors_agree(one: TextChange, other: TextChange) -> bool:
-    if one.anchor is None or other.anchor is None:
+def anchors_agree(left: TextChange, right: TextChange) -> bool:
+    if left.anchor is None or right.anchor is None:
         return True
-    mine, others = one.anchor.strip(), other.anchor.strip()
-    return mine == others or mine in _stripped(other.old) or others in _stripped(one.old)
+    mine, others = left.anchor.strip(), right.anchor.strip()
+    return mine == others or mine in _stripped(right.old) or others in _stripped(left.old)
 
 
 def _stripped(text: str) -> set[str]:
@@ -129,17 +129,17 @@ def same_cores(expected: Sequence[TextChange], actual: Sequence[TextChange]) -> 
     pairs = [[(change, core) for change in changes for core in _cores(change)] for changes in (expected, actual)]
     if not pairs[0] or [core[1:3] for _, core in pairs[0]] != [core[1:3] for _, core in pairs[1]]:
         return _TEXT
-    for (mine, one), (others, other) in zip(*pairs, strict=True):
-        if not (anchors_agree(mine, others) and _share_context(one, other)):
+    for (mine, our_core), (others, their_core) in zip(*pairs, strict=True):
+        if not (anchors_agree(mine, others) and _share_context(our_core, their_core)):
             return _CONTEXT
     return _SHARED
 
 
-def _share_context(one: _Core, other: _Core) -> bool:
-    before = min(one.before, other.before, key=len)
-    after = min(one.after, other.after, key=len)
-    agree = one.before.endswith(before) and other.before.endswith(before)
-    agree = agree and one.after.startswith(after) and other.after.startswith(after)
+def _share_context(left: _Core, right: _Core) -> bool:
+    before = min(left.before, right.before, key=len)
+    after = min(left.after, right.after, key=len)
+    agree = left.before.endswith(before) and right.before.endswith(before)
+    agree = agree and left.after.startswith(after) and right.after.startswith(after)
     return agree and bool(before.strip() or after.strip())
 
 
@@ -166,12 +166,12 @@ def _open_lines(text: str) -> list[str]:
     return text.split("\n")
 
 
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
+def _common(left: Sequence[str], right: Sequence[str]) -> int:
     """How many items at the beginning are equal."""
-    for count, (mine, others) in enumerate(zip(one, other, strict=False)):
+    for count, (mine, others) in enumerate(zip(left, right, strict=False)):
         if mine != others:
             return count
-    return min(len(one), len(other))
+    return min(len(left), len(right))
 
 
 class _Difference(NamedTuple):

@@ -59,16 +59,18 @@ def _same_group(
     mine, others = _after(expected, files), _after(actual, files)
     failures = [side for side in (mine, others) if isinstance(side, EditError) and side.kind != "unseen"]
     if failures:
-        one_fails: Reason = "expected_fails" if failures[0] is mine else "actual_fails"
-        reason = "both_fail" if len(failures) > 1 else one_fails
+        failure: Reason = "expected_fails" if failures[0] is mine else "actual_fails"
+        reason = "both_fail" if len(failures) > 1 else failure
         return differs(reason, "; ".join(error.message for error in failures))
     if isinstance(mine, EditError) or isinstance(others, EditError):
         return same_edit(expected, actual)
     for path in sorted(mine.keys() | others.keys()):
-        one, other = mine.get(path), others.get(path)
-        if one is None or other is None:
+        ours, theirs = mine.get(path), others.get(path)
+        if ours is None or theirs is None:
             return differs("files", f"only one leaves {path}")
-        if (one.first_line, one.complete) != (other.first_line, other.complete) or not same_text(one.text, other.text):
+        if (ours.first_line, ours.complete) != (theirs.first_line, theirs.complete) or not same_text(
+            ours.text, theirs.text
+        ):
             return differs("text", f"{path} ends up with other text")
     return same_by("equal_text")
 

@@ -30,10 +30,10 @@ class _PlacedHunk(NamedTuple):
     lines: tuple[str, ...]
 
 
-def apply_hunks(edit: Hunks, known: KnownText) -> str:
-    table = LineTable(known.text, returns=edit.grammar == "codex")
-    if not known.complete:
-        return _apply_partial(edit, table, known.first_line)
+def apply_hunks(edit: Hunks, view: KnownText) -> str:
+    table = LineTable(view.text, returns=edit.grammar == "codex")
+    if not view.complete:
+        return _apply_partial(edit, table, view.first_line)
     return _apply_diff(edit, table) if edit.grammar == "diff" else _apply_codex(edit, table)
 
 
@@ -49,12 +49,12 @@ def _apply_codex(edit: Hunks, table: LineTable) -> str:
         if not hunk.old:
             placed_hunks.append(_PlacedHunk(len(table), hunk.lines))
             continue
-        place = _place_codex(hunk, table, line)
-        if place is None:
+        placed = _place_codex(hunk, table, line)
+        if placed is None:
             lines = "\n".join(hunk.old)
             raise EditError(f"Failed to find expected lines in {edit.path}:\n{lines}", edit.path, "no_match")
-        placed_hunks.append(place)
-        line = place.start + len(_old(place.lines))
+        placed_hunks.append(placed)
+        line = placed.start + len(_old(placed.lines))
     return _render(table, placed_hunks, final_newline=True)
 
 
@@ -70,8 +70,8 @@ def _place_codex(hunk: Hunk, table: LineTable, line: int) -> _PlacedHunk | None:
 def _without_last_empty(lines: tuple[str, ...]) -> tuple[str, ...]:
     """Without the last old line, which is empty, and without the last new line if that is empty too."""
     last = max(index for index, line in enumerate(lines) if line[0] != "+")
-    kept = ("+",) if lines[last] == " " else ()
-    lines = lines[:last] + kept + lines[last + 1 :]
+    newline = ("+",) if lines[last] == " " else ()
+    lines = lines[:last] + newline + lines[last + 1 :]
     newest = max((index for index, line in enumerate(lines) if line[0] != "-"), default=None)
     if newest is None or lines[newest][1:]:
         return lines
@@ -171,14 +171,14 @@ def _place_partial(hunk: Hunk, table: LineTable, first: int, first_line: int) ->
         return stated if stated is not None and first <= stated <= len(table) else None
     if stated is not None and stated >= first and table.matches(old, stated):
         return stated
-    anchor = None if hunk.anchor is None else _only_place(table, (hunk.anchor,))
+    anchor = None if hunk.anchor is None else _unique_index(table, (hunk.anchor,))
     if anchor is not None:
         return _at_any_level(lambda level: table.find(old, max(first, anchor + 1), level))
-    place = _only_place(table, old)
-    return place if place is not None and place >= first else None
+    start = _unique_index(table, old)
+    return start if start is not None and start >= first else None
 
 
-def _only_place(table: LineTable, block: tuple[str, ...]) -> int | None:
+def _unique_index(table: LineTable, block: tuple[str, ...]) -> int | None:
     """The index where the block stands, at the first level where it does, if that is one place."""
     for level in range(len(LEVELS)):
         position = table.find(block, 0, level)

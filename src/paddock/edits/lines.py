@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate, chain, repeat
 from typing import NamedTuple
 
-_ENDING = re.compile(r"(\r\n|\r|\n)")
+_NEWLINE = re.compile(r"(\r\n|\r|\n)")
 _ODD_SPACES = "\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
 WHITE = "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2001\u2028\u2029" + _ODD_SPACES
 """Unicode's White_Space; Python's own `strip` also takes the four information separators."""
@@ -51,11 +51,11 @@ class LineTable:
         self._endings: list[str] | None = None
         """None: all of them are "\\n"."""
         if returns and "\r" in text:
-            parts = _ENDING.split(text)
+            parts = _NEWLINE.split(text)
             raw, self._endings = parts[::2], parts[1::2]
         else:
             raw = text.split("\n")
-        self._new_ending = self._endings[0] if self._endings else "\n"
+        self._newline = self._endings[0] if self._endings else "\n"
         self.ends_in_newline = not raw[-1]
         if self.ends_in_newline:
             raw.pop()
@@ -108,19 +108,19 @@ class LineTable:
         out: list[str] = []
         at = 0
         for change in changes:
-            out.append(self._kept(at, change.start))
-            out += [line + self._new_ending for line in change.new]
+            out.append(self._unchanged(at, change.start))
+            out += [line + self._newline for line in change.new]
             at = change.end
-        out.append(self._kept(at, len(self.lines)))
+        out.append(self._unchanged(at, len(self.lines)))
         text = "".join(out)
         return text if final_newline else text.removesuffix("\n")
 
-    def _kept(self, start: int, end: int) -> str:
+    def _unchanged(self, start: int, end: int) -> str:
         lines = self.lines[start:end]
         if self._endings is None:
             return "\n".join([*lines, ""])
-        endings = chain(self._endings[start:end], repeat(self._new_ending))
-        return "".join([line + ending for line, ending in zip(lines, endings, strict=False)])
+        endings = chain(self._endings[start:end], repeat(self._newline))
+        return "".join([line + newline for line, newline in zip(lines, endings, strict=False)])
 
     def _form(self, level: int) -> _NormalizedText:
         if level not in self._forms:

@@ -98,9 +98,9 @@ def _same_result(expected: list[Edit], actual: list[Edit]) -> EffectComparison:
         texts = [apply_known(edits, {}).get(path) for edits in (expected, actual)]
     except EditError as error:
         return differs("text", error.message)
-    one, other = texts
-    gone = one is None and other is None
-    if gone or (one is not None and other is not None and same_text(one.text, other.text)):
+    left, right = texts
+    gone = left is None and right is None
+    if gone or (left is not None and right is not None and same_text(left.text, right.text)):
         return same_by("equal_text")
     return differs("text", f"{path} ends up with other text")
 
@@ -141,13 +141,13 @@ def _same_run(expected: list[_Item], actual: list[_Item]) -> EffectComparison:
     others = [item for item in actual if isinstance(item, TextChange)]
     if mine and others:
         return _same_changes(mine, others)
-    one, other = expected[0], actual[0]
-    if isinstance(one, ReplaceLines) and isinstance(other, ReplaceLines):
-        same = (one.start, one.end) == (other.start, other.end) and _lines(one.text) == _lines(other.text)
-    elif isinstance(one, Write) and isinstance(other, Write):
-        same = same_text(one.text, other.text)
+    left, right = expected[0], actual[0]
+    if isinstance(left, ReplaceLines) and isinstance(right, ReplaceLines):
+        same = (left.start, left.end) == (right.start, right.end) and _lines(left.text) == _lines(right.text)
+    elif isinstance(left, Write) and isinstance(right, Write):
+        same = same_text(left.text, right.text)
     else:
-        same = one == other
+        same = left == right
     return same_by("equal_edits") if same else differs("text", "other lines or other text")
 
 
@@ -171,7 +171,7 @@ def _same_changes(expected: list[TextChange], actual: list[TextChange]) -> Effec
 def _same_in_order(expected: list[TextChange], actual: list[TextChange]) -> EffectComparison:
     if len(expected) != len(actual):
         return differs("text", f"{len(expected)} and {len(actual)} replacements")
-    return weakest(same_change(one, other) for one, other in zip(expected, actual, strict=True))
+    return weakest(same_change(left, right) for left, right in zip(expected, actual, strict=True))
 
 
 def _same_in_any_order(expected: list[TextChange], actual: list[TextChange]) -> EffectComparison:
@@ -182,8 +182,8 @@ def _same_in_any_order(expected: list[TextChange], actual: list[TextChange]) -> 
         return failed
     left = list(actual)
     matches: list[EffectComparison] = []
-    for one in expected:
-        results = [same_change(one, other) for other in left]
+    for change in expected:
+        results = [same_change(change, other) for other in left]
         at = next((index for index, result in enumerate(results) if result.same), None)
         if at is None:
             return failed
@@ -198,8 +198,8 @@ def _are_independent(changes: list[TextChange]) -> bool:
     return not any(
         text in other.old or text in other.new
         for index, text in enumerate(texts)
-        for place, other in enumerate(changes)
-        if place != index
+        for position, other in enumerate(changes)
+        if position != index
     )
 
 

@@ -65,22 +65,22 @@ def assemble(views: Iterable[KnownText]) -> KnownText | None:
     newest_first = list(views)[::-1]
     if not newest_first:
         return None
-    known, waiting = newest_first[0], newest_first[1:]
-    while not known.complete:
+    text, waiting = newest_first[0], newest_first[1:]
+    while not text.complete:
         joined = next(
-            ((view, both) for view in waiting if (both := _join_ranges(known, view)) is not None and both != known),
+            ((view, both) for view in waiting if (both := _join_ranges(text, view)) is not None and both != text),
             None,
         )
         if joined is None:
             break
-        known = joined[1]
+        text = joined[1]
         waiting.remove(joined[0])
-    return known
+    return text
 
 
-def _join_ranges(one: KnownText, other: KnownText) -> KnownText | None:
+def _join_ranges(left: KnownText, right: KnownText) -> KnownText | None:
     """Both ranges as one; None when they disagree or leave a gap."""
-    first, second = sorted((one, other), key=lambda text: text.first_line)
+    first, second = sorted((left, right), key=lambda text: text.first_line)
     head, tail = split_lines(first.text), split_lines(second.text)
     offset = second.first_line - first.first_line
     if offset > len(head):

@@ -111,9 +111,9 @@ class LocalProvider:
 
     async def changes(self, sandbox_id: str, under: str = "/") -> list[PathChange]:
         async def find(sandbox: Sandbox) -> list[PathChange]:
-            found = await asyncio.to_thread(sandbox.view().changes, under)
+            changes = await asyncio.to_thread(sandbox.view().changes, under)
             await sandbox.ensure_intact()
-            return found
+            return changes
 
         return await self._act_on(sandbox_id, find)
 

@@ -46,8 +46,8 @@ def state(pid: int) -> ProcessState | None:
 
 def started_at(pid: int) -> int | None:
     """Clock ticks since boot; None: there is no such process, or it is a zombie."""
-    found = state(pid)
-    return None if found is None or found.ended else found.started
+    process_state = state(pid)
+    return None if process_state is None or process_state.ended else process_state.started
 
 
 def process_of(pid: int) -> Process | None:
@@ -58,7 +58,7 @@ def process_of(pid: int) -> Process | None:
 
 def descendants(top: Process | None) -> list[Process]:
     """Living processes below one, parents before children; None has none, nor has one that is gone."""
-    found: list[Process] = []
+    living: list[Process] = []
     waiting = [] if top is None else [top]
     while waiting:
         parent = waiting.pop()
@@ -73,9 +73,9 @@ def descendants(top: Process | None) -> list[Process]:
                 continue
             process = Process(child, below.started)
             if not below.ended:
-                found.append(process)
+                living.append(process)
             waiting.append(process)
-    return found
+    return living
 
 
 def signal_process(process: Process, number: int) -> bool:
@@ -116,7 +116,7 @@ async def _kill_stopped(top: Process | None, spare: Collection[Process]) -> bool
     if top:
         signal_process(top, signal.SIGSTOP)
     stopped: set[Process] = set()
-    while running := [one for one in _outside(descendants(top), spare) if one not in stopped]:
+    while running := [process for process in _outside(descendants(top), spare) if process not in stopped]:
         if time.monotonic() > deadline:
             return False
         for process in running:
@@ -140,14 +140,14 @@ def _outside(all_below: list[Process], spare: Collection[Process]) -> list[Proce
 
 
 def _children(pid: int) -> list[int]:
-    found: list[int] = []
+    children: list[int] = []
     try:
         tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - names are all that is wanted
     except OSError:
-        return found
+        return children
     for task in tasks:
         try:
-            found += map(int, Path(f"/proc/{pid}/task/{task}/children").read_bytes().split())
+            children += map(int, Path(f"/proc/{pid}/task/{task}/children").read_bytes().split())
         except OSError:
             continue
-    return found
+    return children

@@ -27,8 +27,8 @@ def command_form(argv: Sequence[Word], context: FormContext, stdin: Form | None 
     special = _SPECIAL.get(name)
     if special is not None:
         return special(words, context, stdin)
-    known = COMMANDS.get(name) if " " not in name else None
-    return form_by_table(name, known, words[1:], context, stdin) if known else form_by_words(words, context)
+    spec = COMMANDS.get(name) if " " not in name else None
+    return form_by_table(name, spec, words[1:], context, stdin) if spec else form_by_words(words, context)
 
 
 def plain_words(argv: Sequence[Word]) -> tuple[Word, ...]:
@@ -51,36 +51,38 @@ def form_by_words(words: Sequence[Word], context: FormContext) -> CommandForm:
 
 
 def form_by_table(
-    name: str, known: CommandSpec, args: Sequence[Word], context: FormContext, stdin: Form | None = None
+    name: str, spec: CommandSpec, args: Sequence[Word], context: FormContext, stdin: Form | None = None
 ) -> CommandForm:
     """By the command's table; by its exact words where the table does not cover them."""
     arguments = read_options(
-        args, table(known.options), number=known.number, number_place=known.number_place, mixes=known.mixes
+        args, table(spec.options), number=spec.number, number_position=spec.number_position, mixes=spec.mixes
     )
     if arguments is None:
         return form_by_words([*map(literal, name.split(" ")), *args], context)
     if as_lines := text_tools.rewrite(name, arguments, context, stdin):
         return as_lines
-    files, tail, took = _operands(name, known, arguments, context, stdin)
-    if name == "ls" and [each.option.name for each in arguments.options if each.option.group == "format"] == ["1"]:
-        alone = [each for each in arguments.options if each.option.name != "1"]  # as it is without a terminal
+    files, tail, took = _operands(name, spec, arguments, context, stdin)
+    if name == "ls" and [option.option.name for option in arguments.options if option.option.group == "format"] == [
+        "1"
+    ]:
+        alone = [option for option in arguments.options if option.option.name != "1"]  # as it is without a terminal
         arguments = arguments._replace(options=alone)
     options = tuple(_options(arguments, context))
-    where = () if known.in_place else (context.directory,)
-    spelled = _shown_operands(name, known, arguments, context)
-    if name == "ls" and {each.option.name for each in arguments.options} & {"C", "m", "x", "X", "v", "sort"}:
+    where = () if spec.in_place else (context.directory,)
+    spelled = _shown_operands(name, spec, arguments, context)
+    if name == "ls" and {option.option.name for option in arguments.options} & {"C", "m", "x", "X", "v", "sort"}:
         tail = (*tail, *spelled)  # how long names are, or how they end, decides where they stand
-    return CommandForm((name, *where, options, files, tail), known.sure, took, spelled)
+    return CommandForm((name, *where, options, files, tail), spec.sure, took, spelled)
 
 
 def _shown_operands(
-    name: str, known: CommandSpec, arguments: OptionArguments, context: FormContext
+    name: str, spec: CommandSpec, arguments: OptionArguments, context: FormContext
 ) -> tuple[Hashable, ...]:
     """The operands whose spelling shows in the output."""
-    given = {each.option.name for each in arguments.options}
-    if known.prints_names == "never" or (known.prints_names == "verbose" and not given & {"v", "c"}):
+    given = {option.option.name for option in arguments.options}
+    if spec.prints_names == "never" or (spec.prints_names == "verbose" and not given & {"v", "c"}):
         return ()
-    operands = arguments.operands or [literal(known.default or "")]
+    operands = arguments.operands or [literal(spec.default or "")]
     if name == "ls" and len(operands) == 1 and not given & {"d", "R"}:
         text = operands[0].text
         if text is not None and text.rpartition("/")[2] in ("", ".", ".."):
@@ -101,17 +103,17 @@ def _options(arguments: OptionArguments, context: FormContext) -> list[Hashable]
 
 
 def _operands(
-    name: str, known: CommandSpec, arguments: OptionArguments, context: FormContext, stdin: Form | None
+    name: str, spec: CommandSpec, arguments: OptionArguments, context: FormContext, stdin: Form | None
 ) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...], bool]:
     """Their forms, what else of their spelling matters, and whether standard input became one of them."""
     given = {each.option.name for each in arguments.options}
     operands = list(arguments.operands)
-    if not operands and known.default:
-        operands = [literal(known.default)]
+    if not operands and spec.default:
+        operands = [literal(spec.default)]
     if any(may_vanish(word) for word in operands):
         return tuple(word_form(word, context) for word in operands), (context.directory,), False
-    roles = [known.first if index == 0 else known.others for index in range(len(operands))]
-    if arguments.dashes_at is not None and known.first == known.others == "text" and name.startswith("git"):
+    roles = [spec.first if index == 0 else spec.others for index in range(len(operands))]
+    if arguments.dashes_at is not None and spec.first == spec.others == "text" and name.startswith("git"):
         roles[arguments.dashes_at :] = ["path"] * (len(operands) - arguments.dashes_at)
     forms: list[Hashable] = []
     tail: list[Hashable] = []
@@ -119,11 +121,11 @@ def _operands(
         if role == "text":
             forms.append(word_form(word, context))
             continue
-        form = _file(name, known, word, context)
+        form = _file(name, spec, word, context)
         if form is None:
             form, tail = ("word", word_form(word, context)), [context.directory]
         forms.append(form)
-    free = known.any_order is not None and known.any_order in {"", *given}
+    free = spec.any_order is not None and spec.any_order in {"", *given}
     if free and not given & {"v", "i", "I"} and _are_independent(forms):
         forms.sort(key=repr)
     if (
@@ -135,20 +137,20 @@ def _operands(
         forms = [form for _, form in sorted(zip(operands, forms, strict=True), key=lambda each: each[0].text or "")]
     if name.startswith("git") and arguments.dashes_at is not None and roles and roles[-1] == "text":
         tail.append("--")
-    if stdin and known.nameless and not operands:
+    if stdin and spec.nameless and not operands:
         return (stdin,), tuple(tail), True
     return tuple(forms), tuple(tail), False
 
 
-def _file(name: str, known: CommandSpec, word: Word, context: FormContext) -> Form | None:
-    if word.text == "-" and known.filters:
+def _file(name: str, spec: CommandSpec, word: Word, context: FormContext) -> Form | None:
+    if word.text == "-" and spec.filters:
         return ("stdin",)
     if name.startswith("git ") and (word.text or "").startswith(":"):
         return None
     if name == "pytest" and word.text and "::" in word.text:
         file, _, test = word.text.partition("::")
         return ("path", join(context.directory, file), test)
-    return path_form(word, context.directory, context.part, keep_slash=known.keep_slash)
+    return path_form(word, context.directory, context.part, keep_slash=spec.keep_slash)
 
 
 def _are_independent(forms: Sequence[Hashable]) -> bool:
@@ -169,19 +171,19 @@ def _echo(words: Sequence[Word], context: FormContext, stdin: Form | None) -> Co
     exact = CommandForm(("exec", where, *(word_form(word, context) for word in words)), sure=True)
     if any(text is None for text in texts):
         return exact
-    known = [text for text in texts if text is not None]
+    literals = [text for text in texts if text is not None]
     if words[0].text == "echo":
         newline = "\n"
-        if known[:1] == ["-n"]:
-            newline, known = "", known[1:]
-        if known and known[0].startswith("-") and set(known[0][1:]) <= set("neE"):
+        if literals[:1] == ["-n"]:
+            newline, literals = "", literals[1:]
+        if literals and literals[0].startswith("-") and set(literals[0][1:]) <= set("neE"):
             return exact
-        return CommandForm(("print", " ".join(known) + newline), sure=True)
-    if len(known) >= 2 and known[0] in ("%s\\n", "%s\n"):
-        return CommandForm(("print", "".join(text + "\n" for text in known[1:])), sure=True)
-    if len(known) >= 2 and known[0] == "%s":
-        return CommandForm(("print", "".join(known[1:])), sure=True)
-    bare = known[0].replace("\\n", "\n") if len(known) == 1 else "%"
+        return CommandForm(("print", " ".join(literals) + newline), sure=True)
+    if len(literals) >= 2 and literals[0] in ("%s\\n", "%s\n"):
+        return CommandForm(("print", "".join(text + "\n" for text in literals[1:])), sure=True)
+    if len(literals) >= 2 and literals[0] == "%s":
+        return CommandForm(("print", "".join(literals[1:])), sure=True)
+    bare = literals[0].replace("\\n", "\n") if len(literals) == 1 else "%"
     if "%" in bare or "\\" in bare or bare.startswith("-"):
         return form_by_words(words, context)
     return CommandForm(("print", bare), sure=True)
@@ -218,10 +220,10 @@ def _git(words: Sequence[Word], context: FormContext, stdin: Form | None) -> Com
             directory = join(directory, target)
     inner = _OtherDirectory(context, directory)
     name = f"git {rest[0].text}" if rest and rest[0].text else ""
-    known = COMMANDS.get(name)
-    if known is None:
+    spec = COMMANDS.get(name)
+    if spec is None:
         return form_by_words([literal("git"), *rest], inner)
-    meaning = form_by_table(name, known, rest[1:], inner)
+    meaning = form_by_table(name, spec, rest[1:], inner)
     sure = name in ("git status", "git diff") and not meaning.form[-1] and not meaning.form[-2]
     sure = sure and not any(option in ("exit-code", "quiet", "check") for option in _names(meaning.form))
     return CommandForm(meaning.form, sure)
@@ -254,19 +256,19 @@ def _find(words: Sequence[Word], context: FormContext, stdin: Form | None) -> Co
 
 def _grep(words: Sequence[Word], context: FormContext, stdin: Form | None) -> CommandForm:
     """Besides the table: patterns are one list, a recursive search has `.` for its default."""
-    known = COMMANDS["grep"]
-    arguments = read_options(words[1:], table(known.options), number=known.number)
+    spec = COMMANDS["grep"]
+    arguments = read_options(words[1:], table(spec.options), number=spec.number)
     patterns = text_tools.patterns(arguments, context) if arguments else None
     if arguments is None or patterns is None:
         return form_by_words(words, context)
     operands = patterns.files
-    given = {each.option.name for each in patterns.options}
+    given = {option.option.name for option in patterns.options}
     if "d" in given and not operands:
         return form_by_words(words, context)
     if not operands and given & {"r", "R"}:
         operands = [literal(".")]
     rest = OptionArguments(patterns.options, [literal("-"), *operands], arguments.dashes_at)
-    files, tail, _ = _operands("grep", known, rest, context, None)
+    files, tail, _ = _operands("grep", spec, rest, context, None)
     spelled = _excluded(patterns, context)
     took = bool(stdin and not operands and not given & {"l", "L", "H"})
     if took:
@@ -280,26 +282,26 @@ def _grep(words: Sequence[Word], context: FormContext, stdin: Form | None) -> Co
 
 def _excluded(patterns: text_tools.Patterns, context: FormContext) -> tuple[Hashable, ...]:
     """What the globs that choose files say of the operands as spelled."""
-    globs = [each for each in patterns.options if each.option.group == "glob" and each.value]
-    texts = [(each.option.name, each.value.text or "/") for each in globs if each.value]
+    globs = [option for option in patterns.options if option.option.group == "glob" and option.value]
+    texts = [(option.option.name, option.value.text or "/") for option in globs if option.value]
     folders = [text for name, text in texts if name == "exclude-dir"]
-    asked = any("/" in text for _, text in texts)
-    asked = asked or any(matches(base_name(word), text) for text in folders for word in patterns.files)
-    return tuple(word_form(word, context) for word in patterns.files) if asked else ()
+    depends = any("/" in text for _, text in texts)
+    depends = depends or any(matches(base_name(word), text) for text in folders for word in patterns.files)
+    return tuple(word_form(word, context) for word in patterns.files) if depends else ()
 
 
 def _sed(words: Sequence[Word], context: FormContext, stdin: Form | None) -> CommandForm:
     """Besides the table: `-e x` is the operand `x`, and a range of lines is just that."""
-    known = COMMANDS["sed"]
-    arguments = read_options(words[1:], table(known.options))
+    spec = COMMANDS["sed"]
+    arguments = read_options(words[1:], table(spec.options))
     change = text_tools.edit(arguments) if arguments else None
     if arguments is None or change is None:
         return form_by_words(words, context)
     if as_lines := text_tools.edit_lines(change, context, stdin):
         return as_lines
     rest = OptionArguments(change.options, [literal(change.script), *change.files], arguments.dashes_at)
-    files, tail, _ = _operands("sed", known, rest, context, None)
-    in_place = any(each.option.name == "i" for each in change.options)
+    files, tail, _ = _operands("sed", spec, rest, context, None)
+    in_place = any(option.option.name == "i" for option in change.options)
     took = bool(stdin and not change.files and not in_place and text_tools.is_plain(change.script))
     if took:
         files = (*files, stdin)

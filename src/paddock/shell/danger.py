@@ -20,7 +20,7 @@ class Harm(NamedTuple):
 READS_ONLY = Harm("reads")
 
 
-class CommandPlace(NamedTuple):
+class HarmContext(NamedTuple):
     """Where a command runs: paths as `paths.join` gives them."""
 
     start: str

@@ -20,8 +20,8 @@ from paddock.shell.danger import (
     SHELLS,
     STEERS,
     WRAPPERS,
-    CommandPlace,
     Harm,
+    HarmContext,
     ScriptText,
 )
 from paddock.shell.harm import is_system, judge
@@ -70,9 +70,9 @@ def effects(command: str, *, cwd: str | None = None) -> Effects:
 def _effects(command: str, cwd: str | None) -> Effects:
     directory = join("/", cwd) if cwd and cwd.startswith("/") else START
     script = parse(command)
-    harms = list(_harms(script, CommandPlace(directory, directory), _MAX_HANDED))
+    harms = list(_harms(script, HarmContext(directory, directory), _MAX_HANDED))
     if script.error and "\\\n" in command:
-        harms.extend(_harms(parse(command.replace("\\\n", "")), CommandPlace(directory, directory), _MAX_HANDED))
+        harms.extend(_harms(parse(command.replace("\\\n", "")), HarmContext(directory, directory), _MAX_HANDED))
     if script.error:
         harms.append(Harm("unknown", script.error))
     for level in ("destroys", "writes", "unknown"):
@@ -106,7 +106,7 @@ def _changes_shell(node: Simple) -> bool:
     return not CHANGES_SHELL.isdisjoint(texts[:2]) or texts[0] is None
 
 
-def _harms(script: Script, place: CommandPlace, depth: int) -> Iterator[Harm]:
+def _harms(script: Script, context: HarmContext, depth: int) -> Iterator[Harm]:
     if depth <= 0:
         yield Harm("unknown", "too many shells inside shells")
         return
@@ -115,28 +115,28 @@ def _harms(script: Script, place: CommandPlace, depth: int) -> Iterator[Harm]:
             yield from _fork_bomb(node)
             continue
         if isinstance(node, Pipeline):
-            yield from _pipeline(node, place, depth)
+            yield from _pipeline(node, context, depth)
         if isinstance(node, (Simple, Block, Compound)):
-            yield from (_redirect(redirect, place) for redirect in node.redirects)
+            yield from (_redirect(redirect, context) for redirect in node.redirects)
         if isinstance(node, Simple) and node.words:
-            yield from _simple(node, place, depth)
-            place = _after_cd(node, place)
+            yield from _simple(node, context, depth)
+            context = _after_cd(node, context)
 
 
-def _after_cd(node: Simple, place: CommandPlace) -> CommandPlace:
+def _after_cd(node: Simple, context: HarmContext) -> HarmContext:
     """Where what follows runs, if this is a `cd`; one that may lead anywhere leads to the root."""
     if node.words[0].text != "cd":
-        return place
+        return context
     target = node.words[1].text if len(node.words) > 1 else None
-    return place._replace(here=join(place.here, target) if target and not target.startswith("-") else "/")
+    return context._replace(here=join(context.here, target) if target and not target.startswith("-") else "/")
 
 
-def _simple(node: Simple, place: CommandPlace, depth: int) -> Iterator[Harm]:
+def _simple(node: Simple, context: HarmContext, depth: int) -> Iterator[Harm]:
     if any(assign.name in STEERS or assign.name.startswith(("GIT_", "LD_")) for assign in node.assigns):
         yield Harm("unknown", "a variable that may make a program run another")
-    harm = judge([word.text for word in node.words], place)
+    harm = judge([word.text for word in node.words], context)
     if isinstance(harm, ScriptText):
-        yield from _harms(parse(harm.text), place, depth - 1)
+        yield from _harms(parse(harm.text), context, depth - 1)
         yield from (Harm("unknown", "what is not valid bash") for _ in [0] if parse(harm.text).error)
     else:
         yield harm
@@ -147,14 +147,14 @@ def _simple(node: Simple, place: CommandPlace, depth: int) -> Iterator[Harm]:
         yield Harm("destroys", "it runs what it downloads")
     for option, word in pairwise(node.words):
         if word.text is None and (option.text or "").startswith("-") and (option.text or "").endswith("c"):
-            yield from _code(runner, _interpreter_text(word, runner), place, depth)
-    yield from _documents(node, runner, place, depth)
+            yield from _code(runner, _interpreter_text(word, runner), context, depth)
+    yield from _documents(node, runner, context, depth)
 
 
-def _documents(node: Simple, runner: str, place: CommandPlace, depth: int) -> Iterator[Harm]:
+def _documents(node: Simple, runner: str, context: HarmContext, depth: int) -> Iterator[Harm]:
     for redirect in node.redirects:
         if redirect.op == "<<":
-            yield from _code(runner, _interpreter_text(redirect.target, runner), place, depth)
+            yield from _code(runner, _interpreter_text(redirect.target, runner), context, depth)
 
 
 def _interpreter_text(word: Word, runner: str) -> str:
@@ -163,16 +163,16 @@ def _interpreter_text(word: Word, runner: str) -> str:
     return "".join(part.text if isinstance(part, (Lit, Active)) else unknown for part in word.parts)
 
 
-def _code(runner: str, text: str, place: CommandPlace, depth: int) -> Iterator[Harm]:
+def _code(runner: str, text: str, context: HarmContext, depth: int) -> Iterator[Harm]:
     """Text on the standard input of an interpreter."""
     harm = python_harm(text) if runner == "python" else ScriptText(text)
     if isinstance(harm, ScriptText):
-        yield from _harms(parse(harm.text), place, depth - 1)
+        yield from _harms(parse(harm.text), context, depth - 1)
     else:
         yield harm
 
 
-def _pipeline(node: Pipeline, place: CommandPlace, depth: int) -> Iterator[Harm]:
+def _pipeline(node: Pipeline, context: HarmContext, depth: int) -> Iterator[Harm]:
     """What one stage hands to an interpreter in the next."""
     for left, right in zip(node.stages, node.stages[1:], strict=False):
         runner = _interpreter(right) if isinstance(right, Simple) else ""
@@ -181,10 +181,10 @@ def _pipeline(node: Pipeline, place: CommandPlace, depth: int) -> Iterator[Harm]
         if _downloads(left):
             yield Harm("destroys", "it runs what it downloads")
         if isinstance(left, Simple):
-            yield from _documents(left, runner, place, depth)
+            yield from _documents(left, runner, context, depth)
         if isinstance(left, Simple) and left.words and left.words[0].text in ("echo", "printf"):
             texts = [word.text or "" for word in left.words[1:]]
-            yield from _code(runner, " ".join(texts), place, depth)
+            yield from _code(runner, " ".join(texts), context, depth)
 
 
 def _interpreter(node: Simple) -> str:
@@ -201,24 +201,24 @@ def _interpreter(node: Simple) -> str:
 
 
 def _downloads(tree: Script | Node) -> bool:
-    return any(word.text in DOWNLOADERS for each in simple_commands(tree) for word in each.words[:1])
+    return any(word.text in DOWNLOADERS for command in simple_commands(tree) for word in command.words[:1])
 
 
-def _redirect(redirect: Redirect, place: CommandPlace) -> Harm:
+def _redirect(redirect: Redirect, context: HarmContext) -> Harm:
     if redirect.op not in (">", ">>", ">|", "<>"):
         return READS_ONLY
     text = redirect.target.text
-    path = join(place.here, text) if text else None
+    path = join(context.here, text) if text else None
     if path in ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"):
         return READS_ONLY
-    if path and redirect.op != ">>" and is_system(path, place):
+    if path and redirect.op != ">>" and is_system(path, context):
         return Harm("destroys", f"it overwrites {path}")
     return Harm("writes", f"it writes {text or 'a file that an expansion names'}")
 
 
 def _fork_bomb(node: Function) -> Iterator[Harm]:
     """A function that starts itself more than once, or in the background."""
-    calls = sum(1 for each in simple_commands(node.body) if _names(each.words) == node.name)
+    calls = sum(1 for command in simple_commands(node.body) if _names(command.words) == node.name)
     if calls > 1:
         yield Harm("destroys", "a function that multiplies itself")
 

@@ -49,10 +49,13 @@ def equivalent(expected: str, actual: str, *, cwd: str | None = None) -> Equival
         error = parse(command).error
         if error:
             return Equivalence(equal=False, reason="unparsed", why=f"{side}: {error}")
-    (first, one), (second, other) = _normal(expected, cwd), _normal(actual, cwd)
-    if one == other and first.form == second.form:
+    (first, first_hash), (second, second_hash) = _normal(expected, cwd), _normal(actual, cwd)
+    if first_hash == second_hash and first.form == second.form:
         start = join("/", cwd) if cwd and cwd.startswith("/") else START
-        astray = next((each for each in first.entered ^ second.entered if not _is_named(each, first.form, start)), None)
+        astray = next(
+            (directory for directory in first.entered ^ second.entered if not _is_named(directory, first.form, start)),
+            None,
+        )
         if astray is not None:
             return Equivalence(equal=False, reason="different", why=f"nothing shows that {astray} is a directory")
         return Equivalence(equal=True, reason="same_form" if first.tracked else "same_tree")
@@ -73,8 +76,8 @@ def _is_named(directory: str, form: object, start: str) -> bool:
         here = pending.pop()
         if not isinstance(here, tuple) or not here or here[0] in _TEXTS:
             continue
-        place = here[1] if len(here) > 1 else None
-        if isinstance(place, str) and (place == directory or (here[0] == "path" and within(place, directory))):
+        path = here[1] if len(here) > 1 else None
+        if isinstance(path, str) and (path == directory or (here[0] == "path" and within(path, directory))):
             return True
         pending.extend(here)
     return False

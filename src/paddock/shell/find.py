@@ -67,10 +67,10 @@ def _own_name(point: Word, texts: Sequence[str]) -> tuple[Hashable, ...]:
     if point.text is None:
         return ()
     name = base_name(point)
-    asked = [(test, pattern) for test, pattern in pairwise(texts) if test in ("-name", "-iname")]
+    name_tests = [(test, pattern) for test, pattern in pairwise(texts) if test in ("-name", "-iname")]
     answers = {
         (test, pattern, matches(name, pattern) if test == "-name" else matches(name.lower(), pattern.lower()))
-        for test, pattern in asked
+        for test, pattern in name_tests
     }
     as_spelled = (point.text,) if "-delete" in texts and name in (".", "..") else ()
     return (*sorted(answers, key=repr), *as_spelled)

@@ -22,8 +22,8 @@ from paddock.shell.danger import (
     SYSTEM,
     WRAPPERS,
     WRITES,
-    CommandPlace,
     Harm,
+    HarmContext,
     ScriptText,
     Words,
     Wrapper,
@@ -39,8 +39,8 @@ _SPLITTERS = {"env": ("-S", "--split-string"), "flock": ("-c", "--command"), "sc
 """Programs that run the text after an option."""
 
 
-def judge(words: Words, place: CommandPlace) -> Harm | ScriptText:
-    """What `words` may do when run at `place`."""
+def judge(words: Words, context: HarmContext) -> Harm | ScriptText:
+    """What `words` may do when run in `context`."""
     for _ in range(_MAX_WRAPPERS):
         if not words or words[0] is None:
             return Harm("unknown", "a program that is not named") if words else READS_ONLY
@@ -49,7 +49,7 @@ def judge(words: Words, place: CommandPlace) -> Harm | ScriptText:
             return ScriptText(text)
         wrapper = WRAPPERS.get(name)
         if wrapper is None:
-            return _program(name, words[1:], place)
+            return _program(name, words[1:], context)
         inner = _inside(wrapper, words[1:])
         if not inner:
             return READS_ONLY if name in ("env", "command", "exec") else Harm("unknown", f"{name} of nothing")
@@ -59,13 +59,13 @@ def judge(words: Words, place: CommandPlace) -> Harm | ScriptText:
     return Harm("unknown", "too many wrappers")
 
 
-def is_system(path: str, place: CommandPlace) -> bool:
+def is_system(path: str, context: HarmContext) -> bool:
     """Whether an absolute path lies where no task may write; a folder there that the script started in is its own."""
-    if place.start not in (START, "/", *SYSTEM) and within(path, place.start):
+    if context.start not in (START, "/", *SYSTEM) and within(path, context.start):
         return False
-    if path in HARMLESS_FILES or path.startswith("/dev/fd/") or any(within(path, each) for each in SCRATCH):
+    if path in HARMLESS_FILES or path.startswith("/dev/fd/") or any(within(path, folder) for folder in SCRATCH):
         return False
-    return path == "/" or any(within(path, each) for each in SYSTEM)
+    return path == "/" or any(within(path, folder) for folder in SYSTEM)
 
 
 def _inside(wrapper: Wrapper, words: Words) -> Words:
@@ -95,10 +95,10 @@ def _inside(wrapper: Wrapper, words: Words) -> Words:
     return [*rest, None] if rest and wrapper.feeds else rest
 
 
-def _program(name: str, args: Words, place: CommandPlace) -> Harm | ScriptText:
+def _program(name: str, args: Words, context: HarmContext) -> Harm | ScriptText:
     special = _SPECIAL.get(name)
     if special is not None:
-        return special(name, args, place)
+        return special(name, args, context)
     if name in SHELLS:
         return _shell(args)
     if name in PYTHONS:
@@ -107,7 +107,7 @@ def _program(name: str, args: Words, place: CommandPlace) -> Harm | ScriptText:
     if name in DESTROYS or name.startswith("mkfs."):
         return READS_ONLY if args and args[0] in ("--help", "--version") else Harm("destroys", f"{name}")
     if name in WRITES:
-        return _writes(name, args, place)
+        return _writes(name, args, context)
     if name in READS and (does := _does_more(name, args)):
         return Harm("unknown", f"{name} {does}")
     return READS_ONLY if name in READS else Harm("unknown", f"{name} is not known")
@@ -156,7 +156,7 @@ def _has(args: Words, letters: str, *long: str) -> bool:
         if word is None or not word.startswith("-"):
             continue
         if word.startswith("--"):
-            if len(word) > 3 and any(each.startswith(word.partition("=")[0]) for each in long):
+            if len(word) > 3 and any(option.startswith(word.partition("=")[0]) for option in long):
                 return True
         elif any(letter in letters for letter in word[1:]):
             return True
@@ -167,34 +167,34 @@ def _operands(args: Words) -> list[str | None]:
     return [word for word in args if word is None or not word.startswith("-")]
 
 
-def _rm(name: str, args: Words, place: CommandPlace) -> Harm:
+def _rm(name: str, args: Words, context: HarmContext) -> Harm:
     if _has(args, "rR", "--recursive"):
         return Harm("destroys", f"{name} of whole directories")
-    foreign = [word for word in _operands(args) if not _is_own(word, place)]
+    foreign = [word for word in _operands(args) if not _is_own(word, context)]
     if foreign:
         return Harm("destroys", f"{name} of {foreign[0] or 'what an expansion yields'}")
     return Harm("writes", f"{name} of a named file")
 
 
-def _is_own(word: str | None, place: CommandPlace) -> bool:
+def _is_own(word: str | None, context: HarmContext) -> bool:
     """Whether a path lies below the directory that all started in, or in a scratch directory."""
     if not word:
         return False
-    path = join(place.here, word)
-    if ".git" in path.split("/") or (path.startswith("/") and is_system(path, place)):
+    path = join(context.here, word)
+    if ".git" in path.split("/") or (path.startswith("/") and is_system(path, context)):
         return False
-    if any(within(path, each) and path != each for each in SCRATCH):
+    if any(within(path, folder) and path != folder for folder in SCRATCH):
         return True
-    if place.start == START:
+    if context.start == START:
         return not path.startswith(("/", "..")) and path != START
-    return within(path, place.start) and path != place.start
+    return within(path, context.start) and path != context.start
 
 
 _ONTO = {"tee": 0, "truncate": 0, "chmod": 0, "chown": 0, "chgrp": 0, "mv": 0, "cp": -1, "ln": -1, "install": -1}
 """From which operand on a program writes to its operands."""
 
 
-def _writes(name: str, args: Words, place: CommandPlace) -> Harm:
+def _writes(name: str, args: Words, context: HarmContext) -> Harm:
     """Programs that write; some of them only deeply, or elsewhere, with harm."""
     if name in ("chmod", "chown", "chgrp") and _has(args, "R", "--recursive"):
         return Harm("destroys", f"{name} of whole directories")
@@ -203,32 +203,32 @@ def _writes(name: str, args: Words, place: CommandPlace) -> Harm:
     if name == "tar" and "--remove-files" in args:
         return Harm("destroys", "tar that removes what it packed")
     if name in _ONTO:
-        paths = [join(place.here, word) for word in _operands(args)[_ONTO[name] :] if word]
-        system = [path for path in paths if is_system(path, place) or (name == "mv" and path == "/dev/null")]
+        paths = [join(context.here, word) for word in _operands(args)[_ONTO[name] :] if word]
+        system = [path for path in paths if is_system(path, context) or (name == "mv" and path == "/dev/null")]
         if system:
             return Harm("destroys", f"{name} onto {system[0]}")
     return Harm("writes", name)
 
 
-def _dd(name: str, args: Words, place: CommandPlace) -> Harm:
+def _dd(name: str, args: Words, context: HarmContext) -> Harm:
     onto = next((word for word in args if word is None or word.startswith("of=")), "")
     if onto == "":
         return READS_ONLY
     return READS_ONLY if onto == "of=/dev/null" else Harm("destroys", "dd onto a file or device")
 
 
-def _kill(name: str, args: Words, place: CommandPlace) -> Harm:
+def _kill(name: str, args: Words, context: HarmContext) -> Harm:
     return READS_ONLY if not args or args[0] in ("-0", "-l", "-L", "--list") else Harm("destroys", "kill of a process")
 
 
-def _init(name: str, args: Words, place: CommandPlace) -> Harm:
+def _init(name: str, args: Words, context: HarmContext) -> Harm:
     stops = {"0", "6", "stop", "poweroff", "reboot", "halt", "kexec", "kill", "rescue", "emergency"}
     if any(word in stops for word in args):
         return Harm("destroys", f"{name} that stops the machine or a service")
     return Harm("unknown", name)
 
 
-def _find(name: str, args: Words, place: CommandPlace) -> Harm | ScriptText:
+def _find(name: str, args: Words, context: HarmContext) -> Harm | ScriptText:
     if "-delete" in args:
         return Harm("destroys", "find that deletes")
     worst: Harm | ScriptText = READS_ONLY
@@ -236,12 +236,12 @@ def _find(name: str, args: Words, place: CommandPlace) -> Harm | ScriptText:
     for index, word in enumerate(args):
         if word in ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec"):
             rest = args[index + 1 :]
-            end = next((at for at, each in enumerate(rest) if each in (";", "+")), len(rest))
+            end = next((at for at, argument in enumerate(rest) if argument in (";", "+")), len(rest))
             judged += 1
-            if judged > _MAX_EXECS or place.finds >= _MAX_FINDS:
+            if judged > _MAX_EXECS or context.finds >= _MAX_FINDS:
                 return Harm("unknown", "find that runs too many commands")
-            inside = place._replace(finds=place.finds + 1)
-            inner = judge([None if each and "{}" in each else each for each in rest[:end]], inside)
+            inside = context._replace(finds=context.finds + 1)
+            inner = judge([None if argument and "{}" in argument else argument for argument in rest[:end]], inside)
             if isinstance(inner, ScriptText) or inner.level == "destroys":
                 return inner
             worst = inner if inner != READS_ONLY else worst
@@ -250,68 +250,68 @@ def _find(name: str, args: Words, place: CommandPlace) -> Harm | ScriptText:
     return worst
 
 
-def _sed(name: str, args: Words, place: CommandPlace) -> Harm:
+def _sed(name: str, args: Words, context: HarmContext) -> Harm:
     if any(word and word.startswith(("-i", "--in-place")) for word in args) or _has(args, "i"):
-        system = [word for word in _operands(args) if word and is_system(join(place.here, word), place)]
+        system = [word for word in _operands(args) if word and is_system(join(context.here, word), context)]
         return Harm("destroys", f"sed in {system[0]}") if system else Harm("writes", "sed in place")
     script = _after(args, "-e") or next(iter(_operands(args)), None) or ""
     return READS_ONLY if not set(script) & set("wWe") else Harm("unknown", "a sed script that may write")
 
 
-def _awk(name: str, args: Words, place: CommandPlace) -> Harm:
+def _awk(name: str, args: Words, context: HarmContext) -> Harm:
     program = next(iter(_operands(args)), None)
     harmless = program is not None and not any(text in program for text in (">", "|", "system"))
     return READS_ONLY if harmless else Harm("unknown", "an awk program that may write or run another")
 
 
-def _sort(name: str, args: Words, place: CommandPlace) -> Harm:
+def _sort(name: str, args: Words, context: HarmContext) -> Harm:
     if _has(args, "", "--compress-program"):
         return Harm("unknown", "sort that runs a program")
     return Harm("writes", "sort -o") if _has(args, "o", "--output") else READS_ONLY
 
 
-def _curl(name: str, args: Words, place: CommandPlace) -> Harm:
+def _curl(name: str, args: Words, context: HarmContext) -> Harm:
     return (
         Harm("writes", "curl into a file") if _has(args, "oO", "--output", "--remote-name") else Harm("unknown", "curl")
     )
 
 
-def _date(name: str, args: Words, place: CommandPlace) -> Harm:
+def _date(name: str, args: Words, context: HarmContext) -> Harm:
     return Harm("unknown", "date that sets the clock") if _has(args, "s", "--set") else READS_ONLY
 
 
-def _eval(name: str, args: Words, place: CommandPlace) -> Harm | ScriptText:
+def _eval(name: str, args: Words, context: HarmContext) -> Harm | ScriptText:
     texts = [word for word in args if word is not None]
     return (
         ScriptText(" ".join(texts)) if len(texts) == len(args) else Harm("unknown", "eval of what an expansion yields")
     )
 
 
-def _su(name: str, args: Words, place: CommandPlace) -> Harm | ScriptText:
+def _su(name: str, args: Words, context: HarmContext) -> Harm | ScriptText:
     text = _text_after(args, ("-c", "--command"))
     return ScriptText(text) if text is not None else Harm("unknown", "another user's shell")
 
 
-def _trap(name: str, args: Words, place: CommandPlace) -> Harm | ScriptText:
+def _trap(name: str, args: Words, context: HarmContext) -> Harm | ScriptText:
     """`trap` and `alias` run later what they are given now."""
     texts = [word.partition("=")[2] if name == "alias" else word for word in args if word]
     text = "\n".join(texts if name == "alias" else texts[:1])
     return ScriptText(text) if text.strip() not in ("", "-", "--", "-l", "-p") else READS_ONLY
 
 
-def _containers(name: str, args: Words, place: CommandPlace) -> Harm:
+def _containers(name: str, args: Words, context: HarmContext) -> Harm:
     deadly = {"rm", "rmi", "kill", "prune", "delete", "drain"}
     if any(word in deadly for word in _operands(args)[:3]):
         return Harm("destroys", f"{name} that removes")
     return Harm("unknown", name)
 
 
-def _signals(name: str, args: Words, place: CommandPlace) -> Harm:
+def _signals(name: str, args: Words, context: HarmContext) -> Harm:
     deadly = _has(args, "k", "--kill") if name == "fuser" else _has(args, "r")
     return Harm("destroys", f"{name} that kills or removes") if deadly else Harm("unknown", name)
 
 
-def _git(name: str, args: Words, place: CommandPlace) -> Harm | ScriptText:
+def _git(name: str, args: Words, context: HarmContext) -> Harm | ScriptText:
     rest = list(args)
     for word in rest:
         if word and word.startswith("alias.") and "=!" in word:
@@ -370,7 +370,7 @@ def _git_destroys(command: str, options: Words) -> bool:
     return rules.get(command, False)
 
 
-_SPECIAL: dict[str, Callable[[str, Words, CommandPlace], Harm | ScriptText]] = {
+_SPECIAL: dict[str, Callable[[str, Words, HarmContext], Harm | ScriptText]] = {
     "rm": _rm,
     "unlink": _rm,
     "dd": _dd,

@@ -112,7 +112,7 @@ class Lowering:
         A statement that is not understood is looked into, level by level: without an end to it the time would grow
         with the square of the text.
         """
-        found: list[Statement] = []
+        statements: list[Statement] = []
         pending = [tree]
         self.steps_left = MAX_SALVAGE_STEPS
         while pending and self.steps_left > 0:
@@ -120,12 +120,12 @@ class Lowering:
             self.steps_left -= 1
             if here.type in _STATEMENTS and not here.has_error:
                 try:
-                    found.append(Statement(self.node(here)))
+                    statements.append(Statement(self.node(here)))
                     continue
                 except Unsupported:
                     pass
             pending.extend(reversed(here.children))
-        return tuple(found)
+        return tuple(statements)
 
     def step(self, count: int = 1) -> None:
         """Counts what was looked at."""
@@ -244,13 +244,13 @@ class Lowering:
         elif op == "<" and target.parts and (document := self._document(target)):
             yield Redirect(fd or 0, "<<", document)
         else:
-            known: dict[str, tuple[RedirectOp, int]] = {
+            operators: dict[str, tuple[RedirectOp, int]] = {
                 "<": ("<", 0), "<>": ("<>", 0), "<&": ("<&", 0),
                 ">": (">", 1), ">>": (">>", 1), ">|": (">|", 1), ">&": (">&", 1),
             }  # fmt: skip
-            if op not in known:
+            if op not in operators:
                 raise Unsupported(f"redirection {op!r}")
-            spelled, default = known[op]
+            spelled, default = operators[op]
             yield Redirect(default if fd is None else fd, spelled, target)
 
     def _document(self, target: Word) -> Word | None:
@@ -276,13 +276,13 @@ class Lowering:
         tree = self.parse_document(source)
         if tree is None or tree.root_node.has_error:
             raise Unsupported("a here-document whose expansions are not understood")
-        found = tree.root_node.descendant_for_byte_range(2, 2)
-        while found is not None and found.type != "string":
-            found = found.parent
-        if found is None or found.end_byte != len(source):
+        string = tree.root_node.descendant_for_byte_range(2, 2)
+        while string is not None and string.type != "string":
+            string = string.parent
+        if string is None or string.end_byte != len(source):
             raise Unsupported("a here-document whose expansions are not understood")
         inner = Lowering(source, (), parse_document=self.parse_document, depth_left=self.depth_left)
-        parts = [_unquote(part) for part in quoted(found, inner, document=True)]
+        parts = [_unquote(part) for part in quoted(string, inner, document=True)]
         return concat(Word(tuple(parts)))
 
     def _redirected(self, tree: Syntax) -> Node:
@@ -334,13 +334,13 @@ class Lowering:
             elif kind in _STATEMENTS:
                 stage = self.node(child)
                 here.add(stage.first if isinstance(stage, AndOr) else stage)
-                for op, each in stage.rest if isinstance(stage, AndOr) else ():
+                for op, follower in stage.rest if isinstance(stage, AndOr) else ():
                     groups.append(_Pipe(op, []))
-                    groups[-1].add(each)
+                    groups[-1].add(follower)
             elif kind not in ("|", "comment"):
                 raise Unsupported(f"unexpected {self.text(child)[:40]!r}")
         first, *rest = groups
-        return AndOr(first.node(), tuple((each.op, each.node()) for each in rest)) if rest else first.node()
+        return AndOr(first.node(), tuple((group.op, group.node()) for group in rest)) if rest else first.node()
 
     def _block(self, tree: Syntax) -> Node:
         kind = tree.children[0].type
@@ -409,7 +409,7 @@ class Lowering:
             if kind in _STATEMENTS or kind in _SEPARATORS:
                 run.append(child)
                 continue
-            if any(each.type in _STATEMENTS for each in run):
+            if any(node.type in _STATEMENTS for node in run):
                 yield self.script(run)
             run = []
             if kind in _WORDS:
@@ -421,7 +421,7 @@ class Lowering:
                 yield from self._parts(child)
             elif kind != "comment":
                 yield self.text(child)
-        if any(each.type in _STATEMENTS for each in run):
+        if any(node.type in _STATEMENTS for node in run):
             yield self.script(run)
 
 

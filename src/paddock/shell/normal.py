@@ -104,13 +104,13 @@ class _Normalizer:
                     raise _Untracked
                 form, self.lasting, self.sure = ("background", form), False, False
             elif form[0] == "sequence":
-                forms.extend(each for each in form[1:] if isinstance(each, tuple))
+                forms.extend(part for part in form[1:] if isinstance(part, tuple))
                 continue
             forms.append(form)
-        kept = [form for form in forms[:-1] if form != TRUE] + forms[-1:]
-        if len(kept) == 1:
-            return kept[0]
-        return ("sequence", *kept) if kept else TRUE
+        shown = [form for form in forms[:-1] if form != TRUE] + forms[-1:]
+        if len(shown) == 1:
+            return shown[0]
+        return ("sequence", *shown) if shown else TRUE
 
     def node(self, node: Node, *, sink: Sink) -> Form:
         if isinstance(node, Simple):
@@ -130,16 +130,16 @@ class _Normalizer:
         form = self.node(node.first, sink=sink)
         chain: list[Any] = list(form[1:]) if form[0] == "and or" else [form]
         sure, depends = self.sure, False
-        for op, each in node.rest:
-            begun = chain != [TRUE]
-            if op == "||" and not begun:
+        for op, follower in node.rest:
+            nonempty = chain != [TRUE]
+            if op == "||" and not nonempty:
                 continue
             before = self.state
-            form = self.node(each, sink=sink)
+            form = self.node(follower, sink=sink)
             if op == "||" and (depends or self.state != before):
                 raise _Untracked
-            depends = depends or (begun and self.state != before)
-            if not begun:
+            depends = depends or (nonempty and self.state != before)
+            if not nonempty:
                 chain, sure = (list(form[1:]) if form[0] == "and or" else [form]), self.sure
             elif op == "||" or form != TRUE:
                 flat = op == "&&" and form[0] == "and or" and "||" not in form[2::2]
@@ -187,7 +187,7 @@ class _Normalizer:
     def _without_cats(self, nodes: Sequence[Node]) -> tuple[list[Node], Form | None]:
         """Stages without inner `cat`s, a last one as `CAT`, and the file of a first stage `cat file`."""
         first, *rest = nodes
-        stages = [first, *(each for each in rest[:-1] if not is_cat(each)), *rest[-1:]]
+        stages = [first, *(stage for stage in rest[:-1] if not is_cat(stage)), *rest[-1:]]
         if rest and is_cat(stages[-1]):
             stages[-1] = CAT
         if rest and isinstance(stages[1], Simple) and (source := self._cat_source(first)):
@@ -288,8 +288,8 @@ class _Normalizer:
         if meaning.took_input:
             where = where.without_input() if opened else where
         elif stdin is not None:
-            known = COMMANDS.get(plain_words(words)[0].text or "")
-            where = where.fed(stdin, as_file=known is not None and known.filters and not aligns(meaning.form))
+            spec = COMMANDS.get(plain_words(words)[0].text or "")
+            where = where.fed(stdin, as_file=spec is not None and spec.filters and not aligns(meaning.form))
         text = where.input_text()
         if text is not None and meaning.form[:4] == ("lines", 1, None, ("stdin",)):
             meaning, where = CommandForm(("print", text), sure=True), where.without_input()
@@ -361,16 +361,16 @@ class _Normalizer:
             return ("active", part.text)
         if isinstance(part, Sub):
             script = as_cat(part.script) if part.kind == "$(" else part.script
-            return ("output", part.kind, part.quoted, self._aside(script))
+            return ("output", part.kind, part.quoted, self._subshell(script))
         self._check_names(part.text)
         kind = "parameter" if isinstance(part, Param) else "arithmetic"
-        return (kind, part.text, part.quoted, tuple(self._aside(script) for script in part.scripts))
+        return (kind, part.text, part.quoted, tuple(self._subshell(script) for script in part.scripts))
 
-    def _aside(self, script: Script) -> Form:
+    def _subshell(self, script: Script) -> Form:
         """The form of a substitution: a shell of its own."""
-        kept = (self.state, self.certain, self.changed, self.stateful, self.sure, self.folded)
+        saved = (self.state, self.certain, self.changed, self.stateful, self.sure, self.folded)
         form = self.script(script, sink="read")
         if self.lasting:
             raise _Untracked
-        self.state, self.certain, self.changed, self.stateful, self.sure, self.folded = kept
+        self.state, self.certain, self.changed, self.stateful, self.sure, self.folded = saved
         return form

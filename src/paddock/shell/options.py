@@ -16,7 +16,7 @@ from paddock.shell.syntax import Active, Lit, Word
 from paddock.shell.words import literal
 
 Takes = Literal["nothing", "text", "path", "optional"]
-NumberPlace = Literal["anywhere", "first", "alone"]
+NumberPosition = Literal["anywhere", "first", "alone"]
 """Where `-5` is an option: anywhere; as the first word; as the first word before at most one operand, where `+5` is one
 too."""
 
@@ -69,16 +69,16 @@ def read_options(
     options: dict[str, Option],
     *,
     number: str | None = None,
-    number_place: NumberPlace = "anywhere",
+    number_position: NumberPosition = "anywhere",
     mixes: bool = True,
 ) -> OptionArguments | None:
     """Options and operands; `number` names the option that `-5` is short for. None: a word is not understood."""
     given: list[OptionValue] = []
     operands: list[Word] = []
     dashes_at: int | None = None
-    if number_place == "alone" and _is_old_count(words):
+    if number_position == "alone" and _is_old_count(words):
         return None
-    anywhere = number_place == "anywhere"
+    anywhere = number_position == "anywhere"
     rest = iter(words)
     try:
         for word in rest:
@@ -101,7 +101,7 @@ def read_options(
                 operands.append(word)
     except _Unknown:
         return None
-    given.sort(key=lambda each: each.option.group)
+    given.sort(key=lambda value: value.option.group)
     return OptionArguments(given, operands, dashes_at)
 
 

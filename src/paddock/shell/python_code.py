@@ -73,5 +73,5 @@ def _literal_command(call: ast.Call) -> str | None:
 
 def _quoted(elements: Sequence[ast.expr]) -> Iterator[str]:
     for element in elements:
-        known = isinstance(element, ast.Constant) and isinstance(element.value, str)
-        yield shlex.quote(ast.literal_eval(element)) if known else '"$unknown"'
+        is_text = isinstance(element, ast.Constant) and isinstance(element.value, str)
+        yield shlex.quote(ast.literal_eval(element)) if is_text else '"$unknown"'

@@ -58,9 +58,9 @@ def join_stages(forms: Sequence[Form]) -> list[Form]:
     """Ranges of lines of ranges of lines as one; where all before only reads, stopping early cannot be seen."""
     out: list[Form] = []
     for form in forms:
-        one = lines_of_lines(form, out[-1]) if out else None
-        if one:
-            out[-1] = one
+        joined = lines_of_lines(form, out[-1]) if out else None
+        if joined:
+            out[-1] = joined
         else:
             quiet = bool(out) and all(map(_only_reads, out))
             out.append((*form[:4], False) if form[0] == "lines" and quiet else form)

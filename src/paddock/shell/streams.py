@@ -52,7 +52,7 @@ class Streams(NamedTuple):
         end = self._input()
         opened = ("<", end[1]) if isinstance(end, tuple) and end[0] == "<" else None
         return Streams(
-            tuple(each for each in self.opens if each != opened), tuple(each for each in self.ends if each[0] != 0)
+            tuple(file for file in self.opens if file != opened), tuple(file for file in self.ends if file[0] != 0)
         )
 
     def fed(self, file: Form, *, as_file: bool) -> "Streams":
@@ -71,7 +71,7 @@ def streams(redirects: Sequence[Redirect], context: FormContext, *, merged: bool
         ends[redirect.fd] = _end(redirect, ends, opened, context)
     opens = opened.files
     if len(opened.times) == len(opens):
-        opens.sort(key=lambda each: each[0] != "<")
+        opens.sort(key=lambda file: file[0] != "<")
     return Streams(tuple(opens), tuple(sorted((fd, end) for fd, end in ends.items() if before.get(fd) != end)))
 
 

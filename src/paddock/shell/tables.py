@@ -8,7 +8,7 @@ Shapes  `COMMANDS[name]`, and `COMMANDS["git diff"]` for a subcommand. The notat
 from dataclasses import dataclass
 from typing import Literal
 
-from paddock.shell.options import NumberPlace
+from paddock.shell.options import NumberPosition
 
 Role = Literal["path", "text"]
 
@@ -24,7 +24,7 @@ class CommandSpec:
     """The operand that stands for none; None: standard input, or nothing."""
     number: str | None = None
     """The option that `-5` is short for."""
-    number_place: NumberPlace = "anywhere"
+    number_position: NumberPosition = "anywhere"
     """Where that short form is an option."""
     mixes: bool = True
     """Options may follow operands."""
@@ -74,11 +74,11 @@ COMMANDS: dict[str, CommandSpec] = {
     ),
     "head": CommandSpec(
         "n|lines=/count c|bytes=/count q|quiet|silent/name v|verbose/name z|zero-terminated",
-        number="n", number_place="first", filters=True, sure=True,
+        number="n", number_position="first", filters=True, sure=True,
     ),
     "tail": CommandSpec(
         "n|lines=/count c|bytes=/count q|quiet|silent/name v|verbose/name z|zero-terminated",
-        number="n", number_place="alone", filters=True, sure=True,
+        number="n", number_position="alone", filters=True, sure=True,
     ),
     "wc": CommandSpec("c|bytes l|lines m|chars w|words L|max-line-length", filters=True, sure=True),
     "sort": CommandSpec(

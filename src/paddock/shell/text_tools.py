@@ -46,11 +46,11 @@ def rewrite(name: str, arguments: OptionArguments, context: FormContext, stdin: 
     """`cat`, `head` or `tail` of one file, as a range of lines."""
     if name not in ("cat", "head", "tail"):
         return None
-    source = _one_source(arguments.operands, context, stdin)
+    source = _single_source(arguments.operands, context, stdin)
     if source is None:
         return None
     took = not arguments.operands and stdin is not None
-    counts = [each.value.text if each.value else None for each in arguments.options if each.option.name == "n"]
+    counts = [option.value.text if option.value else None for option in arguments.options if option.option.name == "n"]
     if name == "cat":
         return (
             CommandForm(lines(1, None, source, early=False), sure=True, took_input=took)
@@ -73,7 +73,7 @@ def rewrite(name: str, arguments: OptionArguments, context: FormContext, stdin: 
     return CommandForm(("last lines", abs(int(count)), source), sure=True, took_input=took)
 
 
-def _one_source(operands: Sequence[Word], context: FormContext, stdin: Form | None) -> Form | None:
+def _single_source(operands: Sequence[Word], context: FormContext, stdin: Form | None) -> Form | None:
     if len(operands) > 1 or any(may_vanish(word) or word.text is None for word in operands):
         return None
     if not operands or operands[0].text == "-":
@@ -93,16 +93,16 @@ class SedEdit(NamedTuple):
 def edit(arguments: OptionArguments) -> SedEdit | None:
     """None: the script is not literal, or comes from a file."""
     given = arguments.options
-    scripts = [each.value.text if each.value else None for each in given if each.option.name == "e"]
+    scripts = [option.value.text if option.value else None for option in given if option.option.name == "e"]
     files = list(arguments.operands)
-    if any(each.option.name == "f" for each in given):
+    if any(option.option.name == "f" for option in given):
         return None
     if not scripts and files:
         scripts = [files.pop(0).text]
     texts = [text for text in scripts if text is not None]
     if not texts or len(texts) != len(scripts):
         return None
-    return SedEdit("\n".join(texts), files, [each for each in given if each.option.name != "e"])
+    return SedEdit("\n".join(texts), files, [option for option in given if option.option.name != "e"])
 
 
 def is_plain(script: str) -> bool:
@@ -112,8 +112,8 @@ def is_plain(script: str) -> bool:
 
 def edit_lines(change: SedEdit, context: FormContext, stdin: Form | None) -> CommandForm | None:
     """`sed` where it does no more than choose a range of lines of one file."""
-    names = {each.option.name for each in change.options} - {"E"}
-    source = _one_source(change.files, context, stdin)
+    names = {option.option.name for option in change.options} - {"E"}
+    source = _single_source(change.files, context, stdin)
     script = change.script.strip().rstrip(";").rstrip()
     if source is None or not names <= {"n"}:
         return None
@@ -157,18 +157,18 @@ class Patterns(NamedTuple):
 
 def patterns(arguments: OptionArguments, context: FormContext) -> Patterns | None:
     """None: there is no pattern."""
-    explicit = [each.value for each in arguments.options if each.option.name == "e" and each.value]
-    options = [each for each in arguments.options if each.option.name != "e"]
+    explicit = [option.value for option in arguments.options if option.option.name == "e" and option.value]
+    options = [option for option in arguments.options if option.option.name != "e"]
     files = list(arguments.operands)
-    from_file = any(each.option.name == "f" for each in options)
+    from_file = any(option.option.name == "f" for option in options)
     if not explicit and not from_file:
         if not files:
             return None
         if may_vanish(files[0]) or any(not getattr(part, "quoted", True) for part in files[0].parts):
             return None
         explicit = [files.pop(0)]
-    dialects = [each.option.name for each in options if each.option.group == "matcher"]
-    others = [each for each in options if each.option.group != "matcher"]
+    dialects = [option.option.name for option in options if option.option.group == "matcher"]
+    others = [option for option in options if option.option.group != "matcher"]
     alternatives = _alternatives([word.text for word in explicit], dialects)
     if alternatives is not None and not from_file:
         return Patterns(("any of", *alternatives), others, files)

@@ -60,8 +60,8 @@ def _children(node: Node) -> Iterator[Script | Node]:
         yield from node.stages
     elif isinstance(node, AndOr):
         yield node.first
-        for _, each in node.rest:
-            yield each
+        for _, follower in node.rest:
+            yield follower
     elif isinstance(node, Function):
         yield node.body
     elif isinstance(node, Block):

@@ -69,7 +69,7 @@ def literal(text: str) -> Word:
 
 
 def concat(*words: Word) -> Word:
-    return _merge([part for each in words for part in each.parts])
+    return _merge([part for word in words for part in word.parts])
 
 
 def quoted(tree: Tree, source: Source, *, document: bool = False) -> list[Part]:

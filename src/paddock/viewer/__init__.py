@@ -8,7 +8,7 @@ from paddock.viewer.entries import Entry, read_entries
 from paddock.viewer.page import Part, page
 from paddock.viewer.rollout import entry_blocks, title, tone_of
 from paddock.viewer.run_list import list_lines
-from paddock.viewer.selection import select_one, select_rollouts, without_reward
+from paddock.viewer.selection import select_rollout, select_rollouts, without_reward
 from paddock.viewer.side_by_side import side_by_side
 from paddock.viewer.terminal import STYLES, TextLine, render
 
@@ -27,7 +27,7 @@ __all__ = [
     "page",
     "read_entries",
     "render",
-    "select_one",
+    "select_rollout",
     "select_rollouts",
     "side_by_side",
     "title",

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from paddock.collect.folder import FAILURES, INDEX, ROLLOUTS, RUN
 from paddock.collect.identity import AgentIdentity, RunIdentity, read_identity
 from paddock.collect.lines import Fault, LineSpan, StoredLine, check, stored_lines
-from paddock.collect.recovery import is_of, read_failures, read_index, read_record, read_rollout, with_place
+from paddock.collect.recovery import is_of, read_failures, read_index, read_record, read_rollout, with_span
 from paddock.collect.results import FailedAttempt, MemberKey, RolloutResult, result_of, stamped_key
 from paddock.collect.reverify import find_rollouts
 from paddock.errors import ConfigError
@@ -33,7 +33,7 @@ class Entry(NamedTuple):
     """Its agent, as the run's folder has it; None: unknown."""
 
     @property
-    def place(self) -> str:
+    def member_id(self) -> str:
         """`group-member`, as commands take it."""
         return f"{self.result.group_id}-{self.result.member}"
 
@@ -77,7 +77,7 @@ def load(entry: Entry) -> Rollout | None:
         check(line, older=True)
         return read_rollout(stored)
     except Fault as fault:
-        raise ConfigError(f"{entry.file}: rollout {entry.place}: {fault.why}", kind="no_rollouts") from fault
+        raise ConfigError(f"{entry.file}: rollout {entry.member_id}: {fault.why}", kind="no_rollouts") from fault
 
 
 def _results(file: Path, identity: RunIdentity | None) -> Iterator[RolloutResult]:
@@ -93,14 +93,14 @@ def _results(file: Path, identity: RunIdentity | None) -> Iterator[RolloutResult
         try:
             yield _parse_result(line)
         except Fault as fault:
-            raise fault.error(file, line.place.number) from fault
+            raise fault.error(file, line.span.number) from fault
 
 
 def _parse_result(line: StoredLine) -> RolloutResult:
     """The result of a line. Where its row is not stamped, the line's number from 0 is taken for the row's index."""
     rollout, n_turns = read_record(_without_turns, line)
-    key = stamped_key(rollout) or MemberKey(line.place.number - 1, 0)
-    return with_place(result_of(rollout, key), line).model_copy(update={"turns": n_turns})
+    key = stamped_key(rollout) or MemberKey(line.span.number - 1, 0)
+    return with_span(result_of(rollout, key), line).model_copy(update={"turns": n_turns})
 
 
 def _without_turns(wire: JsonObject) -> tuple[Rollout, int]:

@@ -53,7 +53,7 @@ def title(entry: Entry) -> str:
     why = result.reason or (entry.failed.kind if entry.failed else "")
     parts = (("harness", entry.harness), ("agent", result.agent))
     who = ", ".join(f"{what} {name}" for what, name in parts if name)
-    head = f"rollout {entry.place} {entry.name}".rstrip()
+    head = f"rollout {entry.member_id} {entry.name}".rstrip()
     return f"{head}: {verdict_text}{f', {why}' if why else ''}{f' ({who})' if who else ''}"
 
 

@@ -48,7 +48,7 @@ def list_line(entry: Entry) -> str:
     reward = "-" if result.reward is None else f"{result.reward:g}"
     why = result.reason or (f"{entry.failed.kind}: {entry.failed.message}" if entry.failed else "-")
     who = entry.harness or "-", result.agent or "-"
-    cells = (entry.place, reward, result.outcome, str(result.turns), *who, entry.name or "-", why)
+    cells = (entry.member_id, reward, result.outcome, str(result.turns), *who, entry.name or "-", why)
     return _row(" ".join(visible(cell).split()) for cell in cells)
 
 

@@ -38,11 +38,11 @@ def select_rollouts(run: Path, wanted: str) -> list[Entry]:
     return matching
 
 
-def select_one(run: Path, wanted: str) -> Entry:
+def select_rollout(run: Path, wanted: str) -> Entry:
     """The only rollout that `wanted` means."""
     matching = select_rollouts(run, wanted)
     if len(matching) > 1:
-        places = ", ".join(entry.place for entry in matching[:_MAX_SHOWN])
+        places = ", ".join(entry.member_id for entry in matching[:_MAX_SHOWN])
         more = f" and {len(matching) - _MAX_SHOWN} more" if len(matching) > _MAX_SHOWN else ""
         raise ConfigError(f"`{wanted}` means {len(matching)} rollouts: {places}{more}; name one", kind="row_ambiguous")
     return matching[0]

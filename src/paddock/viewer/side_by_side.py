@@ -14,7 +14,7 @@ from paddock.viewer.turns import TurnView, turn_views
 
 def side_by_side(left: Entry, right: Entry, limits: LengthLimits) -> list[Block]:
     head: list[Block] = [
-        Heading(f"{left.place} beside {right.place}"),
+        Heading(f"{left.member_id} beside {right.member_id}"),
         TwoColumns([TextBlock(title(left), "strong")], [TextBlock(title(right), "strong")]),
     ]
     first, second = load(left), load(right)

@@ -73,7 +73,7 @@ def _turn_items(items: Sequence[JsonObject]) -> Iterator[TurnItem]:
         kind = item_type(item)
         if kind in _CALLS:
             yield TurnItem("call", _text(item.get("name")), _arguments(item))
-            own = next((one for one in results if one.get("call_id") == item.get("call_id")), None)
+            own = next((result for result in results if result.get("call_id") == item.get("call_id")), None)
             if own is not None:
                 results.remove(own)
                 yield _result(own)

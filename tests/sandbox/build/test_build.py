@@ -81,7 +81,7 @@ def pip_is_here(store: ImageStore, python: LocalImage, tmp_path_factory: pytest.
         index = Index(await PipConfig.read(), cache(store, "sdists"))
         to = tmp_path_factory.mktemp("pip")
         pins = with_pip(Recipe(python="3.11", sdist="tiny==1.0", sdist_sha256="0" * 64))
-        await fetch_wheels(pins, "3.11", index=index, kept=cache(store, "wheels-3.11"), to=to)
+        await fetch_wheels(pins, "3.11", index=index, wheel_cache=cache(store, "wheels-3.11"), to=to)
 
     try:
         asyncio.run(fetch())

@@ -36,7 +36,7 @@ def client(index: Any, tmp_path: Path) -> Index:
 
 
 async def fetched(client: Index, folders: Folders, *pins: str) -> Wheels:
-    return await fetch_wheels(pins, "3.11", index=client, kept=folders.kept, to=folders.to)
+    return await fetch_wheels(pins, "3.11", index=client, wheel_cache=folders.kept, to=folders.to)
 
 
 def hashed(pin: str, *digests: str) -> str:

@@ -152,17 +152,17 @@ def test_no_id_is_resolved_to_the_file_of_another(wanted: str, other: str) -> No
     settings = ImageSettings(container_formatter=["/sif/{instance_id}.sif", "/more"])
     there = {f"/sif/{form}.sif" for form in rewrites(other)} | {f"/more/x{form}y.sif" for form in rewrites(wanted)}
     with pytest.raises(ImageMissing):
-        resolve({"instance_id": wanted}, settings, lambda source: source.place in there)
+        resolve({"instance_id": wanted}, settings, lambda source: source.location in there)
 
 
 def test_an_id_does_not_find_the_image_of_a_longer_one(tmp_path: Path) -> None:
     (tmp_path / "django__django-123.sif").touch()
     settings = ImageSettings(container_formatter=str(tmp_path))
     with pytest.raises(ImageMissing) as caught:
-        resolve({"instance_id": "django__django-12"}, settings, lambda source: Path(source.place).exists())
+        resolve({"instance_id": "django__django-12"}, settings, lambda source: Path(source.location).exists())
     for form in ("django__django-12", "django_1776_django-12", "django_s_django-12"):
         assert str(tmp_path / f"{form}.sif") in str(caught.value)
-    found = resolve({"instance_id": "django__django-123"}, settings, lambda source: Path(source.place).exists())
+    found = resolve({"instance_id": "django__django-123"}, settings, lambda source: Path(source.location).exists())
     assert found == ImageSource("django__django-123", str(tmp_path / "django__django-123.sif"))
 
 
@@ -173,7 +173,7 @@ def test_each_known_rewrite_of_an_id_is_found(file: str) -> None:
     settings = ImageSettings(container_formatter="/d/sweb.eval.x86_64.{instance_id}.sif")
     place = f"/d/sweb.eval.x86_64.{file}.sif"
     row = {"instance_id": "A__B-1", "dataset": "SWE-Gym/SWE-Gym"}
-    found = resolve(row, settings, lambda source: source.place == place)
+    found = resolve(row, settings, lambda source: source.location == place)
     assert found == ImageSource("xingyaoww/sweb.eval.x86_64.a_s_b-1:latest", place), "whatever the file, one name"
 
 
@@ -181,7 +181,7 @@ def test_r2e_gym_images_are_found_as_files() -> None:
     settings = ImageSettings(container_formatter="/d/{instance_id}.sif")
     place = f"/d/aiohttp_final_{COMMIT}.sif"
     row = {"instance_id": f"aio-libs__aiohttp-{COMMIT}"}
-    assert resolve(row, settings, lambda source: source.place == place).kind == "file"
+    assert resolve(row, settings, lambda source: source.location == place).kind == "file"
 
 
 def test_what_is_here_comes_before_what_must_be_fetched() -> None:
@@ -191,12 +191,12 @@ def test_what_is_here_comes_before_what_must_be_fetched() -> None:
         dataset="swe_bench",
     )
     tried = candidates({"instance_id": "a__b-1", "image": "x/y:1"}, settings)
-    places = [source.place for source in tried]
+    places = [source.location for source in tried]
     assert places[0] == "store:x/y:1"
     assert [source.kind for source in tried] == sorted(
         (source.kind for source in tried), key=["store", "file", "remote"].index
     )
-    remote = [source.place for source in tried if source.kind == "remote"]
+    remote = [source.location for source in tried if source.kind == "remote"]
     assert remote[:3] == [
         "docker://mirror.example/x/y:1",
         "docker://mirror.example/swebench/sweb.eval.x86_64.a_1776_b-1:latest",

@@ -96,9 +96,9 @@ def _cgroups(cgroups: Cgroups | None) -> MachineFact:
 
 def _disk(settings: SandboxSettings) -> MachineFact:
     home = settings.home
-    place = next(path for path in (home, *home.parents) if path.exists())
-    free_gib = shutil.disk_usage(place).free / 2**30
-    kind = _file_system(place)
+    folder = next(path for path in (home, *home.parents) if path.exists())
+    free_gib = shutil.disk_usage(folder).free / 2**30
+    kind = _file_system(folder)
     value = f"{free_gib:.0f} GiB free at {home} ({kind or 'unknown file system'})"
     if kind in ("tmpfs", "ramfs", "overlay"):
         return MachineFact(

@@ -164,7 +164,7 @@ def _oci(opener: Open, what: str, kind: str, tag: str | None) -> ImageArchive:
         body = _blob(opener, choose(parsed, machine(), what).digest, what)
     manifest = read_manifest(body, what)
     config = read_config(_blob(opener, manifest.config.digest, what), what, layers=len(manifest.layers))
-    layers = tuple(_opener_of(opener, _place(layer.digest)) for layer in manifest.layers)
+    layers = tuple(_opener_of(opener, _blob_path(layer.digest)) for layer in manifest.layers)
     return ImageArchive(config, layers, {kind: what, "digest": manifest.digest}, kind)
 
 
@@ -199,7 +199,7 @@ def _opener_of(opener: Open, name: str) -> Callable[[], BinaryIO]:
     return lambda: opener(name)
 
 
-def _place(digest: str) -> str:
+def _blob_path(digest: str) -> str:
     algorithm, _, value = digest.partition(":")
     if algorithm != "sha256" or not value.isalnum():
         raise ImageInvalid(f"{digest!r} is no digest; it reads sha256:<64 hex digits>", kind="digest")
@@ -207,7 +207,7 @@ def _place(digest: str) -> str:
 
 
 def _blob(opener: Open, digest: str, what: str) -> bytes:
-    body = _small(opener, _place(digest), what)
+    body = _small(opener, _blob_path(digest), what)
     check_digest(body, digest, what)
     return body
 

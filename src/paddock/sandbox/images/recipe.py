@@ -45,7 +45,7 @@ class Recipe(Record):
     workdir: str = "/testbed"
 
     @model_validator(mode="after")
-    def _one_source(self) -> Self:
+    def _single_source(self) -> Self:
         if (self.sdist is None) == (self.git is None):
             raise ValueError("needs exactly one of sdist and git")
         if self.sdist is not None and self.sdist_sha256 is None:

@@ -81,14 +81,14 @@ class ImageSource(NamedTuple):
 
     name: str
     """As the store calls it, or shall."""
-    place: str
+    location: str
     """`store:NAME`, a path, or `docker://NAME`."""
 
     @property
     def kind(self) -> Literal["store", "file", "remote"]:
-        if self.place.startswith(STORE):
+        if self.location.startswith(STORE):
             return "store"
-        return "remote" if self.place.startswith(REMOTE) else "file"
+        return "remote" if self.location.startswith(REMOTE) else "file"
 
 
 def candidates(row: Mapping[str, Json], settings: ImageSettings) -> list[ImageSource]:
@@ -101,10 +101,10 @@ def candidates(row: Mapping[str, Json], settings: ImageSettings) -> list[ImageSo
     sources = [ImageSource(name, STORE + name) for name in named]
     instance_id = row.get("instance_id")
     formatted = _formatted(settings.entries, instance_id) if isinstance(instance_id, str) and instance_id else []
-    for place in formatted:
-        sources.append(ImageSource(own or _called(place), place))
+    for location in formatted:
+        sources.append(ImageSource(own or _called(location), location))
         if own is None:
-            sources.append(ImageSource(_called(place), STORE + _called(place)))
+            sources.append(ImageSource(_called(location), STORE + _called(location)))
     # A local build has no registry: its name would be looked up where anyone may own it.
     sources += [
         ImageSource(name, "docker://" + (replace_registry(name, settings.registry) if settings.registry else name))
@@ -112,7 +112,7 @@ def candidates(row: Mapping[str, Json], settings: ImageSettings) -> list[ImageSo
         if dataset != "swe_bench_local" or name == own_name
     ]
     order = {"store": 0, "file": 1, "remote": 2}
-    return sorted(dict.fromkeys(sources), key=lambda source: (order[source.kind], source.place in formatted))
+    return sorted(dict.fromkeys(sources), key=lambda source: (order[source.kind], source.location in formatted))
 
 
 def resolve(row: Mapping[str, Json], settings: ImageSettings, exists: Callable[[ImageSource], bool]) -> ImageSource:
@@ -127,24 +127,24 @@ def resolve(row: Mapping[str, Json], settings: ImageSettings, exists: Callable[[
             "and no container_formatter is set",
             kind="image_unnamed",
         )
-    places = "\n  ".join(source.place for source in sources)
+    places = "\n  ".join(source.location for source in sources)
     raise ImageMissing(f"no image for {row.get('instance_id')!r}; tried:\n  {places}", kind="image_missing")
 
 
 def _formatted(entries: list[str], instance_id: str) -> list[str]:
     if "/" in instance_id or "\0" in instance_id or instance_id in (".", ".."):
         raise RowError(f"instance_id {instance_id!r} is no name: it would lead out of a folder", kind="instance_id")
-    places = []
+    locations = []
     for entry in entries:
         whole = entry if "{" in entry else f"{entry.rstrip('/')}/{{instance_id}}.sif"
         for form in rewrites(instance_id):
-            place = whole.format(instance_id=form)
+            location = whole.format(instance_id=form)
             # A registry's names are lower case: another form could not be asked for.
-            if not place.startswith("docker://") or place == place.lower():
-                places.append(place)
-    return list(dict.fromkeys(places))
+            if not location.startswith("docker://") or location == location.lower():
+                locations.append(location)
+    return list(dict.fromkeys(locations))
 
 
-def _called(place: str) -> str:
+def _called(location: str) -> str:
     """The name of an image that only its place names."""
-    return str(parse_name(place)) if place.startswith("docker://") else Path(place).name.removesuffix(".sif")
+    return str(parse_name(location)) if location.startswith("docker://") else Path(location).name.removesuffix(".sif")

@@ -74,7 +74,7 @@ def _fill(tree: Path, store: ImageStore, *, rich: bool) -> None:
     if rich:
         libraries |= set(_beside_libc(libraries))
     for library in libraries:
-        target = tree / _library_place(library)
+        target = tree / _library_path(library)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(library, target)
     store.own([tree, *(Path(folder) / name for folder, dirs, files in os.walk(tree) for name in (*dirs, *files))])
@@ -106,7 +106,7 @@ def _copy_python(dest: Path) -> list[str]:
     return [str(program), *(str(path) for path in (standard / "lib-dynload").glob("*.so"))]
 
 
-def _library_place(library: str) -> str:
+def _library_path(library: str) -> str:
     """Where the image's loader looks for it."""
     if library.startswith("/usr/lib"):
         return library[1:]

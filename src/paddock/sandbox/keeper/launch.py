@@ -262,12 +262,12 @@ def wait_until_ready(plan: StartPlan, init: OuterInit) -> FirstProcess:
 
 def foreign_namespaces(pid: int) -> list[tuple[int, int]]:
     """Descriptor and kind of those of a process that are not ours."""
-    found = []
+    namespaces = []
     for name, kind in _NAMESPACES:
         path = f"/proc/{pid}/ns/{name}"
         if os.stat(path).st_ino != os.stat(f"/proc/self/ns/{name}").st_ino:
-            found.append((os.open(path, os.O_RDONLY | os.O_CLOEXEC), kind))
-    return found
+            namespaces.append((os.open(path, os.O_RDONLY | os.O_CLOEXEC), kind))
+    return namespaces
 
 
 def join(plan: StartPlan, inside: FirstProcess) -> None:
@@ -315,13 +315,13 @@ def _close_all_but(keep: set[int]) -> None:
 def _find_first(init: int) -> int:
     """The first process below init in a pid namespace that is not init's."""
     outer = os.stat(f"/proc/{init}/ns/pid").st_ino
-    found = [init]
-    for pid in found:
+    pids = [init]
+    for pid in pids:
         with contextlib.suppress(OSError):
             if os.stat(f"/proc/{pid}/ns/pid").st_ino != outer:
                 return pid
             with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
-                found += [int(child) for child in file.read().split()]
+                pids += [int(child) for child in file.read().split()]
     raise OSError("the sandbox's first process is ready, but can't be found")
 
 

@@ -60,24 +60,26 @@ def mask_text(path: str) -> str:
 
 def mount_masks() -> None:
     """Cover all of it in the `/proc` of this mount namespace, whose `/proc/sys` is as it is to stay."""
-    syscalls.mount("tmpfs", _PLACE, "tmpfs", _FLAGS, "mode=0555")
-    folder, empty = f"{_PLACE}/folder", f"{_PLACE}/empty"
+    syscalls.mount("tmpfs", _FOLDER, "tmpfs", _FLAGS, "mode=0555")
+    folder, empty = f"{_FOLDER}/folder", f"{_FOLDER}/empty"
     os.mkdir(folder)
     os.chmod(folder, 0o555)  # noqa: S103 - whatever the umask is
     _write(empty, "")
-    files = {path: f"{_PLACE}/{os.path.basename(path)}" for path in MASKS}
+    files = {path: f"{_FOLDER}/{os.path.basename(path)}" for path in MASKS}
     for path, file in files.items():
         _write(file, mask_text(path))
-    syscalls.mount("none", _PLACE, "", syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY | _FLAGS)
+    syscalls.mount("none", _FOLDER, "", syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY | _FLAGS)
     with os.scandir("/proc") as entries:
-        names = [one.name for one in entries if not (one.name in VISIBLE or one.name.isdigit() or one.is_symlink())]
+        names = [
+            entry.name for entry in entries if not (entry.name in VISIBLE or entry.name.isdigit() or entry.is_symlink())
+        ]
     for path in (*names, *(path for path in MASKS if "/" in path)):
         target = f"/proc/{path}"
         with contextlib.suppress(FileNotFoundError):
-            if target != _PLACE:
+            if target != _FOLDER:
                 source = folder if os.path.isdir(target) else files.get(path, empty)
                 syscalls.mount(source, target, "", syscalls.MS_BIND)
-    syscalls.mount(folder, _PLACE, "", syscalls.MS_BIND)
+    syscalls.mount(folder, _FOLDER, "", syscalls.MS_BIND)
 
 
 def _write(path: str, text: str) -> None:
@@ -89,7 +91,7 @@ def _write(path: str, text: str) -> None:
         os.close(fd)
 
 
-_PLACE = "/proc/fs"
+_FOLDER = "/proc/fs"
 """In every kernel; the tmpfs is below what covers it: to unmount one takes as long as the kernel takes to be sure that
 nobody uses it, many milliseconds of a machine at work."""
 _FLAGS = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from . import syscalls
 
-PLACE = "/opt/paddock"
+MOUNT_ROOT = "/opt/paddock"
 EMPTY = ".empty"
 """An empty folder beside the programs'."""
 
@@ -44,7 +44,7 @@ def attach(mounts: "list[ProgramMount]", uid: "int | None" = None) -> None:
     """Attach the mounts. `uid`: owner of the mount points; None: this process's."""
     for mount in mounts:
         path = ""
-        for part in f"{PLACE}/{mount.name}".strip("/").split("/"):
+        for part in f"{MOUNT_ROOT}/{mount.name}".strip("/").split("/"):
             path = f"{path}/{part}"
             with contextlib.suppress(FileExistsError):
                 os.mkdir(path, 0o755)

@@ -178,8 +178,8 @@ def program(machine: SyscallAbi) -> bytes:
 def check() -> None:
     """OSError where no filter can be loaded here."""
     if _HERE is None:
-        known = " and ".join(sorted(MACHINES))
-        raise OSError(f"there is no filter of system calls for {os.uname().machine}: sandboxes run on {known}")
+        machines = " and ".join(sorted(MACHINES))
+        raise OSError(f"there is no filter of system calls for {os.uname().machine}: sandboxes run on {machines}")
     syscalls.seccomp(_HERE.numbers["seccomp"], _GET_ACTION_AVAIL, 0, struct.pack("=I", _KILL_PROCESS))
 
 

@@ -31,7 +31,7 @@ def serve(fd: int) -> None:
     poll.register(wakeup_read, select.POLLIN)
     try:
         while True:
-            ready = {one for one, _ in poll.poll()}
+            ready = {readable for readable, _ in poll.poll()}
             if wakeup_read in ready:
                 os.read(wakeup_read, 4096)
                 _report_ends(channel)
@@ -54,8 +54,8 @@ def _fork(channel: socket.socket, own: "tuple[int, ...]") -> None:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         channel.close()
-        for one in own:
-            os.close(one)
+        for inherited in own:
+            os.close(inherited)
         os.dup2(1, 2)
         keeper.run(socket.socket(fileno=fds[0]))
     for descriptor in fds:

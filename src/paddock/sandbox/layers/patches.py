@@ -141,14 +141,14 @@ class _PatchTrees:
         self._left_files = limits.files
         self.left_out: list[OmittedPath] = []
         self.left_out_more = 0
-        self._kept_paths: set[bytes] = set()
+        self._paths: set[bytes] = set()
         self._removed_folders: set[bytes] = set()
         """Folders."""
 
     def keep_image(self, path: bytes, change: LayerChange) -> None:
         """What the image has here stays."""
         if change.before is not None and (change.cut or not change.before.is_dir):
-            self._kept_paths.add(path)
+            self._paths.add(path)
 
     def settle(self) -> None:
         """Leave out what would need the place of something that stays, as a file its folder or the reverse.
@@ -156,10 +156,8 @@ class _PatchTrees:
         Git removes folders with the last file in them: one that had none stays too.
         """
         emptied = {folder for path, _, _ in self.before for folder in _folders(path)}
-        above = {folder for path in self._kept_paths | (self._removed_folders - emptied) for folder in _folders(path)}
-        blocked = {
-            path for path, _, _ in self.after if path in above or not self._kept_paths.isdisjoint(_folders(path))
-        }
+        above = {folder for path in self._paths | (self._removed_folders - emptied) for folder in _folders(path)}
+        blocked = {path for path, _, _ in self.after if path in above or not self._paths.isdisjoint(_folders(path))}
         self.after = [entry for entry in self.after if entry[0] not in blocked]
         for path in sorted(blocked):
             self._omit(path, "in_the_way")

@@ -34,8 +34,8 @@ class LayerChange(NamedTuple):
         """In type, permission bits, content or target. Times and owners are no difference."""
         if self.before is None or self.after is None:
             return True
-        one, other = self.before.stat, self.after.stat
-        if one.st_mode != other.st_mode or one.st_rdev != other.st_rdev:
+        before, after = self.before.stat, self.after.stat
+        if before.st_mode != after.st_mode or before.st_rdev != after.st_rdev:
             return True
         if self.after.is_link:
             return self.before.target() != self.after.target()

@@ -235,7 +235,7 @@ def _hash(call: ModelRequest) -> bytes:
 
 def _is_key(headers: Headers, api_key: str) -> bool:
     keys = headers.get("authorization", "").removeprefix("Bearer "), headers.get("x-api-key", "")
-    return any(hmac.compare_digest(one.encode(), api_key.encode()) for one in keys)
+    return any(hmac.compare_digest(key.encode(), api_key.encode()) for key in keys)
 
 
 class _ClientGone(ConnectionError):  # noqa: N818 - whose it is is the point

@@ -71,7 +71,7 @@ class ProcessMeter:
         if self._threshold is not None and total + files >= EXACT_SHARE * self._threshold:
             memory = self._proportional_bytes(members, total + files, files, now)
         if cpu:
-            self._cpu_s = max(self._cpu_s, sum(found.cpu_s for pid in members if (found := proc.times(pid))))
+            self._cpu_s = max(self._cpu_s, sum(times.cpu_s for pid in members if (times := proc.times(pid))))
         return ResourceUse(memory, len(members), self._cpu_s)
 
     def close(self) -> None:
@@ -86,9 +86,9 @@ class ProcessMeter:
             return guess
         private = shared = 0
         for pid in members:
-            if found := proc.proportional(pid):
-                private += found.private
-                shared += found.shared
+            if share := proc.proportional(pid):
+                private += share.private
+                shared += share.shared
             else:
                 private += proc.charged_bytes(pid)
         self._exact, self._highest_at_exact, self._exact_at = private + max(shared, files), highest, now
@@ -98,23 +98,23 @@ class ProcessMeter:
         used = 0
         for fd in self._mounts:
             with contextlib.suppress(OSError):
-                found = os.statvfs(fd)
-                used += (found.f_blocks - found.f_bfree) * found.f_frsize
+                space = os.statvfs(fd)
+                used += (space.f_blocks - space.f_bfree) * space.f_frsize
         return used
 
 
 def _open_mounts(pid: int, paths: Sequence[str]) -> list[int]:
     """Of those that are mounts of their own; held open, so that nothing inside can put another in its place."""
     flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    found: dict[int, int] = {}
+    descriptors: dict[int, int] = {}
     with contextlib.suppress(OSError):
         root = Path(f"/proc/{pid}/root/").stat().st_dev
         for path in paths:
             with contextlib.suppress(OSError):
                 fd = os.open(f"/proc/{pid}/root{path}", flags)
                 device = os.fstat(fd).st_dev
-                if device == root or device in found:
+                if device == root or device in descriptors:
                     os.close(fd)
                 else:
-                    found[device] = fd
-    return list(found.values())
+                    descriptors[device] = fd
+    return list(descriptors.values())

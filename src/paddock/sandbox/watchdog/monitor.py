@@ -65,7 +65,7 @@ class SandboxMonitor:
         self.use = ResourceUse()
         self.disk = DiskUse(0, 0, True)
         """With what is deleted and still open."""
-        self.due = now
+        self.next_look_at = now
         self.spare_pids: Collection[int] = ()
         """Processes that are killed only when nothing else is large."""
         self.cpu_requested = False
@@ -103,7 +103,7 @@ class SandboxMonitor:
         return self.watched.cgroup.members() if self.watched.cgroup else census_pids
 
     def look(self, census_pids: Sequence[int], now: float) -> list[Event]:
-        """Measure, decide, and kill; sets `due`. OSError: the sandbox is ending."""
+        """Measure, decide, and kill; sets `next_look_at`. OSError: the sandbox is ending."""
         self._census_pids = census_pids
         cpu, self.cpu_requested = self.cpu_requested or self.watched.limits.cpu_s is not None, False
         self.use = self._meter.use(census_pids, now, cpu=cpu)
@@ -117,7 +117,7 @@ class SandboxMonitor:
             self._remember_largest(census_pids)
         events += self._used_up()
         settings = self.settings
-        self.due = now + next_period(
+        self.next_look_at = now + next_period(
             settings.period_s,
             used=self.use.memory_bytes,
             limit=self._threshold,

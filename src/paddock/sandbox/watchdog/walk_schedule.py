@@ -44,7 +44,7 @@ class WalkSchedule:
         """The same when the last search for open files began, at `_open_at`."""
         self._open_at = float("-inf")
         self._growth = (Growth(), Growth())
-        self._due = float("-inf")
+        self._next_walk_at = float("-inf")
         self._rest_until = self._pressed_until = float("-inf")
         """Not before, for the sake of the time that walks take."""
 
@@ -53,7 +53,7 @@ class WalkSchedule:
         share_lost = self._share_lost(self._free, free)
         if share_lost >= 1:
             return now >= self._pressed_until
-        return now >= (self._rest_until if share_lost >= LOSS_SHARE else max(self._due, self._rest_until))
+        return now >= (self._rest_until if share_lost >= LOSS_SHARE else max(self._next_walk_at, self._rest_until))
 
     def due_open(self, free: FreeSpace, now: float) -> bool:
         """Whether a walk that begins now has to look for open files; it is taken to do so."""
@@ -67,7 +67,7 @@ class WalkSchedule:
     def record(self, use: DiskUse, free: FreeSpace, started: float, now: float) -> None:
         """A walk has found `use`; `free`: on its disk when it began."""
         self._use, self._free = use, free
-        self._due = now + min(self._period(at, now) for at in (0, 1))
+        self._next_walk_at = now + min(self._period(at, now) for at in (0, 1))
         self._rest_until = now + (now - started) / WALK_SHARE
         self._pressed_until = now + (now - started) / PRESSED_SHARE
 

@@ -64,7 +64,7 @@ class Watchdog:
         self._host = host
         self._measure_space = free_space_of
         self._host_growth = Growth()
-        self._host_due = 0.0
+        self._host_look_at = 0.0
         self._entries: dict[str, _WatchEntry] = {}
         self._census = Census()
         self._looker = ThreadPoolExecutor(1, thread_name_prefix="watchdog")
@@ -175,15 +175,15 @@ class Watchdog:
         while True:
             now = self._clock()
             soon = now + TOGETHER_SHARE * self.settings.period_s
-            due = [entry for entry in self._live() if entry.monitor.due <= soon]
-            if due and min(entry.monitor.due for entry in due) <= now:
-                self._report(await self._look(due))
-            if self._host_due <= now:
+            ready = [entry for entry in self._live() if entry.monitor.next_look_at <= soon]
+            if ready and min(entry.monitor.next_look_at for entry in ready) <= now:
+                self._report(await self._look(ready))
+            if self._host_look_at <= now:
                 self._look_at_host(now)
-            next_due = min([self._host_due, *(entry.monitor.due for entry in self._live())])
+            next_look = min([self._host_look_at, *(entry.monitor.next_look_at for entry in self._live())])
             self._wakeup.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wakeup.wait(), max(0.001, next_due - self._clock()))
+                await asyncio.wait_for(self._wakeup.wait(), max(0.001, next_look - self._clock()))
 
     async def _look(self, entries: list[_WatchEntry]) -> list[_LookEvents]:
         for entry in entries:
@@ -199,7 +199,7 @@ class Watchdog:
             try:
                 events = entry.monitor.look(census_pids.get(entry.root or 0, []), now)
             except (OSError, ValueError):
-                entry.monitor.due = now + self.settings.period_s  # it is ending, as its keeper reports
+                entry.monitor.next_look_at = now + self.settings.period_s  # it is ending, as its keeper reports
                 continue
             if events:
                 reports.append(_LookEvents(entry.monitor, events))
@@ -236,7 +236,7 @@ class Watchdog:
         used, most = host.total - host.available, host.total - floor
         growth = self._host_growth.read(used, now)
         finest = self.settings.finest_share
-        self._host_due = now + next_period(
+        self._host_look_at = now + next_period(
             self.settings.period_s, used=used, limit=most, growth_per_s=growth, finest_share=finest
         )
         if not floor or host.available >= floor:
@@ -246,7 +246,7 @@ class Watchdog:
             return
         monitor = largest.monitor
         monitor.ended = True
-        self._host_due = now + self.settings.dying_s
+        self._host_look_at = now + self.settings.dying_s
         message = (
             f"the machine has {host.available / 2**20:.0f} MiB of memory left, under {floor / 2**20:.0f} MiB; sandbox "
             f"{monitor.watched.sandbox_id} was given up, with {monitor.use.memory_bytes / 2**20:.0f} MiB the largest"

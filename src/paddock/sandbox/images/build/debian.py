@@ -96,8 +96,8 @@ class Apt:
     async def closure(self, names: Sequence[str], *, without: Collection[str]) -> list[Package]:
         """The packages and all that they depend on, but for those of `without`."""
         lines = (await self._apt("install", "-y", "-qq", "--print-uris", *names)).splitlines()
-        found = [Package(match["name"], match["file"]) for line in lines if (match := _URI.match(line))]
-        return [package for package in found if package.name not in without]
+        packages = [Package(match["name"], match["file"]) for line in lines if (match := _URI.match(line))]
+        return [package for package in packages if package.name not in without]
 
     async def fetch(self, packages: Sequence[Package]) -> list[Path]:
         """Download what the cache lacks."""
@@ -154,12 +154,12 @@ async def _mirror() -> str:
             retryable=False,
         )
     done = await run(["apt-get", "indextargets", "--format", "$(CREATED_BY) $(REPO_URI)"])
-    places = [line.split()[1] for line in done.output.splitlines() if line.startswith("Packages ")]
-    for place in places:
-        if place.rstrip("/").endswith("/debian"):
-            return place
+    mirrors = [line.split()[1] for line in done.output.splitlines() if line.startswith("Packages ")]
+    for mirror in mirrors:
+        if mirror.rstrip("/").endswith("/debian"):
+            return mirror
     raise InfraError(
-        f"this machine's apt has no Debian mirror (it has {sorted(set(places))}){_ELSEWHERE}",
+        f"this machine's apt has no Debian mirror (it has {sorted(set(mirrors))}){_ELSEWHERE}",
         kind="no_debian",
         retryable=False,
     )

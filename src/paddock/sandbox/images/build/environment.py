@@ -53,16 +53,16 @@ async def _build(
     with new_stage(store) as stage:
         given = stage.folder("given")
         progress(f"{name}: {len(pins)} pinned packages")
-        found = await fetch_wheels(
+        wheels = await fetch_wheels(
             pins,
             recipe.python,
             index=index,
-            kept=cache(store, f"wheels-{recipe.python}"),
+            wheel_cache=cache(store, f"wheels-{recipe.python}"),
             to=stage.folder("given/wheels"),
         )
         open_to_all(given)
         progress(f"{name}: installed without a network")
-        script = _script(pins[0], interpreter_of(python), given, found)
+        script = _script(pins[0], interpreter_of(python), given, wheels)
         env = {**python.record.env, **ENV, "PATH": python.record.env["PATH"]}
         done = await run_inside(
             stage,
@@ -75,7 +75,7 @@ async def _build(
         )
         if done.code:
             raise RowError(f"{name}: build step `environment` ended with {done.code}:\n{done.tail}", kind="build_step")
-        packages = sorted(path.name for path in (*found.wheels, *found.sources))
+        packages = sorted(path.name for path in (*wheels.wheels, *wheels.sources))
         return store.add(
             name,
             mover(stage.tree),
@@ -85,15 +85,15 @@ async def _build(
         )
 
 
-def _script(pip_pin: str, python: str, given: Path, found: Wheels) -> str:
+def _script(pip_pin: str, python: str, given: Path, files: Wheels) -> str:
     def inside(path: Path) -> str:
         return quote(f"{GIVEN}/{path.relative_to(given)}")
 
-    pip = next((wheel for wheel in found.wheels if wheel.name.startswith("pip-")), None)
+    pip = next((wheel for wheel in files.wheels if wheel.name.startswith("pip-")), None)
     if pip is None:
         raise RowError(f"no wheel of {pip_pin}", kind="no_such_package")
     lines = []
-    if others := [inside(wheel) for wheel in found.wheels if wheel != pip]:
+    if others := [inside(wheel) for wheel in files.wheels if wheel != pip]:
         lines.append("python -m pip install -q --no-deps " + " ".join(others))
-    lines += [f"python -m pip install -q --no-deps --no-build-isolation {inside(source)}" for source in found.sources]
+    lines += [f"python -m pip install -q --no-deps --no-build-isolation {inside(source)}" for source in files.sources]
     return _SCRIPT.format(settings=PIP, python=quote(python), venv=VENV, pip=inside(pip), wheels="\n".join(lines))

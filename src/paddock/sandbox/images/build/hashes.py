@@ -29,10 +29,10 @@ async def with_hashes(pins: Sequence[str], minor: str, index: Index) -> list[str
 async def _add_hashes(pin: str, minor: str, index: Index) -> str:
     name, version = split_pin(pin)
     files = await index.files(name)
-    found = {file.sha256 for file in files if file.sha256 and _fits(file, name, version, minor)}
-    if not found:
+    digests = {file.sha256 for file in files if file.sha256 and _fits(file, name, version, minor)}
+    if not digests:
         raise RowError(f"no package index here states a sha256 of {pin}", kind="no_hash")
-    return " ".join([pin, *(f"--hash=sha256:{digest}" for digest in sorted(found))])
+    return " ".join([pin, *(f"--hash=sha256:{digest}" for digest in sorted(digests))])
 
 
 def _fits(file: IndexFile, name: str, version: str, minor: str) -> bool:

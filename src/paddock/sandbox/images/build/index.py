@@ -55,11 +55,11 @@ class PipConfig(NamedTuple):
         done = await run([sys.executable, "-m", "pip", "config", "list"])
         settings: dict[str, str] = {}
         for line in done.output.splitlines() if done.code == 0 else ():
-            key, found, value = line.partition("=")
-            if found:
-                place, _, name = key.strip().partition(".")
+            key, equals, value = line.partition("=")
+            if equals:
+                section, _, name = key.strip().partition(".")
                 # A variable wins over a file, whatever the order of the list.
-                if place == ":env:" or name not in settings:
+                if section == ":env:" or name not in settings:
                     settings[name] = value.strip().strip("'\"")
         first = settings.get("index-url") or DEFAULT_INDEX
         return cls([first, *settings.get("extra-index-url", "").split()], settings.get("cert"))
@@ -101,9 +101,9 @@ class Index:
         states."""
         project, version = split_pin(pin)
         for sha256 in sha256s:
-            for kept in self._folder.glob(f"{sha256}/*"):
-                if is_source(kept.name, project, version):
-                    return kept
+            for archive in self._folder.glob(f"{sha256}/*"):
+                if is_source(archive.name, project, version):
+                    return archive
         sources = [file for file in await self.files(project) if is_source(file.name, project, version)]
         if not sources:
             raise RowError(f"{pin}: no package index here has a source distribution of it", kind="no_sdist")
@@ -118,11 +118,11 @@ class Index:
             return path
         data = await self._get(file.url)
         assert data is not None
-        found = hashlib.sha256(data.body).hexdigest()
-        if found not in sha256s:
+        digest = hashlib.sha256(data.body).hexdigest()
+        if digest not in sha256s:
             wanted = " or ".join(sorted(map(str, sha256s)))
-            raise RowError(f"{pin}: {file.name} has sha256 {found}, not {wanted}", kind="sdist_digest")
-        path = self._folder / found / file.name
+            raise RowError(f"{pin}: {file.name} has sha256 {digest}, not {wanted}", kind="sdist_digest")
+        path = self._folder / digest / file.name
         path.parent.mkdir(exist_ok=True)
         write_whole(path, data.body)
         return path
@@ -169,7 +169,7 @@ def _read(page: _Page) -> Iterator[IndexFile]:
         return
     links = _Links()
     links.feed(page.body.decode(errors="replace"))
-    for link in links.found:
+    for link in links.urls:
         url, fragment = urldefrag(urljoin(page.url, link))
         digest = fragment.removeprefix("sha256=") if fragment.startswith("sha256=") else None
         yield IndexFile(unquote(urlsplit(url).path.rsplit("/", 1)[-1]), url, digest)
@@ -178,14 +178,14 @@ def _read(page: _Page) -> Iterator[IndexFile]:
 class _Links(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.urls: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "a" and (link := dict(attrs).get("href")):
-            self.found.append(link)
+            self.urls.append(link)
 
 
 def is_source(file: str, project: str, version: str) -> bool:
     stem = next((file.removesuffix(suffix) for suffix in SUFFIXES if file.endswith(suffix)), "")
-    name, found, its_version = stem.rpartition("-")
-    return bool(found) and normalize(name) == normalize(project) and its_version == version
+    name, dash, its_version = stem.rpartition("-")
+    return bool(dash) and normalize(name) == normalize(project) and its_version == version

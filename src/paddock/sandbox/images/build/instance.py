@@ -89,9 +89,9 @@ async def build_image(
         except RowError as error:
             raise RowError(f"{name}: {error.message}", kind=error.kind) from error
         key = digest(2, _SCRIPT, _EXCLUDE, recipe, environment.record.layers)
-        known = current(store, name, key)
-        if known is not None:
-            return known
+        built = current(store, name, key)
+        if built is not None:
+            return built
         with new_stage(store) as stage:
             say(f"{name}: source")
             given = stage.folder("given")

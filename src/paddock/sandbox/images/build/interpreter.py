@@ -38,9 +38,9 @@ async def find_interpreter(minor: str) -> Interpreter:
         done = await run([program, "-I", "-c", _ASK], env={"PYENV_VERSION": ""})
         lines = done.output.split()
         if done.code == 0 and len(lines) == 2 and lines[1].startswith(f"{minor}."):
-            found = Interpreter(Path(lines[0]), lines[1])
-            if _movable(found, minor):
-                return found
+            interpreter = Interpreter(Path(lines[0]), lines[1])
+            if _movable(interpreter, minor):
+                return interpreter
     there = sorted({path.name.removeprefix("python") for path in _pyenv().glob("*/bin/python3.*[0-9]")})
     raise RowError(
         f"no Python {minor} to put into an image: Debian's are 3.9 and 3.11, "
@@ -49,8 +49,9 @@ async def find_interpreter(minor: str) -> Interpreter:
     )
 
 
-def _movable(found: Interpreter, minor: str) -> bool:
-    return found.prefix.resolve() != Path("/usr") and (found.prefix / "lib" / f"python{minor}" / "os.py").exists()
+def _movable(interpreter: Interpreter, minor: str) -> bool:
+    prefix = interpreter.prefix
+    return prefix.resolve() != Path("/usr") and (prefix / "lib" / f"python{minor}" / "os.py").exists()
 
 
 def _pyenv() -> Path:
@@ -62,24 +63,24 @@ def _programs(minor: str) -> Iterator[Path]:
         return [int(part) for part in re.findall(r"\d+", path.parent.parent.name)]
 
     yield from sorted(_pyenv().glob(f"{minor}.*/bin/python{minor}"), key=patch, reverse=True)
-    if found := shutil.which(f"python{minor}"):
-        yield Path(found)
+    if program := shutil.which(f"python{minor}"):
+        yield Path(program)
 
 
-async def copy_interpreter(found: Interpreter, minor: str, tree: Path, below: Sequence[Path]) -> None:
+async def copy_interpreter(interpreter: Interpreter, minor: str, tree: Path, below: Sequence[Path]) -> None:
     """Lay it into `tree` at `/opt/python`."""
     to = tree / HOME
-    library = found.prefix / "lib"
+    library = interpreter.prefix / "lib"
     shutil.copytree(library / f"python{minor}", to / "lib" / f"python{minor}", symlinks=True, ignore=_LEFT_OUT)
     (to / "lib" / f"python{minor}" / "site-packages").mkdir()
     for path in library.glob("libpython3*.so*"):
         shutil.copy2(path, to / "lib" / path.name, follow_symlinks=False)
     (to / "bin").mkdir()
     program = to / "bin" / f"python{minor}"
-    shutil.copy2(found.prefix / "bin" / f"python{minor}", program)
+    shutil.copy2(interpreter.prefix / "bin" / f"python{minor}", program)
     for name in ("python3", "python"):
         (to / "bin" / name).symlink_to(program.name)
-    await _copy_libraries(found.prefix, minor, to / "lib", below)
+    await _copy_libraries(interpreter.prefix, minor, to / "lib", below)
     conf = tree / "etc" / "ld.so.conf.d" / "python.conf"
     conf.parent.mkdir(parents=True)
     conf.write_text(f"/{HOME}/lib\n")

@@ -64,18 +64,18 @@ def borrow(repository: str, path: Path, allowed: Sequence[Path], bare: Path) -> 
     except (OSError, ValueError) as error:
         raise RowError(f"{repository} can't be read: {error}", kind="no_such_commit") from None
     stores = _stores(repository, objects)
-    for one in (git, common, refs, *beside, *stores):
-        _check(repository, one, allowed)
-    (bare / "objects" / "info" / "alternates").write_bytes(b"".join(os.fsencode(one) + b"\n" for one in stores))
+    for part in (git, common, refs, *beside, *stores):
+        _check(repository, part, allowed)
+    (bare / "objects" / "info" / "alternates").write_bytes(b"".join(os.fsencode(part) + b"\n" for part in stores))
     (bare / "HEAD").write_bytes(os.fsencode(head))
     shutil.rmtree(bare / "refs")
-    for one in (refs, *beside):
-        (bare / one.name).symlink_to(one.resolve())
+    for part in (refs, *beside):
+        (bare / part.name).symlink_to(part.resolve())
 
 
 def _check(repository: str, path: Path, allowed: Sequence[Path]) -> None:
     real = _real(repository, path)
-    if any(real.is_relative_to(one.expanduser().resolve()) for one in allowed):
+    if any(real.is_relative_to(folder.expanduser().resolve()) for folder in allowed):
         return
     where = "lies on this machine" if real == local_path(repository) else f"is read from {real} on this machine"
     raise _refused(
@@ -101,17 +101,17 @@ def _git_folder(path: Path) -> Path:
 
 def _stores(repository: str, objects: Path) -> list[Path]:
     """The store and those that it borrows from, links followed."""
-    found = [_real(repository, objects)]
-    for store in found:
+    stores = [_real(repository, objects)]
+    for store in stores:
         text = _text(store / "info" / "alternates") or ""
         lines = [line for line in text.split("\n") if line and not line.startswith("#")]
-        found += dict.fromkeys(other for line in lines if (other := _real(repository, store / line)) not in found)
+        stores += dict.fromkeys(other for line in lines if (other := _real(repository, store / line)) not in stores)
         # Git would follow what is not understood here.
-        if any(line.startswith('"') for line in lines) or len(text) == _LONGEST or len(found) > _MOST_STORES:
+        if any(line.startswith('"') for line in lines) or len(text) == _LONGEST or len(stores) > _MOST_STORES:
             raise _refused(repository, f"borrows objects in a way that is not read: see {store}/info/alternates")
-    if any("\n" in str(store) for store in found):
+    if any("\n" in str(store) for store in stores):
         raise _refused(repository, "has its objects in a folder with a line's end in its name")
-    return found
+    return stores
 
 
 def _text(path: Path) -> str | None:

@@ -100,14 +100,14 @@ async def _lay_out(store: ImageStore, stage: BuildStage, minor: str, base: Local
             return await _debian(store, stage, minor, base)
         except InfraError:
             try:
-                found = await find_interpreter(minor)
+                interpreter = await find_interpreter(minor)
             except RowError:
-                found = None
-            if found is None:
+                interpreter = None
+            if interpreter is None:
                 raise
     else:
-        found = await find_interpreter(minor)
-    return await _copy(stage, found, minor, base)
+        interpreter = await find_interpreter(minor)
+    return await _copy(stage, interpreter, minor, base)
 
 
 async def _debian(store: ImageStore, stage: BuildStage, minor: str, base: LocalImage) -> _PythonLayer:
@@ -122,6 +122,6 @@ async def _debian(store: ImageStore, stage: BuildStage, minor: str, base: LocalI
     return _PythonLayer(origin, f"/usr/bin/python{minor}", f"/usr/lib/python{minor} /usr/lib/python3")
 
 
-async def _copy(stage: BuildStage, found: Interpreter, minor: str, base: LocalImage) -> _PythonLayer:
-    await copy_interpreter(found, minor, stage.tree, base.layers)
-    return _PythonLayer({"version": found.version}, f"/{HOME}/bin/python{minor}", f"/{HOME}/lib/python{minor}")
+async def _copy(stage: BuildStage, interpreter: Interpreter, minor: str, base: LocalImage) -> _PythonLayer:
+    await copy_interpreter(interpreter, minor, stage.tree, base.layers)
+    return _PythonLayer({"version": interpreter.version}, f"/{HOME}/bin/python{minor}", f"/{HOME}/lib/python{minor}")

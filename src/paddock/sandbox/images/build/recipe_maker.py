@@ -77,8 +77,8 @@ async def make_recipe(
     index = Index(await PipConfig.read(), cache(store, "sdists"))
     installed: list[str] | None = None
     if needs.environment is not None:
-        found, installed = await _installed(needs.environment)
-        python = python or found
+        its_python, installed = await _installed(needs.environment)
+        python = python or its_python
     if python is None:
         raise RowError("which Python? Name its minor version, such as 3.11, or an environment", kind="recipe")
     bare = await _source(source, python, index)
@@ -158,8 +158,8 @@ async def _installed(interpreter: str) -> tuple[str, list[str]]:
     """The minor version of an environment's interpreter, and pins of its packages."""
     done = await run([interpreter, "-I", "-c", _LIST])
     try:
-        found = json.loads(done.output.strip().rsplit("\n", 1)[-1])
-        return found["python"], found["pins"]
+        listing = json.loads(done.output.strip().rsplit("\n", 1)[-1])
+        return listing["python"], listing["pins"]
     except (ValueError, KeyError, IndexError):
         raise InfraError(f"{interpreter} can't list its packages:\n{done.tail}", kind="environment") from None
 
@@ -170,7 +170,7 @@ def _build_requires(archive: Path) -> list[str]:
         system = tomllib.loads(files.get("pyproject.toml", b"").decode()).get("build-system", {})
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise RowError(f"the source's pyproject.toml can't be read: {error}", kind="recipe") from None
-    requires = [one for one in system.get("requires", BUILD_REQUIRES) if isinstance(one, str)]
+    requires = [requirement for requirement in system.get("requires", BUILD_REQUIRES) if isinstance(requirement, str)]
     if str(system.get("build-backend", SETUPTOOLS)).startswith(SETUPTOOLS):
         # Before 70.1 setuptools asks for it when it is already at work.
         requires += ["wheel", *_setup_requires(files.get("setup.cfg", b""))]
@@ -186,25 +186,25 @@ def _setup_requires(text: bytes) -> list[str]:
     except (UnicodeDecodeError, configparser.Error) as error:
         raise RowError(f"the source's setup.cfg can't be read: {error}", kind="recipe") from None
     # As setuptools splits its lists: lines where there are several, else semicolons (then none is a marker's).
-    words = (one.split(" #")[0].strip() for one in (lines.splitlines() if "\n" in lines else lines.split(";")))
+    words = (line.split(" #")[0].strip() for line in (lines.splitlines() if "\n" in lines else lines.split(";")))
     return [word for word in words if word and not word.startswith("#")]
 
 
 def _top_files(archive: Path, names: Sequence[str]) -> dict[str, bytes]:
     """The bytes of those files at the top of the archive's only folder that are there."""
-    found = {}
+    contents = {}
     if archive.suffix == ".zip":
         with zipfile.ZipFile(archive) as opened:
             for path in opened.namelist():
                 if name := _top_name(path, names):
-                    found[name] = opened.read(path)
-        return found
+                    contents[name] = opened.read(path)
+        return contents
     with tarfile.open(archive) as packed:
         for member in packed:
             name = _top_name(member.name, names)
             if name and member.isfile() and (file := packed.extractfile(member)):
-                found[name] = file.read()
-    return found
+                contents[name] = file.read()
+    return contents
 
 
 def _top_name(path: str, names: Sequence[str]) -> str | None:

@@ -18,7 +18,7 @@ _IN_HOMES = (
     ".conda/pkgs miniconda3/pkgs anaconda3/pkgs miniforge3/pkgs mambaforge/pkgs"
 )
 _ANYWHERE = "/opt/*conda*/pkgs /opt/*forge*/pkgs /var/cache/apt/archives/*.deb /tmp/pip-* /tmp/uv-*"
-_EACH_CACHE = f"""
+_CACHES = f"""
 for place in {_ANYWHERE}; do if [ -e "$place" ]; then cached "$place"; fi; done
 for home in {_HOMES}; do
     for name in {_IN_HOMES}; do
@@ -54,7 +54,7 @@ def scrub_commands(workdir: str, hidden_paths: Sequence[str] = (), *, single_com
             REBUILD,
             *(f"drop {quote(str(path))}" for path in hidden),
             'cached() { rm -rf -- "$1"; }',
-            _EACH_CACHE,
+            _CACHES,
             _COMPILED,
             'cd "$workdir"; compiled | xargs -0 -r rm -f --',
         )
@@ -81,7 +81,7 @@ def check_scrubbed(workdir: str, hidden_paths: Sequence[str] = ()) -> str:
             *tests,
             *tracked,
             'cached() { found "package cache: $1"; }',
-            _EACH_CACHE,
+            _CACHES,
             _COMPILED,
             "cd \"$workdir\"; compiled | tr '\\0' '\\n' | sed 's/^/compiled: /'",
         )

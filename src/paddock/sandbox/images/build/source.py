@@ -50,8 +50,8 @@ async def fetch_source(
     if recipe.git is not None:
         return await _snapshot(recipe.git, stage, to, local_repositories)
     assert recipe.sdist is not None
-    kept = await index.sdist(recipe.sdist, [recipe.sdist_sha256] if recipe.sdist_sha256 else ())
-    return Path(shutil.copyfile(kept, to / kept.name))
+    archive = await index.sdist(recipe.sdist, [recipe.sdist_sha256] if recipe.sdist_sha256 else ())
+    return Path(shutil.copyfile(archive, to / archive.name))
 
 
 async def _snapshot(source: GitSource, stage: BuildStage, to: Path, allowed: Sequence[Path]) -> Path:

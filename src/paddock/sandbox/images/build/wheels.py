@@ -52,24 +52,24 @@ def with_pip(recipe: Recipe) -> list[str]:
     return [own, *recipe.pip]
 
 
-async def fetch_wheels(pins: Sequence[str], minor: str, *, index: Index, kept: Path, to: Path) -> Wheels:
+async def fetch_wheels(pins: Sequence[str], minor: str, *, index: Index, wheel_cache: Path, to: Path) -> Wheels:
     """Lay the wheels of all pins into `to`."""
     wanted = {"{}=={}".format(*split_pin(pin)): hashes_of(pin) for pin in pins}
     sources: list[Path] = []
-    done = await _download(wanted, minor, to, ["--no-index", "--find-links", str(kept)])
+    done = await _download(wanted, minor, to, ["--no-index", "--find-links", str(wheel_cache)])
     while done.code and wanted:
-        done = await _download(wanted, minor, to, ["--find-links", str(kept)])
+        done = await _download(wanted, minor, to, ["--find-links", str(wheel_cache)])
         if done.code:
             pin = await _without_wheel(done, wanted, index)
             sources.append(await index.sdist(pin, wanted.pop(pin)))
-    return _collect(to, kept, sources)
+    return _collect(to, wheel_cache, sources)
 
 
-def _collect(to: Path, kept: Path, sources: Sequence[Path]) -> Wheels:
+def _collect(to: Path, wheel_cache: Path, sources: Sequence[Path]) -> Wheels:
     wheels = sorted(to.glob("*.whl"))
     for wheel in wheels:
-        if not (kept / wheel.name).exists():
-            write_whole(kept / wheel.name, wheel.read_bytes())
+        if not (wheel_cache / wheel.name).exists():
+            write_whole(wheel_cache / wheel.name, wheel.read_bytes())
     return Wheels(wheels, [Path(shutil.copyfile(source, to / source.name)) for source in sources])
 
 
@@ -78,9 +78,9 @@ async def _without_wheel(done: CommandResult, pins: Collection[str], index: Inde
     if "No module named pip" in done.output:
         raise InfraError(f"{sys.executable} has no pip to download wheels with", kind="no_pip", retryable=False)
     if _OTHER_HASH in done.output:
-        said = done.output.partition(_OTHER_HASH)[2].partition("\n")[2]
-        names = ", ".join(re.findall(r"^ +(\S+==\S+) from ", said, re.MULTILINE))
-        raise RowError(f"{names}: the file is not what the recipe's hashes are of:\n{said}", kind="pin_digest")
+        details = done.output.partition(_OTHER_HASH)[2].partition("\n")[2]
+        names = ", ".join(re.findall(r"^ +(\S+==\S+) from ", details, re.MULTILINE))
+        raise RowError(f"{names}: the file is not what the recipe's hashes are of:\n{details}", kind="pin_digest")
     match = _NOT_FOUND.search(done.output)
     pin = match["pin"] if match else ""
     if pin not in pins:

@@ -43,8 +43,8 @@ def find_credentials(host: str, environ: Mapping[str, str] | None = None) -> Cre
         except (OSError, ValueError, AttributeError) as error:
             raise ConfigError(f"{path}: can't be read as a Docker config: {error}", kind="credentials") from None
         for key, entry in auths.items():
-            if host in _aliases(key) and isinstance(entry, dict) and (found := _decode(entry)) is not None:
-                return found
+            if host in _aliases(key) and isinstance(entry, dict) and (credentials := _decode(entry)) is not None:
+                return credentials
     return None
 
 

@@ -56,7 +56,7 @@ async def read_sif(path: Path) -> SifParts:
     if listed.code != 0 or not systems:
         raise ImageInvalid(f"{path} is no .sif with a squashfs file system:\n{listed.tail}", kind="sif")
     start, end, _kind = systems[0]
-    config = next((found for part in parts if "JSON" in part[2] and (found := _config(path, *part[:2]))), None)
+    config = next((data for part in parts if "JSON" in part[2] and (data := _config(path, *part[:2]))), None)
     attributes = await asyncio.to_thread(_inspect, path)
     env = _pairs(config.get("Env") or []) if config else _exported_env(attributes)
     workdir = (config or {}).get("WorkingDir") or "/"
@@ -73,11 +73,11 @@ async def unpack_sif(path: Path, parts: SifParts, folder: Path, *, owner: int, l
     dropped = dropped if os.geteuid() == 0 else []
     # By names below the working folder: the payload's user may not be able to walk there.
     summed = await run([*dropped, "bash", "-o", "pipefail", "-c", _SUM], cwd=folder, timeout_s=_UNPACK_S)
-    found = _SUMMED.search(summed.output)
-    if summed.code != 0 or found is None:
+    sizes = _SUMMED.search(summed.output)
+    if summed.code != 0 or sizes is None:
         raise ImageInvalid(f"{path}: its files can't be listed:\n{summed.tail}", kind="sif")
-    budget.add_entries(int(found[1]), str(path))
-    budget.reserve(int(found[2]), f"{path}: its files")
+    budget.add_entries(int(sizes[1]), str(path))
+    budget.reserve(int(sizes[2]), f"{path}: its files")
     command = ["unsquashfs", "-no-progress", "-no-xattrs", "-force", "-dest", "fs", _SQUASHED]
     done = await run([*dropped, *command], cwd=folder, timeout_s=_UNPACK_S)
     squashed.unlink()
@@ -109,10 +109,10 @@ def _config(path: Path, start: int, end: int) -> JsonObject | None:
     with path.open("rb") as file:
         file.seek(start)
         try:
-            found = json.loads(file.read(min(end - start, _MAX_JSON)))
+            config = json.loads(file.read(min(end - start, _MAX_JSON)))
         except (ValueError, RecursionError):
             return None
-    return found if isinstance(found, dict) and ("Env" in found or "WorkingDir" in found) else None
+    return config if isinstance(config, dict) and ("Env" in config or "WorkingDir" in config) else None
 
 
 def _inspect(path: Path) -> JsonObject:

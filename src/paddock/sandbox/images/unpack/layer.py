@@ -40,9 +40,9 @@ def apply_layer(tree: UnpackTree, layer: BinaryIO, *, diff_id: str | None, what:
     """Apply a layer's blob; `diff_id` is the digest of the unpacked tar, None where nobody said it."""
     try:
         stream = _LayerTarReader(decompressed(layer, what), tree.budget, what)
-        one = _LayerWriter(tree)
+        writer = _LayerWriter(tree)
         for tar, member in _read(stream):
-            one.apply(tar, member)
+            writer.apply(tar, member)
     except _DAMAGE as error:
         raise ImageInvalid(f"{what} is damaged: {error}", kind="image_damaged") from None
     if diff_id is not None and stream.digest != diff_id:
@@ -127,14 +127,14 @@ class _LayerWriter:
 
     def _remove(self, above: list[str], last: str) -> None:
         if last == OPAQUE:
-            self._clear(self._tree.place("/".join([*above, "x"])).removesuffix("/x"))
+            self._clear(self._tree.path_of("/".join([*above, "x"])).removesuffix("/x"))
             return
         if last.startswith(WHITEOUT * 2):
             return
         hidden = last.removeprefix(WHITEOUT)
         if hidden in ("", ".", ".."):
             raise ImageInvalid(f"{'/'.join([*above, last])!r} removes no name", kind="image_unsafe")
-        path = self._tree.place("/".join([*above, hidden]))
+        path = self._tree.path_of("/".join([*above, hidden]))
         if path not in self._own:
             self._tree.remove(path)
         elif os.path.isdir(path) and not os.path.islink(path):

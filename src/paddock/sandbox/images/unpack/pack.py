@@ -37,7 +37,10 @@ def _write_folder(tar: tarfile.TarFile, root: Path) -> None:
     for folder, folders, files in os.walk(root):
         folders.sort()
         below = os.path.relpath(folder, root)
-        for name in ["", *sorted([*files, *(one for one in folders if os.path.islink(f"{folder}/{one}"))])]:
+        for name in [
+            "",
+            *sorted([*files, *(link for link in folders if os.path.islink(f"{folder}/{link}"))]),
+        ]:
             path = f"{folder}/{name}" if name else folder
             _write_entry(tar, path, os.path.normpath(f"{below}/{name}"))
 

@@ -56,7 +56,7 @@ class UnpackTree:
         """Of the files written."""
 
     def folder(self, name: str, mode: int) -> str:
-        path = self.place(name)
+        path = self.path_of(name)
         if not _is_folder(path):
             self.remove(path)
             with _writing(name):
@@ -66,7 +66,7 @@ class UnpackTree:
 
     def file(self, name: str, mode: int, mtime_s: float, content: BinaryIO, size: int) -> str:
         """`size`: bytes that the content says it has; more are counted as they come."""
-        path = self.place(name)
+        path = self.path_of(name)
         self.budget.reserve(size, shorten(name))
         self.remove(path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -80,7 +80,7 @@ class UnpackTree:
         return path
 
     def symlink(self, name: str, target: str) -> str:
-        path = self.place(name)
+        path = self.path_of(name)
         if not target:
             raise ImageInvalid(f"{shorten(name)} is a link to nothing", kind="image_unsafe")
         self.remove(path)
@@ -91,7 +91,7 @@ class UnpackTree:
 
     def hardlink(self, name: str, target: str) -> str:
         """Another name for what `target` (from the root) is."""
-        source, path = self.place(target), self.place(name)
+        source, path = self.path_of(target), self.path_of(name)
         if not os.path.lexists(source) or _is_folder(source):
             raise ImageInvalid(
                 f"{shorten(name)} is a hard link to {shorten(target)}, which is no file here", kind="image_unsafe"
@@ -103,14 +103,14 @@ class UnpackTree:
         return path
 
     def fifo(self, name: str, mode: int) -> str:
-        path = self.place(name)
+        path = self.path_of(name)
         self.remove(path)
         with _writing(name):
             os.mkfifo(path, 0o600)
         self._finish(path, mode & 0o777)
         return path
 
-    def place(self, name: str) -> str:
+    def path_of(self, name: str) -> str:
         """Where a name is, below the root; its folders are made where they are missing."""
         if self._stop.is_set():
             raise InterruptedError("stopped")
