@@ -6,7 +6,6 @@ Exit    the codes of `EXITS`; after 1, 3 and 130 the same command with --resume 
 import argparse
 import asyncio
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,87 +25,44 @@ examples:
   paddock eval swe.yaml --rows rows.jsonl --out runs/mine --resume --retry row    (what was wrong is gone)
   paddock eval --merge runs/a runs/b --out runs/both"""
 
-SETTINGS: tuple[tuple[str, str, Mapping[str, Any]], ...] = (
-    ("--out", "out", {"metavar": "DIR", "help": "folder of the run (default: runs/NAME of the first config file)"}),
-    (
-        "--rows",
-        "rows",
-        {"metavar": "FILE", "action": "append", "help": "row file, may be repeated; none: the agents' datasets"},
+SETTINGS = {
+    "out": ("DIR", "folder of the run (default: runs/NAME of the first config file)"),
+    "rows": ("FILE", "row file, may be repeated; none: the agents' datasets"),
+    "split": ("{train,validation,example,benchmark}", "which datasets (default: all, where they are of one type)"),
+    "agent": ("NAME", "agent for rows that name none (default: the only one)"),
+    "repeats": ("N", "rollouts per row (default: as the dataset says, 1 for row files)"),
+    "limit": ("N", "at most N rows"),
+    "slice": ("A:B", "rows A to B, B excluded, counted from 0"),
+    "shard": ("I/N", "rows whose index modulo N is I; see --merge"),
+    "concurrency": ("N", "rollouts in flight (default: 64)"),
+    "max_attempts": ("N", "attempts per rollout (default: 3)"),
+    "retry_wait_s": ("S", "seconds before the second attempt, then twice as long each time (default: 1)"),
+    "rollout_timeout_s": ("S", "seconds for one attempt (default: as its agent says)"),
+    "deadline_s": ("S", "seconds for the whole collection (default: no end)"),
+    "stop_after_failures": (
+        "N",
+        (
+            "stop after N attempts in a row that failed for one cause, with no verdict between them; 0: never "
+            "(default: as many as all rollouts in flight may make, at least 20)"
+        ),
     ),
-    (
-        "--split",
-        "split",
-        {
-            "choices": ["train", "validation", "example", "benchmark"],
-            "help": "which datasets (default: all, where they are of one type)",
-        },
+    "retry": (
+        "OUTCOME[,..]",
+        "with --resume: also try again what ended so; `row` (infra, verifier and cancelled always are)",
     ),
-    ("--agent", "agent", {"metavar": "NAME", "help": "agent for rows that name none (default: the only one)"}),
-    (
-        "--repeats",
-        "repeats",
-        {"metavar": "N", "type": int, "help": "rollouts per row (default: as the dataset says, 1 for row files)"},
-    ),
-    ("--limit", "limit", {"metavar": "N", "type": int, "help": "at most N rows"}),
-    ("--slice", "slice", {"metavar": "A:B", "help": "rows A to B, B excluded, counted from 0"}),
-    ("--shard", "shard", {"metavar": "I/N", "help": "rows whose index modulo N is I; see --merge"}),
-    ("--concurrency", "concurrency", {"metavar": "N", "type": int, "help": "rollouts in flight (default: 64)"}),
-    ("--max-attempts", "max_attempts", {"metavar": "N", "type": int, "help": "attempts per rollout (default: 3)"}),
-    (
-        "--retry-wait-s",
-        "retry_wait_s",
-        {
-            "metavar": "S",
-            "type": float,
-            "help": "seconds before the second attempt, then twice as long each time (default: 1)",
-        },
-    ),
-    (
-        "--rollout-timeout-s",
-        "rollout_timeout_s",
-        {"metavar": "S", "type": float, "help": "seconds for one attempt (default: as its agent says)"},
-    ),
-    (
-        "--deadline-s",
-        "deadline_s",
-        {"metavar": "S", "type": float, "help": "seconds for the whole collection (default: no end)"},
-    ),
-    (
-        "--stop-after-failures",
-        "stop_after_failures",
-        {
-            "metavar": "N",
-            "type": int,
-            "help": "stop after N attempts in a row that failed for one cause, with no verdict between them; 0: never "
-            "(default: as many as all rollouts in flight may make, at least 20)",
-        },
-    ),
-    (
-        "--retry",
-        "retry",
-        {
-            "metavar": "OUTCOME[,..]",
-            "help": "with --resume: also try again what ended so; `row` (infra, verifier and cancelled always are)",
-        },
-    ),
-    (
-        "--progress-every-s",
-        "progress_every_s",
-        {
-            "metavar": "S",
-            "type": float,
-            "help": "seconds between progress lines where there is no terminal (default: 10)",
-        },
-    ),
-)
+    "progress_every_s": ("S", "seconds between progress lines where there is no terminal (default: 10)"),
+}
+"""Fields of `EvalSettings` that are flags, each with its metavar and help. The model checks what is given: to import it
+takes longer than `--help` should."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXITS
     parser.add_argument("config", nargs="*", help="config files or names of plugins, and key.path=value overrides")
-    for flag, name, options in SETTINGS:
-        parser.add_argument(flag, dest=name, default=None, **options)
+    for name, (metavar, text) in SETTINGS.items():
+        action = "append" if name == "rows" else "store"
+        parser.add_argument(f"--{name.replace('_', '-')}", metavar=metavar, help=text, action=action)
     parser.add_argument("--strict-rows", action="store_true", default=None, help="refuse to start when a row is wrong")
     parser.add_argument("--strict", action="store_true", help="refuse config keys that say nothing here")
     parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
@@ -224,8 +180,7 @@ def _read_settings(args: argparse.Namespace, *, modelless: bool) -> tuple[Any, A
     from paddock.config import validate
 
     config = load_config(args.config, strict=args.strict, modelless=modelless, harness=args.harness)
-    names = [name for _, name, _ in SETTINGS] + ["strict_rows"]
-    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    given = {name: getattr(args, name) for name in (*SETTINGS, "strict_rows") if getattr(args, name) is not None}
     return config, validate(EvalSettings, {**config.top("eval"), **given}, "eval")
 
 
