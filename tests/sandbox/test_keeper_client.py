@@ -16,6 +16,7 @@ import pytest
 
 from paddock.sandbox import SandboxGone
 from paddock.sandbox.keeper import messages
+from paddock.sandbox.keeper.launch import RuntimeStart, StartPlan
 from paddock.sandbox.keeper_client import KeeperClient, _KeeperAnswer
 from paddock.sandbox.keeper_factory import KeeperProcess
 from paddock.sandbox.processes import kill_tree, started_at
@@ -58,6 +59,8 @@ while True:
 os.kill(init, signal.SIGKILL)
 """
 """A keeper over namespaces alone, that tells lies."""
+PLAN = StartPlan([], "", "", "", 0, 0, "", False, 0, 0, None, 0, 0, [], [], RuntimeStart())
+"""That keeper reads no plan."""
 Start = Callable[..., Awaitable[KeeperClient]]
 
 
@@ -113,7 +116,7 @@ async def exec_in(client: KeeperClient) -> Any:
 
 async def test_a_command_of_the_sandbox_is_found_and_can_be_killed(connect: Start) -> None:
     client = await connect()
-    await client.start({})
+    await client.start(PLAN)
     process = (await exec_in(client)).process
     assert started_at(process.pid) == process.started
     assert await kill_tree(process)
@@ -126,7 +129,7 @@ async def test_what_another_process_says_ends_the_sandbox_with_one_line(
     connect: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = await connect(by="another")
-    await client.start({})
+    await client.start(PLAN)
     before = open_descriptors()
     with pytest.raises(SandboxGone, match="sent a message in the place of its keeper"):
         await exec_in(client)
@@ -140,7 +143,7 @@ async def test_what_another_process_says_ends_the_sandbox_with_one_line(
 async def test_a_process_of_the_host_is_not_taken_for_a_command(connect: Start) -> None:
     with subprocess.Popen(["sleep", "60"]) as foreign:  # noqa: ASYNC220
         client = await connect(started={"pid": foreign.pid})
-        await client.start({})
+        await client.start(PLAN)
         asking = asyncio.ensure_future(exec_in(client))
         await asyncio.sleep(0)
         asking.cancel()  # a command that nobody wants any more is killed when it has started
@@ -158,7 +161,7 @@ async def test_a_sandbox_that_is_not_below_its_keeper_or_is_ours_is_not_believed
     for lie in ({"init": os.getpid()}, {"pid": os.getpid()}, {"pid_ns": ours}, {"pid_ns": 1}, {"init": None}):
         client = await connect(ready=lie)
         with pytest.raises(SandboxGone, match="can't be believed"):
-            await client.start({})
+            await client.start(PLAN)
         await asyncio.wait_for(client.gone.wait(), 30)
 
 
@@ -169,14 +172,14 @@ async def test_a_sandbox_that_is_not_below_its_keeper_or_is_ours_is_not_believed
 )  # fmt: skip
 async def test_what_is_no_message_ends_the_sandbox(connect: Start, raw: str) -> None:
     client = await connect(started={"raw": raw})
-    await client.start({})
+    await client.start(PLAN)
     with pytest.raises(SandboxGone, match="can't be believed"):
         await exec_in(client)
 
 
 async def test_a_keeper_that_hangs_ends_its_sandbox(connect: Start) -> None:
     client = await connect(timeout_s=0.3)
-    await client.start({})
+    await client.start(PLAN)
     os.kill(client._keeper.pid, signal.SIGSTOP)
     with pytest.raises(SandboxGone, match=r"its keeper hangs: it did not answer `exec` in 0\.3 s"):
         await exec_in(client)
@@ -185,7 +188,7 @@ async def test_a_keeper_that_hangs_ends_its_sandbox(connect: Start) -> None:
 
 async def test_a_descriptor_that_comes_as_its_asker_goes_is_closed(connect: Start) -> None:
     client = await connect()
-    await client.start({})
+    await client.start(PLAN)
     asking = asyncio.create_task(client._ask(7, {"op": "open", "id": 7}))
     while 7 not in client._answers:
         await asyncio.sleep(0)

@@ -21,6 +21,7 @@ from paddock.sandbox import processes
 from paddock.sandbox.ends import End, How
 from paddock.sandbox.failures import SandboxError, SandboxGone, SandboxRequestError
 from paddock.sandbox.keeper import messages, shortage
+from paddock.sandbox.keeper.launch import StartPlan
 from paddock.sandbox.keeper_factory import KeeperProcess
 from paddock.sandbox.members import ForeignProcess, Members
 from paddock.sandbox.processes import Process
@@ -100,10 +101,10 @@ class KeeperClient:
         """The end that the keeper announced."""
         self._loop.add_reader(self._socket, self._receive)
 
-    async def start(self, plan: JsonObject, held: list[int] | None = None) -> JsonObject:
+    async def start(self, plan: StartPlan, held: list[int] | None = None) -> JsonObject:
         """Send the start message; returns the `ready` answer. `held`: descriptors that the keeper has until its end."""
-        ready = (await self._ask(0, {"op": "start", **plan}, held)).message
-        container = (plan.get("container") or {}).get("pid")
+        ready = (await self._ask(0, {"op": "start", "plan": plan._asdict()}, held)).message
+        container = plan.runtime.container[0] if plan.runtime.container else None
         try:
             self._members.begin(ready["init"], ready["pid"], ready["pid_ns"], container)
         except (ForeignProcess, KeyError, TypeError) as error:

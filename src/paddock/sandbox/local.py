@@ -15,6 +15,7 @@ from paddock.sandbox.cgroups import Cgroup, Cgroups
 from paddock.sandbox.failures import BudgetExceeded, SandboxError, SandboxGone, SandboxRequestError
 from paddock.sandbox.images import ImageStore, LocalImage
 from paddock.sandbox.keeper import shortage
+from paddock.sandbox.keeper.launch import RuntimeStart, StartPlan
 from paddock.sandbox.keeper.programs import EMPTY
 from paddock.sandbox.keeper_client import KeeperClient
 from paddock.sandbox.keeper_factory import KeeperFactory
@@ -227,9 +228,8 @@ class LocalProvider:
                     handle.sandbox_id, self._owner.id, handle.spec, image, folder.root, self.store.payload_id
                 )
                 start = await self.runtime.begin(request)
-                sandbox.folder = folder._replace(engine_upper=start.upper)
-                plan = {**self._plan(handle.spec, image, folder, sandbox.cgroup), "uid": uid.number, **start.plan}
-                ready = await sandbox.keeper.start(plan, uid.lock)
+                sandbox.folder = folder._replace(engine_upper=Path(start.upper) if start.upper else None)
+                ready = await sandbox.keeper.start(self._plan(sandbox, image, uid, start), uid.lock)
             await self._watchdog.watch(self._watched(sandbox, ready))
             sandbox.look = lambda: self._watchdog.look(handle.sandbox_id)
             sandbox.first_process_status = lambda: self.runtime.status(handle.sandbox_id)
@@ -290,24 +290,26 @@ class LocalProvider:
             spare=sandbox.shell_pids,
         )
 
-    def _plan(self, spec: SandboxSpec, image: LocalImage, folder: SandboxFolder, cgroup: Cgroup | None) -> JsonObject:
-        limits = spec.limits
-        return {
-            "layers": [str(layer) for layer in image.layers],
-            "upper": str(folder.upper),
-            "work": str(folder.work),
-            "merged": str(folder.merged),
-            "stored_uid": self.store.payload_id,
-            "hostname": spec.hostname,
-            "blackhole": spec.network == "blackhole",
-            "shm_bytes": limits.shm_mib << 20,
-            "open_files": limits.open_files,
-            "file_bytes": None if limits.disk_mib is None else limits.disk_mib << 20,
-            "timeout_s": self.settings.start_timeout_s,
-            "spawn_timeout_s": self.settings.answer_timeout_s / 2,
-            "programs": [str(self._program(name)) for name in spec.programs],
-            "cgroups": [str(path) for path in cgroup.procs_files] if cgroup else [],
-        }
+    def _plan(self, sandbox: Sandbox, image: LocalImage, uid: Uid, start: RuntimeStart) -> StartPlan:
+        spec, folder, cgroup = sandbox.handle.spec, sandbox.folder, sandbox.cgroup
+        return StartPlan(
+            layers=[str(layer) for layer in image.layers],
+            upper=str(folder.upper),
+            work=str(folder.work),
+            merged=str(folder.merged),
+            uid=uid.number,
+            stored_uid=self.store.payload_id,
+            hostname=spec.hostname,
+            blackhole=spec.network == "blackhole",
+            shm_bytes=spec.limits.shm_mib << 20,
+            open_files=spec.limits.open_files,
+            file_bytes=None if spec.limits.disk_mib is None else spec.limits.disk_mib << 20,
+            timeout_s=self.settings.start_timeout_s,
+            spawn_timeout_s=self.settings.answer_timeout_s / 2,
+            programs=[str(self._program(name)) for name in spec.programs],
+            cgroups=[str(path) for path in cgroup.procs_files] if cgroup else [],
+            runtime=start,
+        )
 
     def _program(self, name: str) -> Path:
         folder = self.settings.programs / name

@@ -23,11 +23,10 @@ FIRST_S = 5.0
 
 
 def adopt(plan: "launch.StartPlan") -> "launch.JoinedSandbox":
-    assert plan.container is not None
-    pid: int = plan.container["pid"]
-    engine_layer: str = plan.container["engine_layer"]
+    assert plan.runtime.container is not None
+    pid, program, engine_layer = plan.runtime.container
     pidfd = os.pidfd_open(pid)
-    _wait_for_ours(pid, plan.container["program"])
+    _wait_for_ours(pid, program)
     namespaces = [*launch.foreign_namespaces(pid), (_cgroup_namespace(plan.cgroup_fds), syscalls.CLONE_NEWCGROUP)]
     pid_ns = os.stat(f"/proc/{pid}/ns/pid").st_ino
     # The engine has made a file to mount the first process's program on.

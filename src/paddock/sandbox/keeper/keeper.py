@@ -1,7 +1,7 @@
 """The keeper of one sandbox: it starts the sandbox, joins it, starts its commands, reports their ends, and ends it.
 
-First message   `{"op": "start", ...}`: see `launch.StartPlan`; descriptors that come with it stay open until its
-                end. Answer `ready` with the payload's process id and the inode of its pid namespace, or `failed`.
+First message   `{"op": "start", "plan"}`: see `launch.StartPlan`; descriptors that come with it stay open until
+                its end. Answer `ready` with the payload's process id and the inode of its pid namespace, or `failed`.
 Then            `{"op": "exec", "id", "argv", "env", "cwd", "terminal": null | [rows, columns], "fds": names}`; answers
                 `started` with the host's process id (and the terminal's descriptor), later `exited` with the status;
                 or `refused` with an errno when the command itself can't be started, or was stopped before it could;
@@ -37,8 +37,10 @@ def run(channel: socket.socket) -> NoReturn:
     code = 0
     held: list[int] = []
     try:
-        plan, held = messages.receive(channel)
-        _Keeper(channel, launch.StartPlan(plan)).live()
+        message, held = messages.receive(channel)
+        plan = launch.StartPlan(**message["plan"])
+        fds = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in plan.cgroups]
+        _Keeper(channel, plan._replace(runtime=launch.RuntimeStart(*plan.runtime), cgroup_fds=fds)).live()
     except (EOFError, ConnectionError):
         pass
     except BaseException as error:  # noqa: BLE001 - reported to the provider, whatever it is
@@ -70,7 +72,7 @@ class _Keeper:
         signal.set_wakeup_fd(self._wakeup_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         seccomp.check()
-        joined = adopt.adopt(self._plan) if self._plan.container else launch.launch(self._plan)
+        joined = adopt.adopt(self._plan) if self._plan.runtime.container else launch.launch(self._plan)
         try:
             # For the commands, which have it from here: to load it for each would take a tenth of a millisecond more.
             seccomp.load()

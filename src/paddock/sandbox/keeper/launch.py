@@ -15,7 +15,7 @@ import select
 import signal
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 from . import clock, idmap, network, pid1, programs, settle, shortage, syscalls
 
@@ -32,37 +32,47 @@ _NEUTRAL = ("/media", "/mnt", "/srv")
 """Folders of the host with neutral names; the first that is there is used."""
 
 
-class StartPlan:
+class RuntimeStart(NamedTuple):
+    """What a runtime says of a start."""
+
+    command: "list[str]" = []
+    """Up to what it runs; `{merged}` stands for the overlay, below the folder that it starts in; `{folder}` for that
+    folder."""
+    environment: "dict[str, str]" = {}
+    """`{folder}` as above."""
+    container: "tuple[int, str, str] | None" = None
+    """Of what a container engine has started (see `adopt`): process, program, the engine's own layer."""
+    upper: "str | None" = None
+    """Where that engine keeps the sandbox's writes; None: below the sandbox's folder."""
+
+
+class StartPlan(NamedTuple):
     """The start message."""
 
-    def __init__(self, message: dict[str, Any]) -> None:
-        self.layers: list[str] = message["layers"]
-        """Lowest first."""
-        self.container: dict[str, Any] | None = message.get("container")
-        """What a container engine has started (see `adopt`); the runtime's fields below are then unused."""
-        self.upper: str = message["upper"]
-        self.work: str = message["work"]
-        self.merged: str = message["merged"]
-        self.runtime: list[str] = message.get("runtime", [])
-        """Command of the runtime, up to what it runs; `{merged}` stands for the overlay, below the folder that it
-        starts in; `{folder}` for that folder."""
-        self.runtime_env: dict[str, str] = message.get("runtime_env", {})
-        """`{folder}` as above."""
-        self.uid: int = message["uid"]
-        """Uid of the payload."""
-        self.stored_uid: int = message["stored_uid"]
-        """Uid that its files have on the disk."""
-        self.hostname: str = message["hostname"]
-        self.blackhole: bool = message["blackhole"]
-        self.shm_bytes: int = message["shm_bytes"]
-        self.open_files: int = message["open_files"]
-        self.file_bytes: int | None = message["file_bytes"]
-        self.timeout_s: float = message["timeout_s"]
-        self.spawn_timeout_s: float = message["spawn_timeout_s"]
-        """Seconds for a child to become its command."""
-        self.programs: list[str] = message["programs"]
-        """Folders of the host, each below the name that it is seen by."""
-        self.cgroup_fds: list[int] = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in message["cgroups"]]
+    layers: "list[str]"
+    """Lowest first."""
+    upper: str
+    work: str
+    merged: str
+    uid: int
+    """Uid of the payload."""
+    stored_uid: int
+    """Uid that its files have on the disk."""
+    hostname: str
+    blackhole: bool
+    shm_bytes: int
+    open_files: int
+    file_bytes: "int | None"
+    timeout_s: float
+    spawn_timeout_s: float
+    """Seconds for a child to become its command."""
+    programs: "list[str]"
+    """Folders of the host, each below the name that it is seen by."""
+    cgroups: "list[str]"
+    """Files to write a process's id to."""
+    runtime: RuntimeStart
+    cgroup_fds: "list[int]" = []
+    """`cgroups`, opened by the keeper."""
 
 
 class OuterInit(NamedTuple):
@@ -233,8 +243,8 @@ def _exec_runtime(plan: StartPlan, lifeline: int, output: int) -> NoReturn:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         syscalls.limit(resource.RLIMIT_NOFILE, plan.open_files)
         here, merged = os.getcwd(), os.path.basename(plan.merged)
-        argv = [word.replace("{merged}", merged).replace("{folder}", here) for word in plan.runtime]
-        env = {name: value.replace("{folder}", here) for name, value in plan.runtime_env.items()}
+        argv = [word.replace("{merged}", merged).replace("{folder}", here) for word in plan.runtime.command]
+        env = {name: value.replace("{folder}", here) for name, value in plan.runtime.environment.items()}
         os.execvpe(argv[0], [*argv, pid1.PATH], env)
     except BaseException as error:  # noqa: BLE001 - as above
         os.write(2, f"{shortage.describe(error)}\n".encode())

@@ -4,7 +4,7 @@ from paddock.sandbox.runtimes.apptainer import Apptainer
 from paddock.sandbox.runtimes.bubblewrap import Bubblewrap
 from paddock.sandbox.runtimes.docker import Docker
 from paddock.sandbox.runtimes.podman import Podman
-from paddock.sandbox.runtimes.runtime import ContainerRuntime, OverlayRuntime, RuntimeRequest, RuntimeStart
+from paddock.sandbox.runtimes.runtime import ContainerRuntime, OverlayRuntime, RuntimeRequest
 
 RUNTIMES: tuple[type[ContainerRuntime], ...] = (Apptainer, Bubblewrap, Podman, Docker)
 """In the order that `auto` tries them."""
@@ -18,5 +18,4 @@ __all__ = [
     "OverlayRuntime",
     "Podman",
     "RuntimeRequest",
-    "RuntimeStart",
 ]

@@ -20,8 +20,9 @@ from typing import Any, ClassVar
 from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.images import LocalImage
 from paddock.sandbox.keeper import pid1
+from paddock.sandbox.keeper.launch import RuntimeStart
 from paddock.sandbox.records import RuntimeName
-from paddock.sandbox.runtimes.runtime import RuntimeRequest, RuntimeStart
+from paddock.sandbox.runtimes.runtime import RuntimeRequest
 
 OWNER_LABEL = "paddock.owner"
 DRIVER = "overlay2"
@@ -76,9 +77,7 @@ class Docker:
             await self.end(request.sandbox_id)
             raise
         engine_layer = layers["LowerDir"].split(":")[0]
-        joined = {"pid": pid, "program": str(program), "engine_layer": engine_layer}
-        plan = {"container": joined, "upper": layers["UpperDir"]}
-        return RuntimeStart(plan, upper=Path(layers["UpperDir"]))
+        return RuntimeStart(container=(pid, str(program), engine_layer), upper=layers["UpperDir"])
 
     async def status(self, sandbox_id: str) -> int | None:
         with contextlib.suppress(TimeoutError, SandboxError, ValueError):

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol
 
 from paddock.sandbox.images import LocalImage
+from paddock.sandbox.keeper.launch import RuntimeStart
 from paddock.sandbox.records import RuntimeName, SandboxSpec
-from paddock.types import JsonObject
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """PATH of every runtime's program: this process's own would show the host inside."""
@@ -29,15 +29,6 @@ class RuntimeRequest(NamedTuple):
     folder: Path
     """Of this sandbox alone; belongs to the payload's user."""
     payload_id: int
-
-
-class RuntimeStart(NamedTuple):
-    """What a runtime adds to the keeper's start message, and where the sandbox's writes go."""
-
-    plan: JsonObject
-    """Added to the start message: see `keeper.launch.StartPlan`."""
-    upper: Path | None = None
-    """Where a container engine keeps the sandbox's writes; None: below the sandbox's folder."""
 
 
 class ContainerRuntime(Protocol):
@@ -109,7 +100,7 @@ class OverlayRuntime:
         command = self.command(request.spec)
         environment = {"PATH": PATH, "HOME": "{folder}", "LANG": "C.UTF-8", **self.environment()}
         program = self.find() or self.program
-        return RuntimeStart({"runtime": [program, *command[1:]], "runtime_env": environment})
+        return RuntimeStart([program, *command[1:]], environment)
 
     async def status(self, sandbox_id: str) -> int | None:
         return None
