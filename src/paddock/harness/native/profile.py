@@ -1,5 +1,7 @@
 """The tools and templates that a harness shows the model: `profiles/<name>.json` beside the class; templates are files.
 
+Extends a profile that says which other it extends lists that one's tools by name, and has its options and templates
+        where it gives none.
 Source  names, parameters, types and required lists are those of the program that `source` names; descriptions, prompts
         and grammar comments are ours.
 Errors  ConfigError: no such profile (the ones there are, listed), a file that is no profile.
@@ -47,8 +49,18 @@ def load_profile(folder: Path, name: str) -> ToolProfile:
         hint = suggestion(name, there)
         raise ConfigError(f"profile {name!r}: not one of {', '.join(there)}{hint}", kind="profile_unknown")
     try:
-        return ToolProfile.model_validate(orjson.loads(path.read_bytes()))
+        return ToolProfile.model_validate(_extended(folder, orjson.loads(path.read_bytes())))
     except ValidationError as error:
         raise ConfigError(f"{path}: {describe(error)}", kind="profile_invalid") from error
     except orjson.JSONDecodeError as error:
         raise ConfigError(f"{path}: no JSON: {error}", kind="profile_invalid") from error
+
+
+def _extended(folder: Path, given: JsonObject) -> JsonObject:
+    """What a file says, over what it extends: tools by name are that profile's, options are over its options."""
+    if "extends" not in given:
+        return given
+    extended = load_profile(folder, given.pop("extends"))
+    by_name = dict(zip(extended.tool_names, extended.tools, strict=True))
+    tools = [by_name.get(tool, tool) if isinstance(tool, str) else tool for tool in given.get("tools", extended.tools)]
+    return {**dict(extended), **given, "tools": tools, "options": {**extended.options, **given.get("options", {})}}
