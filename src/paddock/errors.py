@@ -155,12 +155,12 @@ class boundary:  # noqa: N801 - read as a statement: `with boundary(VerifierErro
 def describe(error: ValidationError) -> str:
     """A pydantic error as one line: each place, what was wrong there, and what was given."""
     return "; ".join(
-        f"{_place(item['loc'])}{item['msg']} (got {_short(item.get('input'))})"
+        f"{_key_path(item['loc'])}{item['msg']} (got {_short(item.get('input'))})"
         for item in error.errors(include_url=False)
     )
 
 
-def _place(location: tuple[int | str, ...]) -> str:
+def _key_path(location: tuple[int | str, ...]) -> str:
     return f"{'.'.join(str(part) for part in location)}: " if location else ""
 
 

@@ -38,19 +38,19 @@ def lack_of_memory() -> str | None:
     return f"needs at least {MEMORY_MIB} MiB of address space, has {soft >> 20}: raise it with `ulimit -v`"
 
 
-def lack_of_open_files(concurrency: int, each: int) -> str | None:
-    """An error text, or None. `each`: open files of one rollout in flight."""
-    has, needs = raise_open_files(), OPEN_FILES_BASE + each * concurrency
+def lack_of_open_files(concurrency: int, per_rollout: int) -> str | None:
+    """An error text, or None. `per_rollout`: open files of one rollout in flight."""
+    has, needs = raise_open_files(), OPEN_FILES_BASE + per_rollout * concurrency
     if has >= needs:
         return None
-    fits = max(0, has - OPEN_FILES_BASE) // each
+    fits = max(0, has - OPEN_FILES_BASE) // per_rollout
     lower = f", or lower --concurrency to {fits}" if fits else ""
     return f"needs about {needs} open files for concurrency {concurrency}, has {has}: raise it with `ulimit -n`{lower}"
 
 
-def lack_of_processes(concurrency: int, each: int) -> str | None:
-    """An error text, or None. `each`: processes of one rollout in flight."""
-    needs = PROCESSES_BASE + each * concurrency
+def lack_of_processes(concurrency: int, per_rollout: int) -> str | None:
+    """An error text, or None. `per_rollout`: processes of one rollout in flight."""
+    needs = PROCESSES_BASE + per_rollout * concurrency
     soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
     limits = [(most, f"{path} is {most}") for path, most in _cgroup_maxima()]
     if soft != resource.RLIM_INFINITY:

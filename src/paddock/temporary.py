@@ -89,16 +89,16 @@ def hold_existing(folder: Path) -> Hold | None:
     return None
 
 
-def sweep(kept: Collection[str] = ()) -> list[str]:
-    """Remove what nobody holds, but for turns of the names `kept`; the names that went. Blocks."""
-    return [*_sweep(turns_root(), kept), *_sweep(scratch_root())]
+def sweep(spared: Collection[str] = ()) -> list[str]:
+    """Remove what nobody holds, but for turns of the names `spared`; the names that went. Blocks."""
+    return [*_sweep(turns_root(), spared), *_sweep(scratch_root())]
 
 
-def _sweep(root: Path, kept: Collection[str] = ()) -> list[str]:
+def _sweep(root: Path, spared: Collection[str] = ()) -> list[str]:
     removed = []
     with suppress(OSError):  # there is nothing, or it is not ours
         if is_private(own_root()):
-            removed = [folder.name for folder in root.iterdir() if folder.name not in kept and _remove_unheld(folder)]
+            removed = [folder.name for folder in root.iterdir() if folder.name not in spared and _remove_unheld(folder)]
     return removed
 
 

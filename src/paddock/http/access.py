@@ -123,12 +123,12 @@ def _folder() -> Path:
 def _address(url: str) -> _Address | None:
     """The address of a loopback URL; None: it is another."""
     try:
-        place = urlsplit(url)
-        host = ip_address(place.hostname or "")
-        port = place.port
+        parts = urlsplit(url)
+        host = ip_address(parts.hostname or "")
+        port = parts.port
     except ValueError:
         return None
-    if place.scheme != "http" or not host.is_loopback:
+    if parts.scheme != "http" or not host.is_loopback:
         return None
     return _Address(host.compressed, 80 if port is None else port)
 

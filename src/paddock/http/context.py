@@ -42,8 +42,8 @@ class Call:
 
     def within(self, timeout_s: float) -> "Call":
         """This call, with a deadline at most `timeout_s` seconds from now."""
-        due = time.monotonic() + timeout_s
-        deadline = due if self.deadline is None else min(due, self.deadline)
+        own = time.monotonic() + timeout_s
+        deadline = own if self.deadline is None else min(own, self.deadline)
         return Call(self.request_id, deadline, self.rollout_secret, self.path, self.bearer)
 
     def at(self, path: Mapping[str, str]) -> "Call":

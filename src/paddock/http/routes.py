@@ -140,15 +140,15 @@ def _verify_from_wire(wire: JsonObject) -> VerifyRequest:
     return VerifyRequest(row=read_row(body), response=response)
 
 
-def require_response(response: JsonObject, place: str) -> None:
+def require_response(response: JsonObject, field: str) -> None:
     """RequestError, with the field's name, for a response that can't be judged: it has another shape, or is an engine's
     failure."""
-    problem = response_problem(response, place)
+    problem = response_problem(response, field)
     if problem is not None:
         raise RequestError(str(problem), kind="verify_request_invalid")
     if response.get("error") is not None or response.get("status") == "failed":
         raise RequestError(
-            f"{place}.error: its engine failed ({str(response.get('error'))[:200]}); only an answer can be judged",
+            f"{field}.error: its engine failed ({str(response.get('error'))[:200]}); only an answer can be judged",
             kind="verify_request_invalid",
         )
 

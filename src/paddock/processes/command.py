@@ -122,12 +122,12 @@ def run_supervised(
 
 async def _tail(process: asyncio.subprocess.Process, keep: int) -> bytes:
     assert process.stdout is not None
-    kept = bytearray()
+    tail = bytearray()
     while chunk := await process.stdout.read(_CHUNK):
-        kept += chunk
-        if len(kept) > 2 * keep:
-            del kept[:-keep]
-    return bytes(kept[-keep:])
+        tail += chunk
+        if len(tail) > 2 * keep:
+            del tail[:-keep]
+    return bytes(tail[-keep:])
 
 
 async def _kill(process: asyncio.subprocess.Process) -> None:

@@ -36,8 +36,8 @@ def main(grace_s: float, scratch: str, command: list[str]) -> int:
     try:
         if not _ended_by_itself(process.pid):
             os.killpg(0, signal.SIGTERM)
-            due = time.monotonic() + grace_s
-            while _reap(process) and time.monotonic() < due:
+            deadline = time.monotonic() + grace_s
+            while _reap(process) and time.monotonic() < deadline:
                 time.sleep(0.02)
         while _reap(process):
             _kill_children()

@@ -81,7 +81,7 @@ class Connection:
         self._background = background
         self._handles: dict[str, Handle] = {}
         for name, address in background.opened.items():
-            peers = {peer_name: known.peer for peer_name, known in background.opened.items()}
+            peers = {peer_name: opened.peer for peer_name, opened in background.opened.items()}
             self._handles[name] = HANDLES[address.kind](name, peers, background.answer, address.local)
 
     def __getitem__(self, name: str) -> Any:

@@ -33,16 +33,16 @@ class EndableApp:
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._running: set[asyncio.Task[Any]] = set()
-        self._ending = False
+        self._is_closed = False
 
     def end(self) -> None:
         """End what runs; refuse what still comes."""
-        self._ending = True
+        self._is_closed = True
         for task in self._running:
             task.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._ending:
+        if self._is_closed:
             await _refuse(scope, send, _stopping())
             return
         answered = False
@@ -58,7 +58,7 @@ class EndableApp:
         try:
             await self._app(scope, receive, sending)
         except asyncio.CancelledError:
-            if not self._ending:
+            if not self._is_closed:
                 raise
             if not answered:
                 await _refuse(scope, send, _stopping())

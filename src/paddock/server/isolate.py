@@ -97,7 +97,7 @@ def _paths(python: Path | None) -> list[str]:
     if python is None:
         return sys.path
     ours = (sys.prefix, sys.base_prefix, sys.exec_prefix)
-    return [entry for entry in sys.path if not any(Path(entry).is_relative_to(place) for place in ours)]
+    return [entry for entry in sys.path if not any(Path(entry).is_relative_to(prefix) for prefix in ours)]
 
 
 def _interpreter(name: str, python: Path | None) -> str | None:

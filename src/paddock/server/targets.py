@@ -65,12 +65,12 @@ def find_plugin(word: str | Path) -> Plugin | None:
     """The plugin that a word names; None: it looks like a file. ConfigError: it is neither."""
     if not isinstance(word, str) or not word.isidentifier() or Path(word).exists():
         return None
-    plugins_found = [Plugin(kind, word) for kind in KINDS if word in implementations(kind)]
-    if not plugins_found:
+    matching = [Plugin(kind, word) for kind in KINDS if word in implementations(kind)]
+    if not matching:
         plugins = ", ".join(sorted({name for kind in KINDS for name in implementations(kind)}))
         raise ConfigError(f"`{word}` is neither a config file nor a plugin; plugins: {plugins}", kind="target_unknown")
     # A resources server comes first: it is what runs alone.
-    return plugins_found[0]
+    return matching[0]
 
 
 def _configured_instances(plugin: Plugin) -> list[str] | None:

@@ -25,11 +25,11 @@ class Placement(NamedTuple):
 def chain(turns: Iterable[Turn], turn_id: str) -> list[Turn]:
     """The turn and its ancestors, root first."""
     by_id = {turn.id: turn for turn in turns}
-    found = [by_id[turn_id]]
-    while found[-1].parent is not None:
-        found.append(by_id[found[-1].parent])
-    found.reverse()
-    return found
+    path = [by_id[turn_id]]
+    while path[-1].parent is not None:
+        path.append(by_id[path[-1].parent])
+    path.reverse()
+    return path
 
 
 def full_prompt(turns: Iterable[Turn], turn_id: str) -> list[int] | None:

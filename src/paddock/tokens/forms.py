@@ -100,13 +100,13 @@ def _count_marks(text: _Text, parts: frozenset[str]) -> Counter[str]:
     """How many marks of each role's are written, in how many texts; a part that is written as such shows none."""
     forms = [Forms(parts, argument_strings=strings) for strings in (False, True)]
     texts = [text(messages, forms[0]) for messages in _CONVERSATIONS]
-    texts.append(next((text_found for form in forms if (text_found := text(_CALL_CONVERSATION, form))), ""))
+    texts.append(next((written for form in forms if (written := text(_CALL_CONVERSATION, form))), ""))
     return Counter(
         role
-        for text_found in texts
+        for written in texts
         for role in _ROLES
         for mark in _marks(role)
-        if mark in text_found and f"'text': '{mark}'" not in text_found
+        if mark in written and f"'text': '{mark}'" not in written
     )
 
 

@@ -113,12 +113,12 @@ class TurnIndex:
 
     def chain(self, turn_id: str | None) -> list[Turn]:
         """The turn and its ancestors, root first; none of None."""
-        found: list[Turn] = []
+        path: list[Turn] = []
         while turn_id is not None:
-            found.append(self.by_id[turn_id])
-            turn_id = found[-1].parent
-        found.reverse()
-        return found
+            path.append(self.by_id[turn_id])
+            turn_id = path[-1].parent
+        path.reverse()
+        return path
 
     def full_ids(self, turn_id: str) -> list[int]:
         """All ids up to the turn's end. ValueError where a turn has none."""
@@ -170,8 +170,8 @@ class TurnIndex:
         if match is None or match.rank:
             return match
         for position in range(start, len(items)):
-            found = _best_match(self._by_history.get(digest, ()), items, position)
-            if found is not None and found.rank:
+            later = _best_match(self._by_history.get(digest, ()), items, position)
+            if later is not None and later.rank:
                 return None
             if _is_assistant(items[position]):
                 break
@@ -199,9 +199,9 @@ def _best_match(candidates: Iterable[_RecordedAnswer], items: Sequence[JsonObjec
     """The best of them: by what it was found, of equals the latest."""
     best: _AnswerMatch | None = None
     for answer in candidates:
-        found = _match(answer, items, start)
-        if found is not None and (best is None or found.rank >= best.rank):
-            best = found
+        match = _match(answer, items, start)
+        if match is not None and (best is None or match.rank >= best.rank):
+            best = match
     return best
 
 
@@ -218,10 +218,10 @@ def _match(answer: _RecordedAnswer, items: Sequence[JsonObject], start: int) -> 
             between.append(item)
         else:
             sure = bool(missing) or (rank >= 2 and not answer.calls and not answer.silent)
-            found = _evidence(answer, item, missing, remaining, sure=sure)
-            if found is None:
+            evidence = _evidence(answer, item, missing, remaining, sure=sure)
+            if evidence is None:
                 break
-            rank = max(rank, found)
+            rank = max(rank, evidence)
             missing.discard(item.get("call_id", ""))
             if kind in remaining:
                 remaining[kind] -= 1

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 from paddock.errors import ConfigError, RequestError
 from paddock.tokens.probes import find_traits
-from paddock.tokens.template import ChatTemplate, with_one_system, with_short_ids
+from paddock.tokens.template import ChatTemplate, with_short_ids, with_single_system
 from paddock.tokens.vocabulary import Vocabulary
 from paddock.types import JsonObject
 
@@ -86,7 +86,7 @@ def find_message_end(
     closing = next((piece for piece in shared if piece in stops), None)
     if len(tails) < 2 or closing is not None:
         return MessageEnd(tuple(stop_texts), marks=frozenset([closing] if closing is not None else ()))
-    opening = stops.intersection(one[len(shared)] for one in pieces if len(one) > len(shared))
+    opening = stops.intersection(piece_list[len(shared)] for piece_list in pieces if len(piece_list) > len(shared))
     if opening:
         return MessageEnd((), "".join(shared), opening)
     special = next((piece for piece in shared if piece in special_texts), None)
@@ -222,11 +222,11 @@ class TurnSuffixes:
 
     def _call(self, result: JsonObject, tools: Sequence[JsonObject] | None, names: Mapping[str, str]) -> JsonObject:
         call_id_given = str(result.get("tool_call_id") or "")
-        names_tried = [result.get("name"), names.get(call_id_given)]
-        names_tried += [
+        candidates = [result.get("name"), names.get(call_id_given)]
+        candidates += [
             tool["function"].get("name") for tool in (tools or [])[:1] if isinstance(tool.get("function"), dict)
         ]
-        name = next((name for name in names_tried if isinstance(name, str) and self._is_harmless(name)), _DUMMY_NAME)
+        name = next((name for name in candidates if isinstance(name, str) and self._is_harmless(name)), _DUMMY_NAME)
         call_id = call_id_given if self._is_harmless(call_id_given) else _DUMMY_NAME
         return {"id": call_id, "type": "function", "function": {"name": name, "arguments": {}}}
 
@@ -352,7 +352,7 @@ class Prompter:
         arguments: Mapping[str, Any] = _NONE,
     ) -> str:
         """The template's own text of a whole conversation."""
-        shown = messages if self.knows_developer else with_one_system(messages)
+        shown = messages if self.knows_developer else with_single_system(messages)
         return self._template.render(
             self._suffixes.with_accepted_ids(shown),
             tools=tools,

@@ -43,7 +43,7 @@ def template_messages(messages: Sequence[JsonObject], forms: Forms) -> list[Json
     return [_message(message, forms) for message in given]
 
 
-def with_one_system(messages: Sequence[JsonObject]) -> list[JsonObject]:
+def with_single_system(messages: Sequence[JsonObject]) -> list[JsonObject]:
     """Messages of which some are a developer's, for a template that doesn't know that role: what developers and systems
     say, at the start."""
     if all(message.get("role") != "developer" for message in messages):
@@ -74,7 +74,7 @@ def with_empty_arguments(messages: Sequence[JsonObject]) -> list[JsonObject]:
 
 def with_short_ids(messages: Sequence[JsonObject]) -> list[JsonObject]:
     """Ids of calls as nine letters and digits, the same for a call and its result."""
-    found: list[JsonObject] = []
+    shortened: list[JsonObject] = []
     for message in messages:
         changed = dict(message)
         if isinstance(message.get("tool_call_id"), str):
@@ -83,29 +83,29 @@ def with_short_ids(messages: Sequence[JsonObject]) -> list[JsonObject]:
             changed["tool_calls"] = [
                 {**call, "id": _short_id(str(call.get("id", "")))} for call in output_items(message["tool_calls"])
             ]
-        found.append(changed)
-    return found
+        shortened.append(changed)
+    return shortened
 
 
 def _message(message: JsonObject, forms: Forms) -> JsonObject:
     role = str(message.get("role", ""))
     parts = ("system" if role == "developer" else role) in forms.parts
-    found: JsonObject = {"role": role, "content": _content(message.get("content"), parts=parts)}
+    out: JsonObject = {"role": role, "content": _content(message.get("content"), parts=parts)}
     if role == "assistant":
         calls = output_items(message.get("tool_calls") or [])
         if calls:
-            found["tool_calls"] = [_call(call, forms) for call in calls]
-            if forms.null_content and not found["content"]:
-                found["content"] = None
+            out["tool_calls"] = [_call(call, forms) for call in calls]
+            if forms.null_content and not out["content"]:
+                out["content"] = None
         reasoning = message.get("reasoning")
         reasoning = message.get("reasoning_content") if reasoning is None else reasoning
         if reasoning is not None:
-            found["reasoning"] = found["reasoning_content"] = reasoning
+            out["reasoning"] = out["reasoning_content"] = reasoning
     if role == "tool" and "tool_call_id" in message:
-        found["tool_call_id"] = message["tool_call_id"]
+        out["tool_call_id"] = message["tool_call_id"]
     if isinstance(message.get("name"), str):
-        found["name"] = message["name"]
-    return found
+        out["name"] = message["name"]
+    return out
 
 
 def _content(content: Any, *, parts: bool) -> str | list[JsonObject]:
@@ -142,10 +142,10 @@ def _arguments(given: Any) -> Any:
     if not isinstance(given, str):
         return given
     try:
-        found = json.loads(given)  # the reader that engines use: it takes NaN, and keeps long integers
+        value = json.loads(given)  # the reader that engines use: it takes NaN, and keeps long integers
     except (ValueError, RecursionError):
         return given
-    return found if isinstance(found, dict) else given
+    return value if isinstance(value, dict) else given
 
 
 def _with_object(call: JsonObject) -> JsonObject:
@@ -156,10 +156,10 @@ def _with_object(call: JsonObject) -> JsonObject:
 def _tool(tool: JsonObject) -> JsonObject:
     function = tool.get("function")
     given = function if isinstance(function, dict) else {}
-    found: JsonObject = {key: given.get(key) for key in ("name", "description", "parameters")}
+    spec: JsonObject = {key: given.get(key) for key in ("name", "description", "parameters")}
     if given.get("strict") is not None:
-        found["strict"] = given["strict"]
-    return {"type": "function", "function": found}
+        spec["strict"] = given["strict"]
+    return {"type": "function", "function": spec}
 
 
 def _as_system(message: JsonObject) -> JsonObject:

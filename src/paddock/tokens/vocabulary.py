@@ -84,12 +84,12 @@ class Decoder:
 
     def _shorten(self, text: str) -> str:
         """Lets ids go where the text falls apart into that of two halves: no character lies across."""
-        for kept in range(_CONTEXT_IDS, 2 * _CONTEXT_IDS):
-            before, after = self._decode(self._context + self._pending[:-kept]), self._decode(self._pending[-kept:])
+        for n in range(_CONTEXT_IDS, 2 * _CONTEXT_IDS):
+            before, after = self._decode(self._context + self._pending[:-n]), self._decode(self._pending[-n:])
             if before[self._context_chars :] + after == text:
                 new = before[self._context_chars + self._sent_chars :]
                 given_after = max(0, self._context_chars + self._sent_chars - len(before))
-                self._let_go(len(self._pending) - kept)
+                self._let_go(len(self._pending) - n)
                 self._sent_chars = given_after
                 return new
         return ""
@@ -135,9 +135,9 @@ class Vocabulary:
         tokenizer = _tokenizer(folder / "tokenizer.json")
         config = _json(folder / "tokenizer_config.json")
         special_texts = _special_texts(config)
-        found = _json(folder / "generation_config.json").get("eos_token_id")
+        eos_ids = _json(folder / "generation_config.json").get("eos_token_id")
         stop_ids = {
-            int(token_id) for token_id in (found if isinstance(found, list) else [found]) if token_id is not None
+            int(token_id) for token_id in (eos_ids if isinstance(eos_ids, list) else [eos_ids]) if token_id is not None
         }
         end = tokenizer.token_to_id(special_texts["eos_token"]) if "eos_token" in special_texts else None
         if end is not None:
@@ -158,10 +158,10 @@ class Vocabulary:
         """Of a tokenizer at hand; `stops`: tokens that end an answer."""
         stop_ids: list[int] = []
         for stop in stops:
-            found = tokenizer.token_to_id(stop)
-            if found is None:
+            token_id = tokenizer.token_to_id(stop)
+            if token_id is None:
                 raise ConfigError(f"vocabulary: {stop!r} is no token", kind="tokenizer_invalid")
-            stop_ids.append(found)
+            stop_ids.append(token_id)
         return cls(tokenizer, stop_ids=stop_ids, special_texts=special_texts or {}, chat_template=chat_template)
 
     @property
@@ -205,14 +205,14 @@ def _tokenizer(file: Path) -> "Tokenizer":
 def _json(file: Path) -> JsonObject:
     """Empty for no file."""
     try:
-        found = orjson.loads(file.read_bytes())
+        value = orjson.loads(file.read_bytes())
     except FileNotFoundError:
         return {}
     except (OSError, orjson.JSONDecodeError) as error:
         raise ConfigError(f"{file}: {error}", kind="tokenizer_invalid") from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise ConfigError(f"{file}: no JSON object", kind="tokenizer_invalid")
-    return found
+    return value
 
 
 def _special_texts(config: JsonObject) -> dict[str, str]:
@@ -232,8 +232,8 @@ def _chat_template(folder: Path, config: JsonObject) -> str | None:
     file = folder / "chat_template.jinja"
     if file.is_file():
         return file.read_text("utf-8")
-    found = config.get("chat_template")
-    if isinstance(found, list):
-        named = {entry.get("name"): entry.get("template") for entry in found if isinstance(entry, dict)}
-        found = named.get("default")
-    return found if isinstance(found, str) else None
+    template = config.get("chat_template")
+    if isinstance(template, list):
+        named = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}
+        template = named.get("default")
+    return template if isinstance(template, str) else None

@@ -116,17 +116,17 @@ def _extend(text: str, lines: list[str], first: int, last: int) -> _Span:
 
 
 def _stands_once(block: str, text: str) -> bool:
-    found = text.find(block)
-    return bool(block.strip()) and text.find(block, found + 1) < 0
+    at = text.find(block)
+    return bool(block.strip()) and text.find(block, at + 1) < 0
 
 
 def _modes(patch: str) -> dict[str, bool]:
     """Return the paths whose mode the patch sets, and whether they become executable."""
-    found: dict[str, bool] = {}
+    modes: dict[str, bool] = {}
     for section in re.split(r"^(?=diff --git )", patch, flags=re.MULTILINE):
         head = section.split("\n@@ ", 1)[0]
         mode = _MODE.search(head)
         name = _ADDED.search(head) or re.search(r"^diff --git a/(.+) b/\1$", head, re.MULTILINE)
         if mode and name:
-            found[next(group for group in name.groups() if group)] = mode[1] == "100755"
-    return found
+            modes[next(group for group in name.groups() if group)] = mode[1] == "100755"
+    return modes

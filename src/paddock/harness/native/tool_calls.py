@@ -71,13 +71,13 @@ class ToolCaller:
         if self._concurrent and len(calls) > 1:
             results = await self._side_by_side(calls, cut=cut)
         else:
-            results = [await self._one(call, cut=cut and call is calls[-1]) for call in calls]
+            results = [await self._run_call(call, cut=cut and call is calls[-1]) for call in calls]
         done = next((result for result in results if result.done), None)
         items = [call.result(result.text) for call, result in zip(calls, results, strict=True)]
         return StepResults(items, done is not None, done.final if done else None)
 
     async def _side_by_side(self, calls: Sequence[RawToolCall], *, cut: bool) -> list[ToolResult]:
-        tasks = [asyncio.ensure_future(self._one(call, cut=cut and call is calls[-1])) for call in calls]
+        tasks = [asyncio.ensure_future(self._run_call(call, cut=cut and call is calls[-1])) for call in calls]
         try:
             return list(await asyncio.gather(*tasks))
         finally:
@@ -86,7 +86,7 @@ class ToolCaller:
                     task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _one(self, call: RawToolCall, *, cut: bool) -> ToolResult:
+    async def _run_call(self, call: RawToolCall, *, cut: bool) -> ToolResult:
         box = self._toolbox
         real = self._real.get(call.shown) or self._real.get(box.resolve_name(call.shown) or "")
         method = box.method(real) if real else None

@@ -26,18 +26,18 @@ class _ClaudeTurns(EditTurns):
     def look(self) -> None:
         self.line(f"ls -la -- {quote(self._fix.workdir)}")
 
-    def replaced(self, text: str, one: Replacement) -> str | None:
+    def replaced(self, text: str, edit: Replacement) -> str | None:
         """In case that `Edit` takes blanks at the ends of lines away, and a line's end with the line."""
-        blank_ends = any(line != line.rstrip() for line in one.new.split("\n"))
-        broken_line = not one.new and not one.old.endswith("\n")
-        return None if blank_ends or broken_line else super().replaced(text, one)
+        blank_ends = any(line != line.rstrip() for line in edit.new.split("\n"))
+        broken_line = not edit.new and not edit.old.endswith("\n")
+        return None if blank_ends or broken_line else super().replaced(text, edit)
 
     def read(self, path: str) -> None:
         self.call("Read", file_path=path, limit=_READ_LINES)
 
     def edit(self, path: str, replacements: Sequence[Replacement]) -> None:
-        for one in replacements:
-            self.call("Edit", file_path=path, old_string=one.old, new_string=one.new)
+        for replacement in replacements:
+            self.call("Edit", file_path=path, old_string=replacement.old, new_string=replacement.new)
 
     def put(self, path: str, text: str) -> None:
         if text and not any(odd in text for odd in ("\r", BOM)):

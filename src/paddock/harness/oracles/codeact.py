@@ -81,7 +81,7 @@ class _FixTurns:
     def edit(self, change: FileFix) -> None:
         """Edit a file that is at its final path."""
         path = change.to or change.path
-        texts = [self._before.get(change.path, ""), *(part for one in change.replacements for part in one[1:])]
+        texts = [self._before.get(change.path, ""), *(part for edit in change.replacements for part in edit[1:])]
         if not change.replacements or not any(mark in text for text in texts for mark in _LOST):
             self._replace(path, change.replacements)
         elif change.text is not None:
@@ -89,18 +89,18 @@ class _FixTurns:
             spare, target = self.quoted(path + _SPARE), self.quoted(path)
             self.shell(f"cat {spare} > {target} && rm {spare}")
         else:
-            plain = [one._replace(old=_plain(one.old), new=_plain(one.new)) for one in change.replacements]
-            self._replace(path, [one for one in plain if one.old != one.new])
-            if any("\r\n" in one.new for one in change.replacements):
+            plain = [edit._replace(old=_plain(edit.old), new=_plain(edit.new)) for edit in change.replacements]
+            self._replace(path, [edit for edit in plain if edit.old != edit.new])
+            if any("\r\n" in edit.new for edit in change.replacements):
                 self.shell(f"sed -i 's/$/\\r/' {self.quoted(path)}")
 
     def _replace(self, path: str, replacements: list[Replacement]) -> None:
-        for one in replacements:
-            if not one.old and one.line > 1:
+        for edit in replacements:
+            if not edit.old and edit.line > 1:
                 # A hunk without old lines in a file of unknown text: its line is the one before.
-                self.edit_call("insert", path, insert_line=one.line, new_str=one.new.removesuffix("\n"))
+                self.edit_call("insert", path, insert_line=edit.line, new_str=edit.new.removesuffix("\n"))
             else:
-                self.edit_call("str_replace", path, old_str=one.old, new_str=one.new)
+                self.edit_call("str_replace", path, old_str=edit.old, new_str=edit.new)
 
     def finish(self, test_command: str) -> None:
         line = f"bash -c {quote(test_command)}" if "\n" in test_command.strip() else test_command

@@ -68,8 +68,8 @@ def _look(change: FileFix) -> str:
         return "ls -a"
     if not change.replacements:
         return f"cat -- {path}"
-    first = max(1, min(one.line for one in change.replacements) - _AROUND)
-    last = max(one.line + one.old.count("\n") for one in change.replacements) + _AROUND
+    first = max(1, min(edit.line for edit in change.replacements) - _AROUND)
+    last = max(edit.line + edit.old.count("\n") for edit in change.replacements) + _AROUND
     return f"sed -n '{first},{last}p' -- {path}"
 
 
@@ -118,16 +118,16 @@ def _modify(turns: _CodexTurns, change: FileFix, before: str | None) -> None:
             turns.run(f"mkdir -p -- {folder} && mv -- {shlex.quote(path)} {shlex.quote(to)}")
         return
     head = f"*** Update File: {path}\n" + (f"*** Move to: {to}\n" if change.to else "")
-    hunks = [_hunk(one) for one in change.replacements]
+    hunks = [_hunk(edit) for edit in change.replacements]
     if before is None or change.text is None:
         turns.patch(head + "".join(hunks))
         if not change.replacements[-1].new.endswith("\n") and change.replacements[-1].new:
             turns.run(_without_newline(to))
     else:
         together = [head + "".join(hunks)]
-        one_by_one = [head + hunks[0], *(f"*** Update File: {to}\n{hunk}" for hunk in hunks[1:])]
+        separately = [head + hunks[0], *(f"*** Update File: {to}\n{hunk}" for hunk in hunks[1:])]
         chosen = (
-            together if _result(together, {path: before}) in _with_or_without_newline(to, change.text) else one_by_one
+            together if _result(together, {path: before}) in _with_or_without_newline(to, change.text) else separately
         )
         _write_file(turns, chosen, {path: before}, to, change.text)
     if change.to is not None and change.executable is None:
@@ -172,9 +172,9 @@ def _envelope(body: str) -> str:
     return f"*** Begin Patch\n{body}*** End Patch\n"
 
 
-def _hunk(one: Replacement) -> str:
+def _hunk(edit: Replacement) -> str:
     """Format a hunk; lines that both texts begin or end with are context."""
-    old, new = _lines(one.old), _lines(one.new)
+    old, new = _lines(edit.old), _lines(edit.new)
     shared = 0
     while shared < min(len(old), len(new)) and old[shared] == new[shared]:
         shared += 1

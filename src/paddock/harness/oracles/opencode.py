@@ -80,24 +80,24 @@ class EditTurns(TurnWriter):
         if before is None:
             return True
         text: str | None = before
-        for one in change.replacements:
-            text = self.replaced(text, one) if text is not None else None
+        for edit in change.replacements:
+            text = self.replaced(text, edit) if text is not None else None
         return text == change.text
 
-    def replaced(self, text: str, one: Replacement) -> str | None:
+    def replaced(self, text: str, edit: Replacement) -> str | None:
         """Return the text after an edit; None: `edit` may give another text, as it treats similar places, line ends and
         byte order marks in its own way."""
-        at = text.find(one.old)
-        if not one.old or at < 0 or text.rfind(one.old) != at or any(odd in text + one.new for odd in ("\r", BOM)):
+        at = text.find(edit.old)
+        if not edit.old or at < 0 or text.rfind(edit.old) != at or any(odd in text + edit.new for odd in ("\r", BOM)):
             return None
-        return text[:at] + one.new + text[at + len(one.old) :]
+        return text[:at] + edit.new + text[at + len(edit.old) :]
 
     def read(self, path: str) -> None:
         self.call("read", filePath=path)
 
     def edit(self, path: str, replacements: Sequence[Replacement]) -> None:
-        for one in replacements:
-            self.call("edit", filePath=path, oldString=one.old, newString=one.new)
+        for replacement in replacements:
+            self.call("edit", filePath=path, oldString=replacement.old, newString=replacement.new)
 
     def put(self, path: str, text: str) -> None:
         self.call("write", filePath=path, content=text)
@@ -128,8 +128,8 @@ class _PatchTurns(EditTurns):
 
 def _update(path: str, replacements: Sequence[Replacement]) -> str:
     hunks = [
-        "@@\n" + "".join(f"{sign}{line}\n" for sign, text in (("-", one.old), ("+", one.new)) for line in _lines(text))
-        for one in replacements
+        "@@\n" + "".join(f"{sign}{line}\n" for sign, text in (("-", fix.old), ("+", fix.new)) for line in _lines(text))
+        for fix in replacements
     ]
     return "\n".join(["*** Begin Patch", f"*** Update File: {path}", "".join(hunks) + "*** End Patch"])
 

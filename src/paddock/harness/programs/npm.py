@@ -57,7 +57,7 @@ def read_lock(program: Program) -> str | None:
     if packages[""]["dependencies"] != _versions(program):
         return None
     here = {"x86_64": "x64", "aarch64": "arm64"}.get(machine := platform.machine(), machine)
-    fitting = [path for path, one in packages.items() if path and here in one.get("cpu", [here])]
+    fitting = [path for path, package in packages.items() if path and here in package.get("cpu", [here])]
     whole = all(any(_may_hold(path, pattern) for path in fitting) for pattern in program.commands.values())
     return text if whole else None
 

@@ -55,7 +55,7 @@ def read_lock(program: Program) -> str | None:
         return None
     text = program.lock.read_text()
     locked = set(re.findall(r"^[^\s#]+==[^\s;]+", text, re.MULTILINE))
-    return text if locked.issuperset(one for one in program.pinned_packages if "==" in one) else None
+    return text if locked.issuperset(pin for pin in program.pinned_packages if "==" in pin) else None
 
 
 def find_python(version: str | None, commands: HostCommands) -> str | None:

@@ -118,7 +118,7 @@ def _environment(items: Sequence[JsonObject], path: Sequence[Turn]) -> Mapping[i
         for item in turn.output:
             for key in _keys(item):
                 owners.setdefault(key, []).append(nth)
-    found: dict[int, list[JsonObject]] = {}
+    by_turn: dict[int, list[JsonObject]] = {}
     current: int | None = None
     number: int | None
     for item in items:
@@ -130,8 +130,8 @@ def _environment(items: Sequence[JsonObject], path: Sequence[Turn]) -> Mapping[i
         else:
             number = current
         if number is not None:
-            found.setdefault(number, []).append(_bare(item))
-    return found
+            by_turn.setdefault(number, []).append(_bare(item))
+    return by_turn
 
 
 def _keys(item: JsonObject) -> Iterator[str]:

@@ -63,13 +63,13 @@ class RolloutSample(Record):
         own = {
             key: value for key, value in line.items() if key in ("row", "outcome", "reward", "engine", "mode", "cut")
         }
-        place = {"index": line.get("sample"), "count": line.get("samples")}
+        position = {"index": line.get("sample"), "count": line.get("samples")}
         number = line.get(FORMAT_KEY, 1)
         if isinstance(number, int) and number > FORMAT:
             raise ConfigError(f"a line of samples: {later_format_text(number)}", kind="format_unknown")
-        known = {*stamp, *own, "sample", "samples", FORMAT_KEY}
-        rest = {key: value for key, value in line.items() if key not in known}
-        return cls.model_validate({**own, **place, "stamp": stamp, "sample": rest})
+        own_keys = {*stamp, *own, "sample", "samples", FORMAT_KEY}
+        rest = {key: value for key, value in line.items() if key not in own_keys}
+        return cls.model_validate({**own, **position, "stamp": stamp, "sample": rest})
 
 
 def plan_rollout(rollout: Rollout, mode: Mode) -> SamplePlan:

@@ -136,13 +136,13 @@ def _branches(exact: ExactTurns, trained: Sequence[Turn]) -> Iterator[PlannedSam
 
 
 def _with_ancestors(placed: Mapping[str, Turn], turns: Iterable[str]) -> set[str]:
-    found: set[str] = set()
+    chosen: set[str] = set()
     for turn in turns:
         current: str | None = turn
-        while current is not None and current not in found:
-            found.add(current)
+        while current is not None and current not in chosen:
+            chosen.add(current)
             current = placed[current].parent
-    return found
+    return chosen
 
 
 def _own_tokens(turn: Turn) -> int:
