@@ -48,8 +48,8 @@ class Variants:
         self._weights = [option.weight for option in self._options]
         self._variants: list[Variant] = []
         for index, option in enumerate(self._options):
-            place = f"{where}: agent_prompt_overrides.{index}" if config.options else where
-            self._variants.append(_variant(config, option, place, self._free_name(config, option)))
+            key_path = f"{where}: agent_prompt_overrides.{index}" if config.options else where
+            self._variants.append(_variant(config, option, key_path, self._free_name(config, option)))
 
     def all(self) -> list[Variant]:
         """Return every variant that may be drawn, with the tools' own names."""

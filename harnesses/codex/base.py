@@ -80,8 +80,8 @@ class CodexBase(Toolbox):
         """Apply a patch that stands where a command should; None: it is a command."""
         if cmd.strip().startswith("*** Begin Patch"):
             return PatchResult(_BARE_PATCH, "refused")
-        found = _PATCH_COMMAND.fullmatch(cmd)
-        if found is None:
+        match = _PATCH_COMMAND.fullmatch(cmd)
+        if match is None:
             return None
-        inner = (found["folder"] or "").strip("'\"")
-        return await apply_patch(self.workspace, found["patch"], normpath(join(folder, inner)))
+        inner = (match["folder"] or "").strip("'\"")
+        return await apply_patch(self.workspace, match["patch"], normpath(join(folder, inner)))

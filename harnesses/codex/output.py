@@ -97,8 +97,8 @@ def format_output(buffer: OutputBuffer, max_tokens: int) -> str:
     if not done.is_truncated:
         return text
     if gone:
-        kept_bytes = 2 * HALF_BYTES + len(f"\n... {gone} bytes omitted ...\n")
-        done = truncate(text, max_tokens, kept_bytes)
+        shown_bytes = 2 * HALF_BYTES + len(f"\n... {gone} bytes omitted ...\n")
+        done = truncate(text, max_tokens, shown_bytes)
     size = buffer.total_bytes if gone else len(text.encode(errors="replace"))
     lines = f"... {gone} bytes omitted ..." if gone else f"Total output lines: {line_count(text)}"
     return f"Warning: truncated output (original token count: {tokens(size)})\n{lines}\n\n{done.text}"

@@ -100,12 +100,12 @@ class CommandSession:
             buffer.add(self._held + parts.before, parts.gone_bytes)
             data = parts.after
         at = data.find(self._mark)
-        found = _CODE.match(data, at + len(self._mark)) if at >= 0 else None
-        if found is not None:
+        match = _CODE.match(data, at + len(self._mark)) if at >= 0 else None
+        if match is not None:
             buffer.add(data[:at])
-            if found[1] == b"f":
-                return 1, f"{_NO_FOLDER[found[2].decode()]} (os error {found[2].decode()})"
-            return int(found[2]), None
+            if match[1] == b"f":
+                return 1, f"{_NO_FOLDER[match[2].decode()]} (os error {match[2].decode()})"
+            return int(match[2]), None
         if not result.running:
             buffer.add(data)
             return result.exit_code or KILLED_CODE, None

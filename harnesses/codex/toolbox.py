@@ -121,9 +121,9 @@ class CodexToolbox(ShellTools):
         name = "bash" if wanted is None else basename(wanted)
         if name not in self._shells:
             names = [name, "sh"] if name in ("bash", "zsh") else ["sh"]
-            look = "; ".join(f"command -v {one} && exit" for one in names)
-            found = await self.workspace.exec(["sh", "-c", look])
-            self._shells[name] = found.output.decode(errors="replace").strip() or "/bin/sh"
+            look = "; ".join(f"command -v {shell} && exit" for shell in names)
+            lookup = await self.workspace.exec(["sh", "-c", look])
+            self._shells[name] = lookup.output.decode(errors="replace").strip() or "/bin/sh"
         return [self._shells[name], "-lc" if login else "-c"]
 
     def _wait_s(self, wanted_ms: int, low_ms: int, high_ms: int) -> float:

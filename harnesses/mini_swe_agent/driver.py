@@ -82,8 +82,8 @@ def _model(block: dict[str, Any], start: dict[str, Any]) -> Any:
 
 def _dialect(named: str, block: dict[str, Any]) -> str:
     """Of a configuration: by its class, or because it says how an action is found in a text."""
-    known = next((dialect for end, dialect in DIALECTS.items() if end in named.lower()), None)
-    return known or ("text" if "action_regex" in block else "chat")
+    by_class = next((dialect for end, dialect in DIALECTS.items() if end in named.lower()), None)
+    return by_class or ("text" if "action_regex" in block else "chat")
 
 
 def _environment(bridge: Any, block: dict[str, Any], start: dict[str, Any]) -> Any:

@@ -78,8 +78,8 @@ def _look(change: FileFix) -> str:
         return "ls -a"
     if not change.replacements:
         return f"cat -- {path}"
-    first = max(1, min(one.line for one in change.replacements) - _AROUND)
-    last = max(one.line + one.old.count("\n") for one in change.replacements) + _AROUND
+    first = max(1, min(edit.line for edit in change.replacements) - _AROUND)
+    last = max(edit.line + edit.old.count("\n") for edit in change.replacements) + _AROUND
     return f"sed -n '{first},{last}p' -- {path}"
 
 

@@ -39,12 +39,12 @@ def layers(specs: Sequence[str]) -> list[Layer]:
 
 def action_regex(given: Sequence[Layer]) -> str | None:
     """What the policy's texts are searched with; None: nothing says so."""
-    found = None
+    regex = None
     for layer in given:
         model = (layer.blocks or {}).get("model") or {}
         inline = re.fullmatch(r"model\.action_regex=(.*)", layer.name, re.DOTALL)
-        found = inline[1] if inline else model.get("action_regex", _OWN_REGEXES.get(layer.name, found))
-    return found
+        regex = inline[1] if inline else model.get("action_regex", _OWN_REGEXES.get(layer.name, regex))
+    return regex
 
 
 def _layer(spec: str) -> Layer:

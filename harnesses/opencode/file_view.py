@@ -24,7 +24,7 @@ _BINARY = re.compile(
 )
 _MAGIC = ((b"\x89PNG\r\n\x1a\n", "Image"), (b"\xff\xd8\xff", "Image"), (b"GIF8", "Image"), (b"%PDF-", "PDF"))
 _NAMED = {".png": "Image", ".jpg": "Image", ".jpeg": "Image", ".gif": "Image", ".webp": "Image", ".pdf": "PDF"}
-_ENDING = re.compile(r"\r\n|\r|\n")
+_NEWLINE = re.compile(r"\r\n|\r|\n")
 _ORDER = {char: at for at, char in enumerate("_-,;:!?.'\"()[]{}@*/\\&#%`^+<=>|~$0123456789")}
 
 
@@ -92,7 +92,7 @@ def not_found(path: str, name: str, folder: str, entries: Sequence[str]) -> str:
 
 
 def _lines(data: bytes) -> list[str]:
-    lines = _ENDING.split(data.decode(errors="replace").removeprefix("\ufeff"))
+    lines = _NEWLINE.split(data.decode(errors="replace").removeprefix("\ufeff"))
     return lines[:-1] if lines[-1] == "" else lines
 
 

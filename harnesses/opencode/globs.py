@@ -149,7 +149,7 @@ def _alternatives(text: str) -> list[str]:
 def _spread(head: str, text: str, cuts: Sequence[int]) -> list[str]:
     """The first braces of a text, whose signs stand at `cuts`, and those after them."""
     inner = [text[start + 1 : end] for start, end in pairwise(cuts)]
-    alternatives = [alternative for each in inner for alternative in _alternatives(each)]
+    alternatives = [alternative for part in inner for alternative in _alternatives(part)]
     tails = _alternatives(text[cuts[-1] + 1 :])
     if len(alternatives) * len(tails) > MOST_ALTERNATIVES:
         raise GlobError(text)

@@ -65,8 +65,8 @@ def blanks_folded(text: str, old: str) -> Iterator[str]:
     for line, its in zip(lines, words, strict=True):
         if its == wanted:
             yield line
-        elif folded in " ".join(its) and (found := somewhere.search(line)):
-            yield found[0]
+        elif folded in " ".join(its) and (match := somewhere.search(line)):
+            yield match[0]
     count = old.count("\n") + 1
     if count > 1:
         all_words = [[word for word in its if word] for its in words]
@@ -235,10 +235,10 @@ def _words(text: str) -> list[str]:
 
 
 def _dedented(lines: Sequence[str]) -> list[str]:
-    widths = [found.end() for line in lines if line.strip(WHITE) and (found := _LEADING.match(line))]
+    widths = [match.end() for line in lines if line.strip(WHITE) and (match := _LEADING.match(line))]
     least = min(widths, default=0)
     return [line[least:] if line.strip(WHITE) else line for line in lines]
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(lambda found: _MEANING.get(found[1], found[1]), text)
+    return _ESCAPE.sub(lambda match: _MEANING.get(match[1], match[1]), text)

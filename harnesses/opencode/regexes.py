@@ -59,14 +59,14 @@ class _Translator:
 
     def run(self) -> PosixPattern:
         while self._at < len(self._text):
-            self._one(self._text[self._at])
+            self._translate_char(self._text[self._at])
         if self._closed_early:
             self._fail(len(self._text), 1, "unopened group")
         if self._groups:
             self._fail(self._groups[-1], 1, "unclosed group")
         return PosixPattern("".join(self._out), self._ignore_case, self._never)
 
-    def _one(self, char: str) -> None:
+    def _translate_char(self, char: str) -> None:
         match char:
             case "\\":
                 self._put(*self._escape(self._at, in_class=False))

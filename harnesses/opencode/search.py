@@ -71,11 +71,11 @@ class Searcher:
         self._scratches = 0
 
     async def glob(self, folder: str, pattern: str) -> str:
-        found = await self._files(folder, pattern, hidden=False)
-        if not found:
+        paths = await self._files(folder, pattern, hidden=False)
+        if not paths:
             return NONE
         most = self._limits.matches
-        lines = [_below(folder, path) for path in found[:most]]
+        lines = [_below(folder, path) for path in paths[:most]]
         if len(lines) == most:
             note = f"showing first {most} results. Consider using a more specific path or pattern."
             lines += ["", f"(Results are truncated: {note})"]
@@ -111,9 +111,9 @@ class Searcher:
             most = str(self._limits.matches - len(matches))
             names = "\n".join(chunk).encode(errors="surrogateescape")
             await self._run(_GREP, folder, scratch, pattern, most, "-i" if ignore_case else "", width, stdin=names)
-            known = frozenset(chunk)
-            found = [_match(line, known) for line in (await self._taken(scratch)).split(b"\n") if line]
-            matches += [match for match in found if match is not None]
+            paths = frozenset(chunk)
+            records = [_match(line, paths) for line in (await self._taken(scratch)).split(b"\n") if line]
+            matches += [match for match in records if match is not None]
             if len(matches) >= self._limits.matches:
                 break
         ends = await self._unended(folder, sorted({match.path for match in matches}))
@@ -166,7 +166,7 @@ def _paths(section: bytes) -> list[str]:
     return [name.removeprefix("./") for name in names if name not in ("", ".")]
 
 
-def _match(line: bytes, known: frozenset[str]) -> _Match | None:
+def _match(line: bytes, paths: frozenset[str]) -> _Match | None:
     """From `path:number:text`, where the path may hold colons; None: a line of a binary file."""
     if len(line) > RECORD_BYTES:
         raise ToolError(f"Ripgrep JSON record exceeded {RECORD_BYTES} bytes")
@@ -175,7 +175,7 @@ def _match(line: bytes, known: frozenset[str]) -> _Match | None:
     parts = line.split(b":")
     for cut in range(1, len(parts) - 1):
         path = b":".join(parts[:cut]).decode(errors="surrogateescape")
-        if path in known and parts[cut].isdigit():
+        if path in paths and parts[cut].isdigit():
             try:
                 return _Match(path, int(parts[cut]), b":".join(parts[cut + 1 :]).decode())
             except UnicodeDecodeError as error:

@@ -48,17 +48,17 @@ def tail_of(text: str, limits: ShellLimits) -> str:
     lines = text.split("\n")
     if len(lines) <= limits.lines and len(text.encode()) <= limits.size_bytes:
         return text
-    kept_lines: list[str] = []
+    tail: list[str] = []
     size = 0
     for line in reversed(lines[-limits.lines :]):
-        needed = len(line.encode()) + bool(kept_lines)
+        needed = len(line.encode()) + bool(tail)
         if size + needed > limits.size_bytes:
-            if not kept_lines:
-                kept_lines.append(_end_of(line.encode(), limits.size_bytes))
+            if not tail:
+                tail.append(_end_of(line.encode(), limits.size_bytes))
             break
-        kept_lines.append(line)
+        tail.append(line)
         size += needed
-    return "\n".join(reversed(kept_lines))
+    return "\n".join(reversed(tail))
 
 
 def _end_of(data: bytes, size: int) -> str:

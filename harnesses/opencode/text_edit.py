@@ -34,8 +34,8 @@ _PATTERN = re.compile(r"\$([$&`'])")
 def edited_text(before: str, old: str, new: str, *, replace_all: bool = False) -> str:
     """Return a file's whole text after an edit, with its byte order mark. Raises ToolError."""
     text = before.removeprefix(BOM)
-    ending = "\r\n" if "\r\n" in text else "\n"
-    old, new = (given.replace("\r\n", "\n").replace("\n", ending) for given in (old, new))
+    newline = "\r\n" if "\r\n" in text else "\n"
+    old, new = (given.replace("\r\n", "\n").replace("\n", newline) for given in (old, new))
     after = _edited(text, old, new, replace_all=replace_all)
     marked = before.startswith(BOM) or after.startswith(BOM)
     return (BOM if marked else "") + after.removeprefix(BOM)
@@ -48,38 +48,38 @@ def _edited(text: str, old: str, new: str, *, replace_all: bool) -> str:
         raise ToolError(EMPTY)
     seen = False
     for matcher in MATCHERS:
-        for found in matcher(text, old):
-            at = text.find(found)
+        for match in matcher(text, old):
+            at = text.find(match)
             if at < 0:
                 continue
             seen = True
-            if _is_too_large(found, old):
+            if _is_too_large(match, old):
                 raise ToolError(TOO_LARGE)
             if replace_all:
-                return _replace_all(text, found, new)
-            if text.rfind(found) == at:
-                return text[:at] + new + text[at + len(found) :]
+                return _replace_all(text, match, new)
+            if text.rfind(match) == at:
+                return text[:at] + new + text[at + len(match) :]
     raise ToolError(AMBIGUOUS if seen else NOT_FOUND)
 
 
-def _is_too_large(found: str, old: str) -> bool:
+def _is_too_large(match: str, old: str) -> bool:
     lines = old.count("\n") + 1
-    if found.count("\n") + 1 >= max(lines + 3, lines * 2):
+    if match.count("\n") + 1 >= max(lines + 3, lines * 2):
         return True
     size = len(old.strip(WHITE))
-    return lines > 1 and len(found.strip(WHITE)) > max(size + 500, size * 4)
+    return lines > 1 and len(match.strip(WHITE)) > max(size + 500, size * 4)
 
 
-def _replace_all(text: str, found: str, new: str) -> str:
+def _replace_all(text: str, old: str, new: str) -> str:
     longest = len(new) + new.count("$") * len(text)
-    if text.count(found) * longest > MOST_CHARS:
+    if text.count(old) * longest > MOST_CHARS:
         raise ToolError("Out of memory")
     if "$" not in new:
-        return text.replace(found, new)
-    return re.sub(re.escape(found), lambda place: _expanded(new, place), text)
+        return text.replace(old, new)
+    return re.sub(re.escape(old), lambda match: _expanded(new, match), text)
 
 
-def _expanded(new: str, place: re.Match[str]) -> str:
-    text = place.string
-    meanings = {"$": "$", "&": place[0], "`": text[: place.start()], "'": text[place.end() :]}
+def _expanded(new: str, match: re.Match[str]) -> str:
+    text = match.string
+    meanings = {"$": "$", "&": match[0], "`": text[: match.start()], "'": text[match.end() :]}
     return _PATTERN.sub(lambda given: meanings[given[1]], new)

@@ -193,8 +193,8 @@ class OpenCodeToolbox(Toolbox):
         )
 
     def _corrected_name(self, shown: str) -> str:
-        known = self.shown.values()
-        return shown.lower() if shown not in known and shown.lower() in known else shown
+        names = self.shown.values()
+        return shown.lower() if shown not in names and shown.lower() in names else shown
 
     def _path(self, given: str) -> str:
         return given if isabs(given) else normpath(join(self.workspace.workdir, given))

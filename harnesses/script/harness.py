@@ -49,7 +49,7 @@ class ScriptConfig(BaseModel):
     """The first command with another exit code than 0 is the last."""
 
     @model_validator(mode="after")
-    def _one_source(self) -> Self:
+    def _single_source(self) -> Self:
         if (self.field is None) == (not self.commands):
             raise ValueError("needs `commands` or `field`, one of the two")
         return self

@@ -61,7 +61,7 @@ class GenrmModelConfig(ServerConfig):
     """Seconds that it may take to stop, servers of its own included; twice what they need (`launch.stop_timeout_s`)."""
 
     @model_validator(mode="after")
-    def _one_origin(self) -> "GenrmModelConfig":
+    def _single_origin(self) -> "GenrmModelConfig":
         if (self.base_url is None) == (self.launch is None):
             raise ValueError("needs either `base_url` of an endpoint or `launch` for servers of its own")
         if self.reasoning_parser is not None and self.launch is None:

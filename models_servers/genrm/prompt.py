@@ -49,7 +49,7 @@ class Comparison(NamedTuple):
 
 def role_messages(history: Sequence[JsonObject], comparison: Comparison, *, principle_role: bool) -> list[JsonObject]:
     """The comparison behind `history` (chat messages), in messages of the roles that judges of this kind know."""
-    messages = [_defused(message) for message in _of_known_roles(history)]
+    messages = [_defused(message) for message in _require_roles(history)]
     if comparison.principle is not None and principle_role:
         messages.append({"role": "principle", "content": break_control_tokens(comparison.principle)})
     elif comparison.principle is not None:
@@ -63,7 +63,7 @@ def plain_messages(history: Sequence[JsonObject], comparison: Comparison) -> lis
     """The comparison and `history` (chat messages), quoted in one system and one user message."""
     texts = [
         (f"message {nth}, {message['role']}", _text(message))
-        for nth, message in enumerate(_of_known_roles(history), start=1)
+        for nth, message in enumerate(_require_roles(history), start=1)
     ]
     if comparison.principle is not None:
         texts.append(("principle", comparison.principle))
@@ -73,7 +73,7 @@ def plain_messages(history: Sequence[JsonObject], comparison: Comparison) -> lis
     return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": "\n\n".join([*parts, QUESTION])}]
 
 
-def _of_known_roles(history: Sequence[JsonObject]) -> Sequence[JsonObject]:
+def _require_roles(history: Sequence[JsonObject]) -> Sequence[JsonObject]:
     for nth, message in enumerate(history):
         if message.get("role") not in ROLES:
             role = str(message.get("role"))[:40]

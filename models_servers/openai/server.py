@@ -101,7 +101,7 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
             pair = " and ".join(f"{name} {pending.sampling[name]}" for name in ON_POLICY)
             raise UpstreamError(f"{error.message} (asked with {pair}: its trainer's?)", kind=error.kind) from error
         if sent is not None and sent.turn is not None:
-            self._place(pending, sent, answer)
+            self._set_placement(pending, sent, answer)
         return answer
 
     def _splice(self, pending: PendingCall) -> Splice | None:
@@ -124,7 +124,7 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
                 stage="model",
             )
 
-    def _place(self, pending: PendingCall, sent: Splice, answer: Answer) -> None:
+    def _set_placement(self, pending: PendingCall, sent: Splice, answer: Answer) -> None:
         assert answer.tokens is not None  # `_check`
         placement = sent.placement(answer.tokens.prompt_ids)
         if placement is None:

@@ -78,20 +78,20 @@ class VllmConfig(ExactConfig):
 
     @field_validator("base_url")
     @classmethod
-    def _each_once(cls, value: str | list[str] | None) -> str | list[str] | None:
+    def _no_repeats(cls, value: str | list[str] | None) -> str | list[str] | None:
         if isinstance(value, list) and len(set(value)) < len(value):
             raise ValueError("names a server twice")
         return value
 
     @field_validator("sampling_overrides")
     @classmethod
-    def _known(cls, value: JsonObject) -> JsonObject:
+    def _known_to_vllm(cls, value: JsonObject) -> JsonObject:
         if unknown := unknown_names(value):
             raise ValueError(f"not passed on to vLLM: {', '.join(unknown)}")
         return value
 
     @model_validator(mode="after")
-    def _one_origin(self) -> "VllmConfig":
+    def _single_origin(self) -> "VllmConfig":
         if (self.base_url is None) == (self.launch is None):
             raise ValueError("needs either `base_url` of running servers or `launch` for servers of its own")
         return self

@@ -22,14 +22,14 @@ _FURTHER = (
     "thinking_token_budget",
 )
 _NUMBERS = (int, float)
-_KNOWN = frozenset((*SAMPLING, *BUDGETS, *_FURTHER))
+_NAMES = frozenset((*SAMPLING, *BUDGETS, *_FURTHER))
 _DISTRIBUTION_MASKS = ("logit_bias", "bad_words", "allowed_token_ids", "min_tokens", "thinking_token_budget")
 """Parameters that change the distribution wherever they are set."""
 
 
 def unknown_names(params: Iterable[str]) -> list[str]:
     """Names that `sampling` refuses."""
-    return sorted({*params} - _KNOWN)
+    return sorted({*params} - _NAMES)
 
 
 def sampling(params: JsonObject, room: int | None) -> JsonObject:

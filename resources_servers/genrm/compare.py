@@ -87,7 +87,7 @@ async def compare_responses(
     comparisons = await _all_comparisons(config, judges, prompt, candidates)
     traits = {number: candidate.traits for number, candidate in enumerate(candidates)}
     result = GroupResult(GroupJudgement(group="", members=traits, comparisons=comparisons), config)
-    scores = [score for one in comparisons for score in (one.score_1, one.score_2)]
+    scores = [score for comparison in comparisons for score in (comparison.score_1, comparison.score_2)]
     return CompareReply(
         rewards=[result.rewards.rewards[number] for number in range(len(candidates))],
         comparison_results=comparisons,

@@ -98,15 +98,15 @@ class Quality(Record):
 
 def quality_of(comparisons: Sequence[PairComparison]) -> Quality:
     """Count what one group's comparisons, in any order, say about its judges."""
-    preferred = [preference(one) for one in comparisons]
+    preferred = [preference(comparison) for comparison in comparisons]
     swaps, judges, pairs = _swaps(comparisons), _judges(comparisons), _pairs(comparisons)
     triangles = _triangles(pairs)
     ring = _ring(pairs)
     return Quality(
         comparisons=len(comparisons),
-        preferring=sum(1 for one in preferred if one),
-        first_preferred=sum(1 for one in preferred if one > 0),
-        incomplete=sum(1 for one in comparisons if one.missing),
+        preferring=sum(1 for comparison in preferred if comparison),
+        first_preferred=sum(1 for comparison in preferred if comparison > 0),
+        incomplete=sum(1 for comparison in comparisons if comparison.missing),
         swapped=len(swaps),
         swap_agreeing=sum(swaps),
         judge_pairs=len(judges),
@@ -144,23 +144,23 @@ def _judges(comparisons: Iterable[PairComparison]) -> list[bool]:
     votes: dict[tuple[int, int], list[int]] = defaultdict(list)
     for (first, second, _), vote in _by_order(comparisons).items():
         votes[first, second].append(vote)
-    return [one == other for preferences in votes.values() for one, other in combinations(preferences, 2)]
+    return [left == right for preferences in votes.values() for left, right in combinations(preferences, 2)]
 
 
 def _by_order(comparisons: Iterable[PairComparison]) -> dict[tuple[int, int, int], int]:
     """Preference by first, second and judge."""
     sums: dict[tuple[int, int, int], int] = defaultdict(int)
-    for one in comparisons:
-        sums[one.response_i, one.response_j, one.judge_idx] += preference(one)
+    for comparison in comparisons:
+        sums[comparison.response_i, comparison.response_j, comparison.judge_idx] += preference(comparison)
     return {key: _sign(total) for key, total in sums.items()}
 
 
 def _pairs(comparisons: Iterable[PairComparison]) -> Preferences:
     sums: dict[tuple[int, int], int] = defaultdict(int)
-    for one in comparisons:
-        turned = one.response_i > one.response_j
-        pair = (one.response_j, one.response_i) if turned else (one.response_i, one.response_j)
-        sums[pair] += -preference(one) if turned else preference(one)
+    for result in comparisons:
+        swapped = result.response_i > result.response_j
+        pair = (result.response_j, result.response_i) if swapped else (result.response_i, result.response_j)
+        sums[pair] += -preference(result) if swapped else preference(result)
     return {pair: _sign(total) for pair, total in sums.items()}
 
 

@@ -57,7 +57,7 @@ def next_pairs(
     fresh = [pair for pair in wanted if pair not in requested]
     if fresh or strategy != "uncertain" or not complete:
         return fresh
-    through = {MemberPair(one.response_i, one.response_j) for one in done}
+    through = {MemberPair(comparison.response_i, comparison.response_j) for comparison in done}
     there = set(members)
     if any(pair not in through for pair in requested if there.issuperset(pair)):
         return []
@@ -67,8 +67,8 @@ def next_pairs(
 
 def _ring(members: Sequence[int]) -> Iterator[MemberPair]:
     if len(members) > 1:
-        for place, member in enumerate(members):
-            yield MemberPair(member, members[(place + 1) % len(members)])
+        for index, member in enumerate(members):
+            yield MemberPair(member, members[(index + 1) % len(members)])
 
 
 def _round(
@@ -89,13 +89,13 @@ def _open(members: Sequence[int], requested: AbstractSet[MemberPair]) -> list[Me
     lead = Counter(pair.first for pair in requested)
     lead.subtract(pair.second for pair in requested)
     pairs = [MemberPair(*pair) for pair in combinations(members, 2)]
-    turned = [MemberPair(pair.second, pair.first) for pair in pairs]
+    reverses = [MemberPair(pair.second, pair.first) for pair in pairs]
     new = [
         back if lead[pair.first] > lead[pair.second] else pair
-        for pair, back in zip(pairs, turned, strict=True)
+        for pair, back in zip(pairs, reverses, strict=True)
         if pair not in requested and back not in requested
     ]
-    return new or [pair for pair in [*pairs, *turned] if pair not in requested]
+    return new or [pair for pair in [*pairs, *reverses] if pair not in requested]
 
 
 def _by_uncertainty(
@@ -103,12 +103,12 @@ def _by_uncertainty(
 ) -> list[MemberPair]:
     fit = bradley_terry.fit_strengths(members, done)
     covariance = fit.covariance()
-    place = {member: index for index, member in enumerate(fit.members)}
+    index_of = {member: index for index, member in enumerate(fit.members)}
 
     def rank(pair: MemberPair) -> tuple[float, float, MemberPair]:
-        one, other = place[pair.first], place[pair.second]
-        gap = abs(fit.strengths[one] - fit.strengths[other])
-        variance = covariance[one][one] + covariance[other][other] - 2 * covariance[one][other]
+        first, second = index_of[pair.first], index_of[pair.second]
+        gap = abs(fit.strengths[first] - fit.strengths[second])
+        variance = covariance[first][first] + covariance[second][second] - 2 * covariance[first][second]
         wrong = 0.5 * math.erfc(gap / math.sqrt(2 * variance))
         return -round(wrong, ROUNDING_DIGITS), -round(variance, ROUNDING_DIGITS), MemberPair(min(pair), max(pair))
 

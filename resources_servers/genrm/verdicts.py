@@ -36,7 +36,7 @@ class GroupResult:
     def rewards(self) -> GroupRewards:
         """Score all that were compared: one that a failed comparison masks is still what others were held against."""
         judgement = self.judgement
-        touched = {member for one in judgement.comparisons for member in (one.response_i, one.response_j)}
+        touched = {member for pair in judgement.comparisons for member in (pair.response_i, pair.response_j)}
         members = [member for member in judgement.members if member in touched] or list(judgement.members)
         return group_rewards(members, judgement.comparisons, judgement.members, self._settings)
 
@@ -76,7 +76,7 @@ class GroupResult:
         if judgement.late is not None:
             record["late"] = judgement.late
         record["members"] = {str(number): traits.model_dump() for number, traits in sorted(judgement.members.items())}
-        record["comparisons"] = [on_wire(one) for one in judgement.comparisons]
+        record["comparisons"] = [on_wire(comparison) for comparison in judgement.comparisons]
         return record
 
 
@@ -125,10 +125,10 @@ def qualities(replies: Iterable[JsonObject]) -> list[Quality]:
 
 
 def _numbers(comparisons: Sequence[PairComparison], member: int) -> dict[str, float]:
-    own = [one for one in comparisons if member in (one.response_i, one.response_j)]
+    own = [comparison for comparison in comparisons if member in (comparison.response_i, comparison.response_j)]
     if not own:
         return {}
-    scores = [one.score_1 if one.response_i == member else one.score_2 for one in own]
+    scores = [comparison.score_1 if comparison.response_i == member else comparison.score_2 for comparison in own]
     return {
         "comparisons": float(len(own)),
         "mean_score": math.fsum(scores) / len(own),

@@ -31,8 +31,8 @@ def _augment(start: int, candidates: Sequence[Sequence[int]], owner: dict[int, i
             visited.add(actual)
             taken.append(actual)
             if actual not in owner:
-                for (expected, _), place in zip(path, taken, strict=True):
-                    owner[place] = expected
+                for (expected, _), slot in zip(path, taken, strict=True):
+                    owner[slot] = expected
                 return
             path.append((owner[actual], iter(candidates[owner[actual]])))
             break

@@ -153,7 +153,7 @@ def _compare_calls(expected: list[_Call], actual: list[_Call], options: CompatOp
     counts = f"{len(expected)} calls expected, {len(actual)} made"
     if not _count_allowed(len(expected), len(actual), options):
         return _result(0.0, "batch_length_differs", counts)
-    misses = [[_call_miss(one, other, options) for other in actual] for one in expected]
+    misses = [[_call_miss(call, other, options) for other in actual] for call in expected]
     matched = maximum_matching([[index for index, miss in enumerate(line) if miss is None] for line in misses])
     reward = _reward(len(matched), len(expected), len(actual), options)
     if reward == 1.0:
@@ -204,14 +204,14 @@ def _value_miss(expected: Json, actual: Json, where: str, options: CompatOptions
         if expected.keys() != actual.keys():
             keys = ", ".join(sorted(_short(key) for key in expected.keys() ^ actual.keys()))
             return _Miss("keys_differ", f"{where}: on one side only: {keys}")
-        for key, one in expected.items():
-            if miss := _value_miss(one, actual[key], f"{where}.{key}", options):
+        for key, value in expected.items():
+            if miss := _value_miss(value, actual[key], f"{where}.{key}", options):
                 return miss
     elif isinstance(expected, list):
         if len(expected) != len(actual):
             return _Miss("list_length_differs", f"{where}: expected {len(expected)} items, got {len(actual)}")
-        for index, one in enumerate(expected):
-            if miss := _value_miss(one, actual[index], f"{where}.{index}", options):
+        for index, value in enumerate(expected):
+            if miss := _value_miss(value, actual[index], f"{where}.{index}", options):
                 return miss
     elif not _scalars_match(expected, actual, options):
         return _Miss("value_differs", f"{where}: expected {_short(expected)}, got {_short(actual)}")

@@ -108,7 +108,7 @@ def _message(response: object, actual: Sequence[DecodedCall]) -> ActionCompariso
 def _batch(expected: list[DecodedCall], actual: list[DecodedCall], options: LayeredOptions) -> ActionComparison:
     """Judge a batch; of very many actual calls the first ones are compared, and the rest still cost."""
     compared = actual[: _MAX_COMPARED_CALLS + len(expected)]
-    table = [[judge(one, other, options) for other in compared] for one in expected]
+    table = [[judge(call, other, options) for other in compared] for call in expected]
     partners = best_assignment([[judgement.reward for judgement in line] for line in table])
     pairs = [_partner(line, partner) for line, partner in zip(table, partners, strict=True)]
     most = max(len(expected), len(actual))
@@ -131,7 +131,7 @@ def _partner(line: Sequence[Judgement], partner: int | None) -> Judgement | None
         return None
     if line[partner].reward:
         return line[partner]
-    return max((one for one in line if not one.reward), key=lambda one: _PROGRESS.index(one.reason))
+    return max((other for other in line if not other.reward), key=lambda other: _PROGRESS.index(other.reason))
 
 
 def _comparison(judgement: Judgement) -> ActionComparison:

@@ -67,7 +67,7 @@ def pair_fields(expected: DecodedCall, actual: DecodedCall) -> ArgumentFields:
         key = next((key for key in KEYS[role] if not is_empty(theirs.get(key))), None)
         if key is not None:
             keys = KEYS[role] if aliases else (key,)
-            value = next((ours[one] for one in keys if not is_empty(ours.get(one))), None)
+            value = next((ours[name] for name in keys if not is_empty(ours.get(name))), None)
             needed[role] = ArgumentField(role, theirs[key], value)
     by_role = bool(needed)
     if not by_role:

@@ -78,7 +78,7 @@ def _test_command(tree: LayerTree, instance: SweInstance) -> str:
 
 def _test_paths(instance: SweInstance) -> set[str]:
     """Return the paths of the reference tests, below the workdir."""
-    patched = (path for one in sections(instance.test_patch) for path in one.paths)
+    patched = (path for section in sections(instance.test_patch) for path in section.paths)
     return {*(path[2:] for path in patched if path.startswith(("a/", "b/"))), *instance.test_files}
 
 

@@ -39,7 +39,7 @@ class InstalledCopies:
             if key in self._clean:
                 return
             async with open_grading_sandbox(self._provider, instance, image, self._limits) as sandbox:
-                copies = [place for file in files for place in await _copies(sandbox, file)]
+                copies = [path for file in files for path in await _copies(sandbox, file)]
             if copies:
                 raise RowError(
                     f"image {image!r}: an installed copy of the project has the fix: {', '.join(copies[:3])}; install "

@@ -109,7 +109,7 @@ def status_of(test: str, status: Mapping[str, str]) -> str | None:
         return status[key]
     if not is_cut(test):
         return None
-    return next((one for name, one in status.items() if name.startswith(test) and one not in PASSING), None)
+    return next((word for name, word in status.items() if name.startswith(test) and word not in PASSING), None)
 
 
 def is_cut(test: str) -> bool:

@@ -204,7 +204,7 @@ def _last_patch(response: JsonObject) -> bytes:
 
 def _detail(grade: Grade) -> str:
     """Say what grading found, and what of the patch was left out."""
-    paths = [f"{one.path} ({one.reason})" for one in grade.dropped]
+    paths = [f"{drop.path} ({drop.reason})" for drop in grade.dropped]
     more = f" and {len(paths) - SHOWN_DROPPED} more" if len(paths) > SHOWN_DROPPED else ""
     left_out = f"not applied, the reference's or a test: {', '.join(paths[:SHOWN_DROPPED])}{more}" if paths else ""
     return "; ".join(part for part in (grade.detail, left_out) if part)
@@ -230,7 +230,7 @@ def verdict(grade: Grade, patch: bytes, config: SweServerConfig, *, repo: str = 
     if grade.run is not None and (config.keep_log or bent):
         extras["log"] = grade.run.output if config.keep_log else grade.run.output[-BENT_LOG_CHARS:]
     if grade.dropped:
-        extras["patch_dropped"] = [{"path": one.path, "reason": one.reason} for one in grade.dropped]
+        extras["patch_dropped"] = [{"path": part.path, "reason": part.reason} for part in grade.dropped]
     if grade.official is not None:
         extras["official"] = {"resolved": grade.official == "RESOLVED_FULL", "status": grade.official}
     return Verdict(

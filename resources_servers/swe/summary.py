@@ -15,9 +15,9 @@ STATUSES = ("PASSED", "FAILED", "ERROR")
 
 def parse_summary(log: str) -> dict[str, str]:
     """Read a log's summary: status by id; empty where there is none."""
-    _, found, summary = log.partition(HEADING)
+    _, heading, summary = log.partition(HEADING)
     result: dict[str, str] = {}
-    for raw in summary.splitlines() if found else []:
+    for raw in summary.splitlines() if heading else []:
         line = ANSI.sub("", raw).strip()
         status = next((status for status in STATUSES if line.startswith(status)), None)
         if status is not None:

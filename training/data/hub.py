@@ -103,7 +103,7 @@ class Hub:
         """Download one file to its name below `folder`. InfraError where its bytes are not those that the hub lists."""
         for force in (False, True):
             with boundary(InfraError, f"{commit.repo}: {remote.name}"):
-                place = self._api.hf_hub_download(
+                path = self._api.hf_hub_download(
                     commit.repo,
                     remote.name,
                     repo_type="dataset",
@@ -111,10 +111,10 @@ class Hub:
                     local_dir=folder,
                     force_download=force,
                 )
-            file = _verify(Path(place), remote)
+            file = _verify(Path(path), remote)
             if file is not None:
                 return file
-        Path(place).unlink(missing_ok=True)
+        Path(path).unlink(missing_ok=True)
         raise InfraError(
             f"{commit.repo}: {remote.name}: twice came other bytes than the hub lists "
             f"({remote.n_bytes} bytes, {remote.digest})",
@@ -151,14 +151,14 @@ def download(
 
 def read_record(folder: Path) -> JsonObject | None:
     """The record of a folder's files; None: nothing was downloaded into it."""
-    place = folder / RECORD
+    path = folder / RECORD
     try:
-        record = json.loads(place.read_bytes())
+        record = json.loads(path.read_bytes())
         return {key: record[key] for key in ("repo", "revision", "commit", "files")}
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{place}: no record of a download: {error!r}", kind="record_broken") from error
+        raise ConfigError(f"{path}: no record of a download: {error!r}", kind="record_broken") from error
 
 
 def _write_record(folder: Path, repo: str, revision: str, commit: str, files: JsonObject) -> None:

@@ -47,7 +47,7 @@ class FilledFile(NamedTuple):
     """The result of filling one file."""
 
     target: Path
-    n_kept: int
+    n_unchanged: int
     """How many rows had no placeholder."""
     n_filled: Counter[str]
     """How many rows were filled, by source."""
@@ -161,12 +161,12 @@ def plain_answer(answer: Any) -> Any:
 
 def _fill_file(path: Path, target: Path, answers: Mapping[str, Answers]) -> FilledFile:
     filled = FilledFile(target, 0, Counter(), [])
-    n_kept = 0
+    n_unchanged = 0
     with new_file(target) as file:
         for number, text in numbered_lines(path):
             if _MARK_BYTES not in text:
                 file.write(text if text.endswith(b"\n") else text + b"\n")
-                n_kept += 1
+                n_unchanged += 1
                 continue
             try:
                 row, pointer = _read(text)
@@ -176,11 +176,11 @@ def _fill_file(path: Path, target: Path, answers: Mapping[str, Answers]) -> Fill
                 filled.problems.append(f"{path}:{number}: {error}")
                 continue
             if pointer is None:
-                n_kept += 1
+                n_unchanged += 1
             else:
                 filled.n_filled[pointer.source] += 1
             file.write(encode(row))
-    return filled._replace(n_kept=n_kept)
+    return filled._replace(n_unchanged=n_unchanged)
 
 
 def _fill_row(row: JsonObject, pointer: RowPointer, answers: Answers) -> None:

@@ -51,16 +51,16 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
         raise ConfigError(f"{path}: can't be read: {error.strerror or error}", kind="table_unreadable") from error
 
 
-def tables_in(place: Path, *, split: str = "", kinds: Sequence[str] = (LINES, PARQUET)) -> list[Path]:
+def tables_in(root: Path, *, split: str = "", kinds: Sequence[str] = (LINES, PARQUET)) -> list[Path]:
     """The tables at a path: the file itself, or those below the folder, by name; if some are named by the split,
     those."""
-    if not place.is_dir():
-        if place.suffix not in kinds:
-            raise ConfigError(f"{place}: needs a file that ends in {' or '.join(kinds)}", kind="table_unknown")
-        return [place]
-    tables = sorted(path for path in place.rglob("*") if path.suffix in kinds and not _hidden(path, place))
+    if not root.is_dir():
+        if root.suffix not in kinds:
+            raise ConfigError(f"{root}: needs a file that ends in {' or '.join(kinds)}", kind="table_unknown")
+        return [root]
+    tables = sorted(path for path in root.rglob("*") if path.suffix in kinds and not _hidden(path, root))
     if not tables:
-        raise ConfigError(f"{place}: has no file that ends in {' or '.join(kinds)}", kind="table_missing")
+        raise ConfigError(f"{root}: has no file that ends in {' or '.join(kinds)}", kind="table_missing")
     of_split = [path for path in tables if split and path.name.startswith((f"{split}-", f"{split}."))]
     return of_split or tables
 

@@ -13,7 +13,7 @@ def arguments_of(flag: str, key: str, value: Any) -> list[str]:
         return _argument(flag, value)
     if not isinstance(value, dict):
         return [] if value is None else _argument("--" + key.replace("_", "-"), value)
-    return [text for name, one in value.items() for text in _argument("--" + str(name).replace("_", "-"), one)]
+    return [text for name, item in value.items() for text in _argument("--" + str(name).replace("_", "-"), item)]
 
 
 def _argument(flag: str, value: Any) -> list[str]:

@@ -103,10 +103,10 @@ def _processes(read: RunConfig) -> Iterator[str]:
     written = parse(read.environment.to_yaml(), "composed config").tree
     for name, kind, implementation, _ in read.environment.instances.values():
         at = described[name].url if name in described else None
-        place = f" at {at}" if at is not None else ""
+        where = f" at {at}" if at is not None else ""
         if implementation == EXTERNAL:
-            place = _elsewhere(written[name][kind][implementation])
-        yield f"  {name}: {kind} {implementation}{place}"
+            where = _elsewhere(written[name][kind][implementation])
+        yield f"  {name}: {kind} {implementation}{where}"
     yield _line("engines", _engines(read))
 
 
@@ -278,11 +278,11 @@ def _when(config: TrainConfig) -> str:
 
 def _ends(config: TrainConfig) -> Iterator[str]:
     yield _line("ends", f"after {config.grpo.max_num_steps} steps, or when the epochs are over")
-    kept = config.checkpointing
-    if kept.enabled:
-        by = f"the best {kept.keep_top_k} by {kept.metric}" if kept.metric else f"the newest {kept.keep_top_k}"
-        which = by if kept.keep_top_k is not None else "all"
-        yield _line("checkpoints", f"every {kept.save_period} steps; kept: {which}, and the newest")
+    rule = config.checkpointing
+    if rule.enabled:
+        by = f"the best {rule.keep_top_k} by {rule.metric}" if rule.metric else f"the newest {rule.keep_top_k}"
+        which = by if rule.keep_top_k is not None else "all"
+        yield _line("checkpoints", f"every {rule.save_period} steps; kept: {which}, and the newest")
     sinks = [("TensorBoard", config.logger.tensorboard_enabled), ("W&B", config.logger.wandb_enabled)]
     also = "".join(f", {name}" for name, on in sinks if on)
     yield _line("metrics", f"metrics.jsonl{also}; at the end summary.json, summary.md, plots")

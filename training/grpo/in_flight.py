@@ -93,16 +93,16 @@ class InFlightGroups:
         """Wait until `ready` is true; it is called whenever a group has ended, and every `every_s` seconds, after
         `between` has been awaited."""
         loop = asyncio.get_running_loop()
-        due = loop.time() + every_s
+        deadline = loop.time() + every_s
         while not ready():
             self._changed.clear()
             try:
-                async with asyncio.timeout_at(due):
+                async with asyncio.timeout_at(deadline):
                     await self._changed.wait()
             except TimeoutError:
                 if between is not None:
                     await between()
-                due = loop.time() + every_s
+                deadline = loop.time() + every_s
 
     def _fill(self) -> None:
         while self._open and (started := self._ledger.begin()) is not None:
@@ -135,11 +135,11 @@ class InFlightGroups:
         else:
             self._in_a_row_any_cause += 1
             self.failures_in_a_row += not outcomes or not outcomes <= TERMINAL
-        kept = repair(group, self._settings)
-        if kept is None:
+        repaired = repair(group, self._settings)
+        if repaired is None:
             self._lost.append(self._ledger.drop(group))
         else:
-            self._ledger.end(kept)
+            self._ledger.end(repaired)
         last_outcomes = ", ".join(sorted(outcomes)) or "no member ended"
         if self.failures_in_a_row > self._max_failures:
             raise _failures_error(

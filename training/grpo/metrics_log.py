@@ -37,13 +37,13 @@ class MetricsLog:
 
     def forget(self, after: int) -> None:
         """Remove the lines of steps after this one; -1: all."""
-        end_of_kept = 0
+        last_end = 0
         for end, line in self._read():
             if line["step"] > after:
                 break
-            end_of_kept = end
+            last_end = end
         with self._path.open("ab") as file:
-            file.truncate(end_of_kept)
+            file.truncate(last_end)
             os.fsync(file.fileno())
         sync_folder(self._path.parent)
 

@@ -52,8 +52,8 @@ def compose_servers(
     name = _model_server(draft)
     current = _block(draft, name)
     ours = current.implementation == VLLM
-    kept = _KeptFields({}, []) if ours else _kept_fields(name, current)
-    merged = merge(kept.block, config.policy.generation.vllm)
+    adopted = _AdoptedFields({}, []) if ours else _adopted_fields(name, current)
+    merged = merge(adopted.block, config.policy.generation.vllm)
     merged = merge(
         _settings_from_policy(config, merge(current.block if ours else {}, merged), has_gpus=_has_gpus(config, plan)),
         merged,
@@ -62,7 +62,7 @@ def compose_servers(
     added = merge(body.get(name) or {}, {KIND: {VLLM: merged}})
     dropped = [] if ours or current.implementation is None else [f"~{name}.{KIND}.{current.implementation}"]
     environment = _load(beside, {**body, name: added}, [*overrides, *dropped], servers=None)
-    return RunServers(environment, name, [*_notes(environment), *kept.notes])
+    return RunServers(environment, name, [*_notes(environment), *adopted.notes])
 
 
 class _ModelServerBlock(NamedTuple):
@@ -112,17 +112,17 @@ def _block(draft: Config, name: str) -> _ModelServerBlock:
     return _ModelServerBlock(implementation, copy_tree(tree[name][KIND][implementation] or {}))
 
 
-class _KeptFields(NamedTuple):
+class _AdoptedFields(NamedTuple):
     block: JsonObject
     notes: list[Note]
 
 
-def _kept_fields(name: str, current: _ModelServerBlock) -> _KeptFields:
+def _adopted_fields(name: str, current: _ModelServerBlock) -> _AdoptedFields:
     """The settings of a server of another implementation that hold for ours."""
     if current.implementation is None:
-        return _KeptFields({}, [])
+        return _AdoptedFields({}, [])
     fields = set(resolve_class(VLLM, KIND).config_type.model_fields) - _WIRE
-    kept = {key: value for key, value in current.block.items() if key in fields}
+    block = {key: value for key, value in current.block.items() if key in fields}
     where = f"{name}.{KIND}.{current.implementation}"
     if current.block.get("extra_body"):
         raise ConfigError(
@@ -133,7 +133,7 @@ def _kept_fields(name: str, current: _ModelServerBlock) -> _KeptFields:
     others = sorted(set(current.block) - fields - _WIRE)
     notes = [Note(_ORIGIN, where, "mapped", f"`{name}.{KIND}.{VLLM}`, the engines of the run")]
     notes += [Note(_ORIGIN, f"{where}.{key}", "inert", "the engines of the run take its place") for key in others]
-    return _KeptFields(kept, notes)
+    return _AdoptedFields(block, notes)
 
 
 def _settings_from_policy(config: TrainConfig, block: JsonObject, *, has_gpus: bool) -> JsonObject:

@@ -121,8 +121,8 @@ def _parts(tree: JsonObject) -> _TreeParts:
     nemo_gym: Any = env.get("nemo_gym") if isinstance(env, dict) else None
     if not isinstance(env, dict) or not isinstance(nemo_gym, dict):
         raise_all(["`env.nemo_gym` is required: a config of servers, such as `config_paths: [...]`"])
-    kept = {key: value for key, value in nemo_gym.items() if _of_trainer(key) and value is not None}
-    own["env"] = {**env, "nemo_gym": kept}
+    trainer_keys = {key: value for key, value in nemo_gym.items() if _of_trainer(key) and value is not None}
+    own["env"] = {**env, "nemo_gym": trainer_keys}
     return _TreeParts(own, {key: value for key, value in nemo_gym.items() if not _of_trainer(key)})
 
 

@@ -43,7 +43,7 @@ class RecipeRule(Record):
     """Of `disabled`: why the block is refused when it is enabled; None: its keys have rules."""
 
     @model_validator(mode="after")
-    def _one_action(self) -> Self:
+    def _single_action(self) -> Self:
         given = [name for name in ("to", "argument", "inert", "disabled", "refused") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"needs exactly one of to, argument, inert, disabled, refused; has {given}")

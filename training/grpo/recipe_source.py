@@ -22,7 +22,7 @@ from paddock.training.grpo.recipe import rule_for
 from paddock.types import JsonObject
 
 _UNREAD = Path(__file__).with_name("recipe_unread.yaml")
-_PLACE: KeyPath = ("paddock", "recipe", "deviations")
+_DEVIATIONS: KeyPath = ("paddock", "recipe", "deviations")
 _MEGATRON: KeyPath = ("policy", "megatron_cfg")
 
 
@@ -79,7 +79,7 @@ def deviation_problems(recipe: RecipeConfig | None, composed: ConfigTree) -> Ite
     resolver = Resolver(composed.tree)
     for key, deviation in recipe.active.items() if recipe is not None else ():
         path = split(key)
-        where = f"{composed.origin((*_PLACE, key))}: deviation `{key}`"
+        where = f"{composed.origin((*_DEVIATIONS, key))}: deviation `{key}`"
         if path[0] not in composed.tree and rule_for(path) is None:
             yield f"{where}: recipes have no block `{path[0]}`"
         elif composed.has(path) and resolver.collect(path, []) == deviation.source:

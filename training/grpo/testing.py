@@ -195,7 +195,7 @@ class ScriptedRollouts:
         outcome = self._failed(work, nth)
         if outcome is not None:
             return member(nth, None, outcome=outcome)
-        spans = [(f"turn-{place}", 2 + place, 3 + place, version) for place, version in enumerate(sampled)]
+        spans = [(f"turn-{position}", 2 + position, 3 + position, version) for position, version in enumerate(sampled)]
         return member(nth, float(nth % 2), samples=[sample(spans, length=2 + len(spans))])
 
 

@@ -197,9 +197,9 @@ def devices_of(config: TrainConfig, visible: str | None = None) -> Devices:
     if not count or config.policy.torch_cfg.device == "cpu":
         return Devices({}, {})
     if count <= taken:
-        place = "megatron_cfg" if config.policy.megatron_cfg.enabled else "torch_cfg"
+        block = "megatron_cfg" if config.policy.megatron_cfg.enabled else "torch_cfg"
         raise ConfigError(
-            f"cluster.gpus_per_node is {count}, of which the policy takes {taken} (policy.{place}.processes): "
+            f"cluster.gpus_per_node is {count}, of which the policy takes {taken} (policy.{block}.processes): "
             "none is left for engines",
             kind="gpus_missing",
         )

@@ -70,11 +70,11 @@ def train(backend: Backend, batch: Batch, settings: PolicySettings) -> TrainResu
     if old is not None:
         own = [_per_id(rows[nth], old[nth]) for nth in active]
         masked = {active[nth] for nth in disagreeing_rows([rows[nth] for nth in active], own, threshold)}
-    kept = [nth for nth in active if nth not in masked]
-    reference = backend.score(rows, kept, reference=True) if settings.loss.reference_policy_kl_penalty else None
+    trained = [nth for nth in active if nth not in masked]
+    reference = backend.score(rows, trained, reference=True) if settings.loss.reference_policy_kl_penalty else None
     metrics_of_steps: list[Mapping[str, float]] = []
     log_probs: LogProbs = old or {}
-    for part in step_parts(kept, n_steps):
+    for part in step_parts(trained, n_steps):
         stepped = backend.step(rows, part, FixedLogProbs(old, reference))
         metrics_of_steps.append(stepped.metrics)
         log_probs = log_probs if old is not None else stepped.log_probs
@@ -82,7 +82,7 @@ def train(backend: Backend, batch: Batch, settings: PolicySettings) -> TrainResu
         (agreements(rows[nth], _per_id(rows[nth], values), batch.step) for nth, values in log_probs.items()),
         Agreements(),
     )
-    counts = {"train/optimizer_steps": float(n_steps if kept else 0), "train/rows": float(len(kept))}
+    counts = {"train/optimizer_steps": float(n_steps if trained else 0), "train/rows": float(len(trained))}
     return TrainResult({**_join_metrics(metrics_of_steps), **agreement.metrics(), **counts}, tuple(sorted(masked)))
 
 

@@ -43,5 +43,5 @@ def prefetch_jobs(settings: RunLaunchSettings, needs: PrefetchNeeds, package: Pa
     for name in needs.programs:
         yield PrefetchJob(f"the program of harness {name}", LaunchStep([*paddock, "harness", "install", name]))
     for rows in needs.rows:
-        places = [word for place in needs.formatters for word in ("--formatter", place)]
-        yield PrefetchJob(f"images of {rows}", LaunchStep([*paddock, "images", "pull", "--rows", rows, *places]))
+        formatters = [word for formatter in needs.formatters for word in ("--formatter", formatter)]
+        yield PrefetchJob(f"images of {rows}", LaunchStep([*paddock, "images", "pull", "--rows", rows, *formatters]))

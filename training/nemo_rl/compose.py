@@ -85,8 +85,8 @@ def _drop_unserved(body: JsonObject) -> tuple[JsonObject, list[Note]]:
     """The dictionary without blocks of which NeMo-Gym would serve nothing, and notes about these."""
     no_servers = [key for key, value in body.items() if isinstance(value, dict) and _is_no_server(value)]
     text = "no server: nothing here has its name, and without `entrypoint` NeMo-Gym serves none either"
-    kept = {key: value for key, value in body.items() if key not in no_servers}
-    return kept, [Note(_WHERE, key, "inert", text) for key in no_servers]
+    served = {key: value for key, value in body.items() if key not in no_servers}
+    return served, [Note(_WHERE, key, "inert", text) for key in no_servers]
 
 
 def _is_no_server(value: JsonObject) -> bool:

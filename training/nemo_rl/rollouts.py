@@ -48,7 +48,7 @@ class RolloutService:
         self._max_in_flight = environment.max_in_flight
         self._slots = asyncio.Semaphore(environment.max_in_flight) if environment.max_in_flight else nullcontext()
         self._running: set[asyncio.Task[Result]] = set()
-        self._ending = False
+        self._closed = False
 
     def member_requests(self, rows: Sequence[JsonObject]) -> list[MemberRequest]:
         """The rollouts to run for rows. ConfigError for a group that can't be in flight as a whole."""
@@ -71,13 +71,13 @@ class RolloutService:
         try:
             return await task
         except asyncio.CancelledError:
-            if self._ending:
+            if self._closed:
                 raise InfraError("the environment was shut down", kind="shut_down", retryable=False) from None
             raise
 
     async def end(self) -> None:
         """Cancel all rollouts and wait for them: they need the servers to end in order."""
-        self._ending = True
+        self._closed = True
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)

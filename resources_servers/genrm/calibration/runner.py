@@ -45,8 +45,8 @@ async def _check(server: Peer, preference: Preference, timeout_s: float) -> Pref
     try:
         comparisons = await _compare(server, preference, call)
         # A strategy may see a pair in one order only.
-        if len({one.response_i for one in comparisons}) < 2:
-            comparisons += [_renumber(one) for one in await _compare(server, _swap(preference), call)]
+        if len({comparison.response_i for comparison in comparisons}) < 2:
+            comparisons += [_renumber(comparison) for comparison in await _compare(server, _swap(preference), call)]
     except (VerifierError, InfraError) as error:
         return PreferenceCheck(preference, [], error.kind)
     return PreferenceCheck(preference, comparisons)
@@ -59,7 +59,7 @@ async def _compare(server: Peer, preference: Preference, call: Call) -> list[Pai
         principle=preference.principle,
     )
     reply = await server.call(COMPARE, request, call)
-    return [PairComparison.model_validate(one) for one in reply.comparison_results]
+    return [PairComparison.model_validate(comparison) for comparison in reply.comparison_results]
 
 
 def _swap(preference: Preference) -> Preference:

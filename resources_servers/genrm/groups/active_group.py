@@ -96,8 +96,8 @@ class ActiveGroup:
                 while True:
                     self._wake.clear()
                     if not self._has_only_new_answers():
-                        due_s = self._step()
-                        deadline = None if due_s is None else asyncio.get_running_loop().time() + due_s
+                        wait_s = self._step()
+                        deadline = None if wait_s is None else asyncio.get_running_loop().time() + wait_s
                     try:
                         async with asyncio.timeout_at(deadline):
                             await self._wake.wait()
@@ -270,5 +270,5 @@ def _fail(waiter: _Waiter, error: VerifierError) -> None:
         waiter.result.set_exception(error)
 
 
-def _sooner(one_s: float, other_s: float | None) -> float:
-    return one_s if other_s is None else min(one_s, other_s)
+def _sooner(first_s: float, second_s: float | None) -> float:
+    return first_s if second_s is None else min(first_s, second_s)

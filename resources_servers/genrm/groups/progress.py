@@ -54,7 +54,7 @@ class GroupProgress(NamedTuple):
 
     def judgement_of_late(self, settled: GroupJudgement, number: int, member: GroupMember) -> GroupJudgement:
         masked = self._masked()
-        others = [one for one in settled.comparisons if number not in (one.response_i, one.response_j)]
+        others = [vote for vote in settled.comparisons if number not in (vote.response_i, vote.response_j)]
         return settled.model_copy(
             update={
                 "members": {**settled.members, number: member.traits},
@@ -97,7 +97,7 @@ def questions_of_late(
     config: GenrmConfig, state: GroupState, settled: GroupJudgement, number: int, member: GroupMember
 ) -> GroupProgress:
     """Return the questions and answers of a member that came when the group was settled."""
-    members = {one: state.members[one] for one in settled.members} | {number: member}
+    members = {other: state.members[other] for other in settled.members} | {number: member}
     before = [MemberPair(*pair) for pair in settled.pairs]
     pairs = pairs_of_late(config, before, list(settled.members), state.size, number)
     keys = {question: _key(members, question) for question in questions_of(config, pairs)}

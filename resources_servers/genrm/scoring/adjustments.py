@@ -57,8 +57,8 @@ def _weighted(coefficient: float, values: Values) -> tuple[float, dict[int, floa
 
 
 def _threshold(scores: Values, top_percentile: float) -> float:
-    place = max(0, int(len(scores) * top_percentile) - 1)
-    return sorted(scores.values(), reverse=True)[place]
+    index = max(0, int(len(scores) * top_percentile) - 1)
+    return sorted(scores.values(), reverse=True)[index]
 
 
 def _bonus(bonus: float, lengths: Values, scores: Values, threshold: float) -> dict[int, float]:

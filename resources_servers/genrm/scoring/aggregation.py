@@ -49,10 +49,10 @@ def group_rewards(
 def mean_scores(members: Sequence[int], comparisons: Sequence[PairComparison]) -> dict[int, float]:
     """Return the mean of the scores that each of `members` got, equal ones moved apart by the ranking."""
     received: dict[int, list[float]] = {member: [] for member in members}
-    for one in comparisons:
-        moved = MIDDLE_RANKING - one.ranking if tied(one) else 0.0
-        received.setdefault(one.response_i, []).append(one.score_1 + moved)
-        received.setdefault(one.response_j, []).append(one.score_2 - moved)
+    for comparison in comparisons:
+        moved = MIDDLE_RANKING - comparison.ranking if tied(comparison) else 0.0
+        received.setdefault(comparison.response_i, []).append(comparison.score_1 + moved)
+        received.setdefault(comparison.response_j, []).append(comparison.score_2 - moved)
     return {member: math.fsum(received[member]) / len(received[member]) for member in members}
 
 
@@ -69,7 +69,7 @@ def _require(
 ) -> None:
     if not group or len(group) != len(members):
         raise ValueError(f"members {list(members)}: at least one, each once")
-    touched = {member for one in comparisons for member in (one.response_i, one.response_j)}
+    touched = {member for comparison in comparisons for member in (comparison.response_i, comparison.response_j)}
     alone = [member for member in group if member not in touched]
     if alone and (len(group) > 1 or comparisons):
         raise ValueError(f"members {alone} were compared with nobody, so they have no score")

@@ -34,10 +34,10 @@ Matrix = list[list[float]]
 class Pairing(NamedTuple):
     """All comparisons of two members, by their indices in a fit."""
 
-    one: int
-    other: int
+    first: int
+    second: int
     share: float
-    """Wins of `one`."""
+    """Wins of `first`."""
     total: float
 
 
@@ -66,7 +66,7 @@ def scores(members: Sequence[int], comparisons: Sequence[PairComparison]) -> dic
 
 def fit_strengths(members: Iterable[int], comparisons: Sequence[PairComparison]) -> Fit:
     """Fit the strengths of members; the same to the last bit for any order of `comparisons`."""
-    touched = {member for one in comparisons for member in (one.response_i, one.response_j)}
+    touched = {member for comparison in comparisons for member in (comparison.response_i, comparison.response_j)}
     everyone = sorted(touched.union(members))
     pairings = _pairings(everyone, comparisons)
     strengths = [0.0] * len(everyone)
@@ -98,10 +98,10 @@ def sigmoid(value: float) -> float:
 
 
 def _pairings(members: Sequence[int], comparisons: Sequence[PairComparison]) -> list[Pairing]:
-    place = {member: index for index, member in enumerate(members)}
+    rank = {member: index for index, member in enumerate(members)}
     shares: dict[tuple[int, int], list[float]] = {}
-    for one in comparisons:
-        first, second, share = place[one.response_i], place[one.response_j], share_of_first(one)
+    for comparison in comparisons:
+        first, second, share = rank[comparison.response_i], rank[comparison.response_j], share_of_first(comparison)
         if first > second:
             first, second, share = second, first, 1.0 - share
         shares.setdefault((first, second), []).append(share)
@@ -113,30 +113,30 @@ def _loss(pairings: Sequence[Pairing], strengths: Sequence[float]) -> float:
     terms = (
         pairing.total * _softplus(gap) - pairing.share * gap
         for pairing in pairings
-        for gap in [strengths[pairing.one] - strengths[pairing.other]]
+        for gap in [strengths[pairing.first] - strengths[pairing.second]]
     )
     return math.fsum(terms) + PRIOR_PRECISION / 2 * math.fsum(s * s for s in strengths)
 
 
 def _slope(pairings: Sequence[Pairing], strengths: Sequence[float]) -> list[float]:
     slope = [PRIOR_PRECISION * s for s in strengths]
-    for one, other, share, total in pairings:
-        excess = total * sigmoid(strengths[one] - strengths[other]) - share
-        slope[one] += excess
-        slope[other] -= excess
+    for first, second, share, total in pairings:
+        excess = total * sigmoid(strengths[first] - strengths[second]) - share
+        slope[first] += excess
+        slope[second] -= excess
     return slope
 
 
 def _curvature(pairings: Sequence[Pairing], strengths: Sequence[float]) -> Matrix:
     size = len(strengths)
     matrix = [[PRIOR_PRECISION if row == column else 0.0 for column in range(size)] for row in range(size)]
-    for one, other, _, total in pairings:
-        chance = sigmoid(strengths[one] - strengths[other])
+    for first, second, _, total in pairings:
+        chance = sigmoid(strengths[first] - strengths[second])
         weight = total * chance * (1.0 - chance)
-        matrix[one][one] += weight
-        matrix[other][other] += weight
-        matrix[one][other] -= weight
-        matrix[other][one] -= weight
+        matrix[first][first] += weight
+        matrix[second][second] += weight
+        matrix[first][second] -= weight
+        matrix[second][first] -= weight
     return matrix
 
 

@@ -41,7 +41,7 @@ _TOKEN = re.compile(r'[{}]|"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 def read_scores(text: str, *, default_score: float, default_ranking: float) -> JudgeScores | None:
     """Read a judge's scores from its text; None: no object of the text has valid ones."""
     fenced = (_numbers(obj) for block in _blocks(text) for obj in _objects(block))
-    numbers = next((one for one in fenced if one is not None), None)
+    numbers = next((scores for scores in fenced if scores is not None), None)
     if numbers is None:
         for obj in _objects(text):
             numbers = _numbers(obj) or numbers
@@ -110,7 +110,7 @@ def _numbers(obj: JsonObject) -> dict[str, float] | None:
     nested = obj.get("overall")
     stated = nested if isinstance(nested, dict) else obj
     numbers = {name: _number(stated[name]) for name in RANGES if name in stated}
-    valid = {name: one for name, one in numbers.items() if one is not None and _within(name, one)}
+    valid = {name: number for name, number in numbers.items() if number is not None and _within(name, number)}
     return valid if valid and len(valid) == len(numbers) else None
 
 

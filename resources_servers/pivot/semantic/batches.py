@@ -35,16 +35,16 @@ def _out_of_order(partner: dict[int, int], expected: Sequence[Action | None], op
     """Return few expected calls, not the fewest, to leave out so that no two dependent ones are turned round."""
     actions = {i: action for i in sorted(partner) if (action := expected[i]) is not None and _touches(action)}
     changing = {i: _changes(action, options) for i, action in actions.items()} if len(actions) > 1 else {}
-    turned: dict[int, set[int]] = {i: set() for i in changing}
+    conflicts: dict[int, set[int]] = {i: set() for i in changing}
     for i, k in combinations(changing, 2):
         if partner[i] > partner[k] and (changing[i] or changing[k]) and _depend(actions[i], actions[k], options):
-            turned[i].add(k)
-            turned[k].add(i)
+            conflicts[i].add(k)
+            conflicts[k].add(i)
     left_out: list[int] = []
-    while any(turned.values()):
-        worst = max(turned, key=lambda i: (len(turned[i]), i))
-        for other in turned.pop(worst):
-            turned[other].discard(worst)
+    while any(conflicts.values()):
+        worst = max(conflicts, key=lambda i: (len(conflicts[i]), i))
+        for other in conflicts.pop(worst):
+            conflicts[other].discard(worst)
         left_out.append(worst)
     return left_out
 

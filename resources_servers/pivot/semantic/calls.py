@@ -38,13 +38,13 @@ class RowTools:
     def __init__(self, params: JsonObject) -> None:
         tools = params.get("tools") if isinstance(params, dict) else None
         self._tools = {name: tool for name, tool in _named_tools(tools) if name}
-        self._known = set(self._tools)
+        self._names = set(self._tools)
         self._distrusted: set[str] = set()
         self._opaque: set[str] = set()
 
     def expected(self, calls: Sequence[ExpectedCall]) -> list[ParsedCall]:
         """Parse the expert's calls; decides first how far each tool's schema is believed."""
-        self._known.update(call.name for call in calls)
+        self._names.update(call.name for call in calls)
         while True:
             before = len(self._distrusted) + len(self._opaque)
             parsed_calls = [self._expected(call) for call in calls]
@@ -66,7 +66,7 @@ class RowTools:
 
     def actual(self, name: str, arguments: str) -> ParsedCall:
         """Parse the policy's call as the expert's calls of the same tool were."""
-        if self._tools and name not in self._known:
+        if self._tools and name not in self._names:
             return ParsedCall(name, None, differ("unknown_tool", f"{name[:60]!r} is none of the row's tools"))
         if self._is_custom(name) and isinstance(decode_object(arguments, unique=True), InvalidCall):
             arguments = json.dumps({"input": arguments})

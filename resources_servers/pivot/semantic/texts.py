@@ -20,7 +20,7 @@ ALWAYS_CHARS = 4000
 """Characters that a text may have, whatever the length of the expert's."""
 
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
-_ENDING = re.compile(r"(?<=\w\w\w)(?:ing|ed|es)$|(?<=\w\w)s$")
+_SUFFIX = re.compile(r"(?<=\w\w\w)(?:ing|ed|es)$|(?<=\w\w)s$")
 _EMPTY = frozenset(
     word
     for words in (
@@ -73,7 +73,7 @@ def compare_last_words(expected: str, actual: str, options: SemanticOptions) -> 
 
 def content_words(text: str) -> frozenset[str]:
     words = (word.strip("_") for word in _WORD.findall(text.casefold()))
-    return frozenset(_ENDING.sub("", word) for word in words if word and word not in _EMPTY)
+    return frozenset(_SUFFIX.sub("", word) for word in words if word and word not in _EMPTY)
 
 
 def _has_substance(text: str) -> bool:

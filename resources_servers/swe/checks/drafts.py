@@ -27,7 +27,7 @@ class RowDraft(NamedTuple):
     instance: SweInstance
     """With the row's lists, empty where it has none."""
     has_targets: bool
-    has_kept: bool
+    has_pass_to_pass: bool
     """The row has FAIL_TO_PASS, has PASS_TO_PASS."""
 
 
@@ -36,20 +36,20 @@ def read_draft(wire: JsonObject) -> RowDraft:
     # Published rows have none: the agent makes the prompt.
     row = read_row({"responses_create_params": {"input": []}, **wire})
     if row.task.get("test_command") is None:
-        return RowDraft(wire, read(row), has_targets=True, has_kept=True)
+        return RowDraft(wire, read(row), has_targets=True, has_pass_to_pass=True)
     targets = names(wire, F2P) if _is_given(wire.get(F2P)) else []
-    kept = names(wire, P2P) if _is_given(wire.get(P2P)) else None
-    task = {**row.task, F2P: targets or [_ANY], P2P: kept or []}
+    pass_to_pass = names(wire, P2P) if _is_given(wire.get(P2P)) else None
+    task = {**row.task, F2P: targets or [_ANY], P2P: pass_to_pass or []}
     instance = read(row.model_copy(update={"task": task}))
-    whole = instance.model_copy(update={"fail_to_pass": targets, "pass_to_pass": kept or []})
-    return RowDraft(wire, whole, has_targets=bool(targets), has_kept=kept is not None)
+    whole = instance.model_copy(update={"fail_to_pass": targets, "pass_to_pass": pass_to_pass or []})
+    return RowDraft(wire, whole, has_targets=bool(targets), has_pass_to_pass=pass_to_pass is not None)
 
 
-def with_lists(wire: JsonObject, targets: list[str], kept: list[str]) -> JsonObject:
+def with_lists(wire: JsonObject, fail_to_pass: list[str], pass_to_pass: list[str]) -> JsonObject:
     """Return the row with its lists."""
     if wire.get("test_command") is None and not (F2P in wire and P2P in wire):
         return wire
-    return {**wire, F2P: _as_given(wire.get(F2P), targets), P2P: _as_given(wire.get(P2P), kept)}
+    return {**wire, F2P: _as_given(wire.get(F2P), fail_to_pass), P2P: _as_given(wire.get(P2P), pass_to_pass)}
 
 
 def can_drop(wire: JsonObject) -> bool:
@@ -61,10 +61,10 @@ def label(wire: JsonObject) -> str:
     """Return a name of the row for people."""
     params = wire.get("responses_create_params")
     inner = params.get("metadata") if isinstance(params, dict) else None
-    for place in (wire, inner if isinstance(inner, dict) else {}):
+    for fields in (wire, inner if isinstance(inner, dict) else {}):
         for key in ("instance_id", "commit_hash"):
-            if isinstance(place.get(key), str) and place[key]:
-                return str(place[key])
+            if isinstance(fields.get(key), str) and fields[key]:
+                return str(fields[key])
     return "row"
 
 

@@ -50,9 +50,9 @@ async def check_tests(sandbox: GradingSandbox, tests: Mapping[str, bytes]) -> li
     named = " -o ".join(f"-size {size}c" for size in sizes)
     hits: dict[str, list[str]] = {}
     for line in await _lines(sandbox, rf"{_EVERYWHERE} \( {named} \) -exec sha256sum {{}} +"):
-        digest, _, place = line.lstrip("\\").partition("  ")
+        digest, _, file = line.lstrip("\\").partition("  ")
         if digest in wanted:
-            hits.setdefault(wanted[digest], []).append(place)
+            hits.setdefault(wanted[digest], []).append(file)
     return [
         refusal(
             "test_in_image",
@@ -66,16 +66,16 @@ async def check_tests(sandbox: GradingSandbox, tests: Mapping[str, bytes]) -> li
 async def check_fix(sandbox: GradingSandbox, files: Sequence[FixedFile], lines: Sequence[str]) -> list[CheckFinding]:
     """Find copies of the fix in the image. `lines` are the fix's distinctive ones."""
     base = {sandbox.below(file.path): await sandbox.read(sandbox.below(file.path)) for file in files}
-    others = {place: base[sandbox.below(file.path)] for file in files for place in await _versions(sandbox, file)}
+    others = {path: base[sandbox.below(file.path)] for file in files for path in await _versions(sandbox, file)}
     places = dict.fromkeys([*others, *await _files_with_lines(sandbox, files, lines)])
     copies: list[str] = []
     versions: list[str] = []
-    for place in [one for one in places if one not in base][:_READ_AT_MOST]:
-        data = await sandbox.read(place) or b""
-        if _holds_fix(place, data.decode(errors="replace"), files, lines):
-            copies.append(place)
-        elif place in others and data != others[place] and not PurePosixPath(place).is_relative_to(sandbox.workdir):
-            versions.append(place)
+    for path in [path for path in places if path not in base][:_READ_AT_MOST]:
+        data = await sandbox.read(path) or b""
+        if _holds_fix(path, data.decode(errors="replace"), files, lines):
+            copies.append(path)
+        elif path in others and data != others[path] and not PurePosixPath(path).is_relative_to(sandbox.workdir):
+            versions.append(path)
     findings = []
     if copies:
         findings.append(
@@ -96,8 +96,8 @@ async def check_fix(sandbox: GradingSandbox, files: Sequence[FixedFile], lines: 
     return findings
 
 
-def _holds_fix(place: str, text: str, files: Sequence[FixedFile], lines: Sequence[str]) -> bool:
-    namesakes = [file for file in files if PurePosixPath(place).name == PurePosixPath(file.path).name]
+def _holds_fix(path: str, text: str, files: Sequence[FixedFile], lines: Sequence[str]) -> bool:
+    namesakes = [file for file in files if PurePosixPath(path).name == PurePosixPath(file.path).name]
     own = [line for line in lines if any(line in file.added for file in namesakes)] if namesakes else lines
     count = sum(line in text for line in own)
     return count >= (1 if namesakes else 3) and 2 * count >= len(own)
@@ -120,15 +120,15 @@ async def _files_with_lines(sandbox: GradingSandbox, files: Sequence[FixedFile],
     return await _lines(sandbox, rf"{_EVERYWHERE} -size -4096k \( {named} \) -exec grep -lF -f {_PATTERNS} -- {{}} +")
 
 
-async def _with_owners(sandbox: GradingSandbox, places: Sequence[str]) -> list[str]:
+async def _with_owners(sandbox: GradingSandbox, paths: Sequence[str]) -> list[str]:
     """Add to each place the installed distribution that it belongs to, where one is called like its folder."""
     named = []
-    for place in places:
-        before, found, after = place.partition("/site-packages/")
+    for path in paths:
+        before, sep, after = path.partition("/site-packages/")
         top = after.split("/", maxsplit=1)[0].removesuffix(".py").lower()
-        dists = await _lines(sandbox, f"ls -1 {quote(before + found)} | grep -E '[.](dist|egg)-info$'") if found else []
-        own = [one for one in dists if one.split("-", maxsplit=1)[0].lower() == top]
-        named.append(f"{place} ({own[0].rsplit('.', 1)[0]})" if own else place)
+        dists = await _lines(sandbox, f"ls -1 {quote(before + sep)} | grep -E '[.](dist|egg)-info$'") if sep else []
+        own = [dist for dist in dists if dist.split("-", maxsplit=1)[0].lower() == top]
+        named.append(f"{path} ({own[0].rsplit('.', 1)[0]})" if own else path)
     return named
 
 

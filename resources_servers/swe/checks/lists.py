@@ -52,32 +52,32 @@ class _Passes(NamedTuple):
         return all(self.gold) and not any(self.null)
 
     @property
-    def kept(self) -> bool:
+    def always_passes(self) -> bool:
         return all(self.gold) and all(self.null)
 
 
 def sort_tests(draft: RowDraft, runs: Sequence[RunStatuses]) -> SortedTests:
     """Sort a draft's tests into its lists by all its runs: at least one of each side."""
-    tests = sorted({test for one in runs for test in one.status})
+    tests = sorted({test for run in runs for test in run.status})
     flakes = [flake for side in SIDES for test in tests if (flake := _flake(test, side, runs))]
-    needs_fix = [test for test in tests if not any(test in one.status for one in runs if one.side == "null")]
-    as_target, as_kept = _tables(draft.instance, tests, runs)
+    needs_fix = [test for test in tests if not any(test in run.status for run in runs if run.side == "null")]
+    as_target, as_pass_to_pass = _tables(draft.instance, tests, runs)
     findings: list[CheckFinding] = []
     if draft.has_targets:
         targets = list(dict.fromkeys(draft.instance.fail_to_pass))
         findings += _check_targets({test: as_target[test] for test in targets}, _ReportedTests(draft.instance, tests))
     else:
-        targets = [test for test in tests if as_target[test].target and test not in as_kept]
+        targets = [test for test in tests if as_target[test].target and test not in as_pass_to_pass]
         findings += _flaky_targets([test for test in tests if not as_target[test].steady], as_target)
-    if draft.has_kept:
-        kept, more = _check_kept(draft, as_kept, _ReportedTests(draft.instance, tests))
+    if draft.has_pass_to_pass:
+        stay, more = _check_pass_to_pass(draft, as_pass_to_pass, _ReportedTests(draft.instance, tests))
         findings += more
     else:
-        kept = [test for test in tests if as_target[test].kept and test not in targets]
+        stay = [test for test in tests if as_target[test].always_passes and test not in targets]
         findings += _left_out(tests, as_target, draft)
     if not targets:
         findings.append(_no_target(tests, runs))
-    return SortedTests(sorted(targets), sorted(kept), findings, flakes, [test for test in needs_fix if test in targets])
+    return SortedTests(sorted(targets), sorted(stay), findings, flakes, [test for test in needs_fix if test in targets])
 
 
 class _ReportedTests(NamedTuple):
@@ -103,13 +103,13 @@ def _tables(
     """Return the passes of each test, as a target and as a kept one."""
     targets = list(dict.fromkeys([*instance.fail_to_pass, *tests]))
     as_target = {test: _Passes([], []) for test in targets}
-    as_kept = {test: _Passes([], []) for test in instance.pass_to_pass}
-    for one in runs:
-        report = _judge(instance, targets, one.status)
-        for table, result in ((as_target, report.fail_to_pass), (as_kept, report.pass_to_pass)):
+    as_pass_to_pass = {test: _Passes([], []) for test in instance.pass_to_pass}
+    for run in runs:
+        report = _judge(instance, targets, run.status)
+        for table, result in ((as_target, report.fail_to_pass), (as_pass_to_pass, report.pass_to_pass)):
             for test, passes in table.items():
-                (passes.gold if one.side == "gold" else passes.null).append(result.get(test, False))
-    return as_target, as_kept
+                (passes.gold if run.side == "gold" else passes.null).append(result.get(test, False))
+    return as_target, as_pass_to_pass
 
 
 def _judge(instance: SweInstance, targets: Sequence[str], status: Mapping[str, str]) -> official.OfficialReport:
@@ -123,7 +123,7 @@ def _judge(instance: SweInstance, targets: Sequence[str], status: Mapping[str, s
 
 
 def _flake(test: str, side: Side, runs: Sequence[RunStatuses]) -> Flake | None:
-    statuses = [official.status_of(test, one.status) or MISSING for one in runs if one.side == side]
+    statuses = [official.status_of(test, run.status) or MISSING for run in runs if run.side == side]
     return Flake(test=test, side=side, statuses=statuses) if len(set(statuses)) > 1 else None
 
 
@@ -157,7 +157,7 @@ def _check_targets(targets: Mapping[str, _Passes], reported: _ReportedTests) -> 
     return findings
 
 
-def _check_kept(
+def _check_pass_to_pass(
     draft: RowDraft, passes: Mapping[str, _Passes], reported: _ReportedTests
 ) -> tuple[list[str], list[CheckFinding]]:
     listed = list(dict.fromkeys(draft.instance.pass_to_pass))
@@ -219,7 +219,7 @@ def _left_out(tests: Sequence[str], passes: Mapping[str, _Passes], draft: RowDra
 
 
 def _no_target(tests: Sequence[str], runs: Sequence[RunStatuses]) -> CheckFinding:
-    failing = sorted({test for one in runs if one.side == "gold" for test in tests if _fails(one.status.get(test))})
+    failing = sorted({test for run in runs if run.side == "gold" for test in tests if _fails(run.status.get(test))})
     detail = f"{len(tests)} tests ran"
     detail += f", and with the fix fail: {some(failing)}" if failing else ", and pass with and without the fix"
     return refusal(

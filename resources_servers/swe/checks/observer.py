@@ -64,7 +64,7 @@ class Observer:
     ) -> ObservedRun:
         """Run the tests once."""
         image, limits = resolve_image(instance), self._options.limits
-        patch = reference.guard.split(instance.gold_patch).kept if side == "gold" else b""
+        patch = reference.guard.split(instance.gold_patch).applied if side == "gold" else b""
         started = time.monotonic()
         async with open_grading_sandbox(self._provider, instance, image, limits) as sandbox:
             patch_run = await run_patch(

@@ -61,7 +61,7 @@ class RowChecker:
         try:
             with boundary(InfraError, "check"):
                 report = await self._within_budget(draft, report, progress)
-            ended = "refused" if any(one.refuses for one in report.findings) else "accepted"
+            ended = "refused" if any(finding.refuses for finding in report.findings) else "accepted"
         except PaddockError as error:
             rows_fault = isinstance(error, RowError) or (isinstance(error, VerifierError) and not error.retryable)
             ended = "refused" if rows_fault else "failed"
@@ -88,10 +88,10 @@ class RowChecker:
         reference = await self._observer.reference(instance)
         runs = await self._observe(instance, reference, progress)
         report = report.model_copy(
-            update={f"{side}_s": [round(one.duration_s, 2) for one in runs if one.side == side] for side in SIDES}
+            update={f"{side}_s": [round(item.duration_s, 2) for item in runs if item.side == side] for side in SIDES}
         )
         whole, report = self._judge_runs(draft, reference, runs, report)
-        if not any(one.refuses for one in report.findings):
+        if not any(item.refuses for item in report.findings):
             progress(f"{instance.instance_id}: graded with the fix")
             report = _with(report, *await self._grade_fix(whole))
         progress(f"{instance.instance_id}: search for leaks")
@@ -116,17 +116,17 @@ class RowChecker:
         """Return the instance with its lists, and the report on all runs."""
         instance = draft.instance
         findings = [
-            warning("fix_touches_reference", f"{one.path}: {one.reason}; not applied, from whomever it comes")
-            for one in dropped_parts(instance, reference)
+            warning("fix_touches_reference", f"{item.path}: {item.reason}; not applied, from whomever it comes")
+            for item in dropped_parts(instance, reference)
         ]
         if doubt := _find_doubt(instance, runs):
             return instance, _with(report, *findings, doubt)
         if instance.rule == "map":
             return instance, _with(report, *findings, *_judge(instance, runs))
-        tests = sort_tests(draft, [RunStatuses(one.side, one.status) for one in runs])
+        tests = sort_tests(draft, [RunStatuses(item.side, item.status) for item in runs])
         whole = instance.model_copy(update={"fail_to_pass": tests.fail_to_pass, "pass_to_pass": tests.pass_to_pass})
         findings += tests.findings
-        if not any(one.refuses for one in findings):
+        if not any(item.refuses for item in findings):
             findings += _judge(whole, runs)
         return whole, _with(_with_lists(report, draft, tests), *findings)
 
@@ -174,7 +174,7 @@ def _with_lists(report: RowReport, draft: RowDraft, tests: SortedTests) -> RowRe
         "needs_fix": tests.needs_fix,
         "fail_to_pass": tests.fail_to_pass,
         "pass_to_pass": tests.pass_to_pass,
-        "derived": not (draft.has_targets and draft.has_kept),
+        "derived": not (draft.has_targets and draft.has_pass_to_pass),
         "findings": [*report.findings, *findings],
     }
     return report.model_copy(update=update)
@@ -182,10 +182,10 @@ def _with_lists(report: RowReport, draft: RowDraft, tests: SortedTests) -> RowRe
 
 def _find_doubt(instance: SweInstance, runs: Sequence[ObservedRun]) -> CheckFinding | None:
     """Find a run with the fix that can't be believed, whatever its lists."""
-    for one in runs:
-        results = read_run(instance, one.run)
-        if one.side == "gold" and results.doubt is not None:
-            tail = one.run.output.strip()[-OUTPUT_SHOWN:]
+    for observed in runs:
+        results = read_run(instance, observed.run)
+        if observed.side == "gold" and results.doubt is not None:
+            tail = observed.run.output.strip()[-OUTPUT_SHOWN:]
             return refusal(
                 f"gold_{results.doubt}",
                 f"a run with the fix: {results.detail}; its output ends:\n{tail}",
@@ -197,7 +197,7 @@ def _find_doubt(instance: SweInstance, runs: Sequence[ObservedRun]) -> CheckFind
 def _judge(instance: SweInstance, runs: Sequence[ObservedRun]) -> list[CheckFinding]:
     """Return findings by grading's own reading of each run."""
     findings = []
-    readings = [(one.side, read_run(instance, one.run)) for one in runs]
+    readings = [(observed.side, read_run(instance, observed.run)) for observed in runs]
     if unresolved := [results for side, results in readings if side == "gold" and not results.resolved]:
         detail = f"{len(unresolved)} runs with the fix are not resolved: {unresolved[0].detail}"
         findings.append(refusal("gold_unresolved", detail, _MENDS["gold_unresolved"]))

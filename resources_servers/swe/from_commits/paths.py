@@ -22,7 +22,7 @@ class SplitPaths(NamedTuple):
 def is_test(path: str, patterns: Sequence[str] = ()) -> bool:
     """Say whether a path, below the repository's root with `/`, is a test's."""
     if patterns:
-        return any(re.fullmatch(_regex(one), path) for one in patterns)
+        return any(re.fullmatch(_regex(pattern), path) for pattern in patterns)
     *folders, name = path.split("/")
     return not FOLDERS.isdisjoint(folder.lower() for folder in folders) or FILE.fullmatch(name) is not None
 

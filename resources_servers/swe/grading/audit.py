@@ -125,7 +125,7 @@ class Audits:
         belief = await self._beliefs.of(instance, reference)
         if belief is None:
             return False
-        never_run = (test for test in tests if all(one.get(test) in NEVER_RUN for one in belief.evidence))
+        never_run = (test for test in tests if all(status.get(test) in NEVER_RUN for status in belief.evidence))
         return tests <= belief.must_fail.union(never_run)
 
     async def close(self) -> None:

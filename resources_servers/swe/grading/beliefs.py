@@ -183,10 +183,10 @@ def has_sentinel(trial: PatchTrial) -> bool:
     return trial.patch_run.run is not None and trial.patch_run.run.sentinel is not None
 
 
-def _alike(one: PatchTrial, other: PatchTrial, covered: frozenset[str]) -> bool:
-    if (one.hinted, has_sentinel(one)) != (other.hinted, has_sentinel(other)):
+def _alike(first: PatchTrial, second: PatchTrial, covered: frozenset[str]) -> bool:
+    if (first.hinted, has_sentinel(first)) != (second.hinted, has_sentinel(second)):
         return False
-    return all(one.status.get(test) == other.status.get(test) for test in covered)
+    return all(first.status.get(test) == second.status.get(test) for test in covered)
 
 
 def targets(instance: SweInstance) -> frozenset[str]:

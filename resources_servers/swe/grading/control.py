@@ -50,7 +50,7 @@ class Controls:
 
     async def run_fix(self, instance: SweInstance, reference: ReferenceTests, *, sentinel: bool = False) -> PatchTrial:
         """Run the reference fix over the reference tests, once."""
-        fix = reference.guard.split(instance.gold_patch).kept
+        fix = reference.guard.split(instance.gold_patch).applied
         limit_s = self.limit_s(instance)
         trial = await self._trials.run(instance, reference, fix, sentinel=sentinel, limit_s=limit_s)
         key = digest(instance)

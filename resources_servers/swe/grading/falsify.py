@@ -87,9 +87,9 @@ class _SourceFile:
             self._lines.append(self._lines[-1] + len(line))
         self._mark = 3 if source.startswith(b"\xef\xbb\xbf") else 0
         constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and hasattr(node, "lineno")]
-        self.literals = sorted({self.text(one) for one in constants})
+        self.literals = sorted({self.text(constant) for constant in constants})
         wanted = [literal for node in ast.walk(tree) for literal in _literals(node)]
-        self.wanted = sorted({self.text(one) for one in wanted})
+        self.wanted = sorted({self.text(literal_node) for literal_node in wanted})
 
     def start(self, node: ast.expr | ast.stmt) -> int:
         return self._offset(node.lineno, node.col_offset)
@@ -133,7 +133,7 @@ def _possible(file: _SourceFile, function: _Function, chance: random.Random) -> 
 
 
 def _of_literals(file: _SourceFile, function: _Function, chance: random.Random) -> Iterator[ByteEdit]:
-    for literal in [one for statement in ast.walk(function) for one in _literals(statement)]:
+    for literal in [node for statement in ast.walk(function) for node in _literals(statement)]:
         text = file.text(literal)
         new = similar_literal(text, file.literals, chance) or changed_literal(text, chance)
         if new is not None:
@@ -163,7 +163,7 @@ def _of_names(file: _SourceFile, function: _Function, chance: random.Random) -> 
         if called in _RAISES and node.args and isinstance(node.args[0], ast.Name):
             name = node.args[0].id
             # None is no kind of `Exception`.
-            if others := [one for one in _EXCEPTIONS if not _related(name, one)]:
+            if others := [exception for exception in _EXCEPTIONS if not _related(name, exception)]:
                 yield ByteEdit(file.start(node.args[0]), file.end(node.args[0]), chance.choice(others).encode())
 
 
@@ -196,8 +196,8 @@ def _name(call: ast.Call) -> str:
 
 
 def _related(name: str, other_name: str) -> bool:
-    one, two = getattr(builtins, name, None), getattr(builtins, other_name)
-    return isinstance(one, type) and (issubclass(one, two) or issubclass(two, one))
+    first, second = getattr(builtins, name, None), getattr(builtins, other_name)
+    return isinstance(first, type) and (issubclass(first, second) or issubclass(second, first))
 
 
 def _value(file: _SourceFile, chance: random.Random) -> bytes:
@@ -216,7 +216,7 @@ def _contrary(file: _SourceFile, test: ast.expr) -> ByteEdit | None:
         operator = _OPERATORS[" ".join(operator_match[1].decode().split())]
         return ByteEdit(start + operator_match.start(1), start + operator_match.end(1), operator.encode())
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-        return next((edit for one in test.values if (edit := _contrary(file, one)) is not None), None)
+        return next((edit for operand in test.values if (edit := _contrary(file, operand)) is not None), None)
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         return ByteEdit(file.start(test), file.start(test.operand), b"")
     if isinstance(test, ast.Name | ast.Attribute | ast.Call) and not file.text(test).startswith(b"("):

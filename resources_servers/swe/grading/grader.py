@@ -122,8 +122,8 @@ class Grader:
 
     async def close(self) -> None:
         """Cancel what is being made for later gradings; the provider is still open."""
-        for one in (self._references, self._audits, self._whole_audits):
-            await one.close()
+        for cache in (self._references, self._audits, self._whole_audits):
+            await cache.close()
 
     async def grade(self, instance: SweInstance, patch: bytes) -> Grade:
         """Grade a patch; whatever is not the policy's doing is raised."""
@@ -132,14 +132,14 @@ class Grader:
         reference = await self._references.of(instance)
         split = await asyncio.to_thread(reference.guard.split, patch)
         dropped = tuple(split.dropped)
-        if not split.kept.strip():
+        if not split.applied.strip():
             grade = Grade("no_patch", "nothing is left of the patch without what the reference owns: no test was run")
         else:
-            grade = await self._judge(instance, reference, split.kept)
-        if grade.reason in _RETRY_REASONS and split.whole != split.kept and self._options.audit:
+            grade = await self._judge(instance, reference, split.applied)
+        if grade.reason in _RETRY_REASONS and split.whole != split.applied and self._options.audit:
             again = await self._judge(instance, reference, split.whole)
             if again.reason == "resolved" and await self._is_confirmed(instance, reference, split.whole, grade, again):
-                grade, dropped = again, tuple(one for one in dropped if one.owned)
+                grade, dropped = again, tuple(part for part in dropped if part.owned)
         official = await self._ask_official(instance, reference, patch, grade, dropped)
         return grade._replace(dropped=dropped, official=official)
 
@@ -183,14 +183,14 @@ class Grader:
             if own.key != "resolved" and own.shortage is not None:
                 raise own.shortage.error(own.detail)
             seen.append(own)
-            if sum(one.key == own.key for one in seen) < _needed(own, seen):
+            if sum(trial.key == own.key for trial in seen) < _needed(own, seen):
                 continue
             doubted = own.key not in ("resolved", "fails", "refused") or (own.key == "fails" and own.hinted)
             if doubted and not await self._is_its_own(instance, reference, patch, own):
                 return None
             return _grade(own)
-        if any(one.key in ("resolved", "fails", "refused") for one in seen):
-            ends = "; ".join(f"{one.key}: {one.detail}" for one in seen)
+        if any(trial.key in ("resolved", "fails", "refused") for trial in seen):
+            ends = "; ".join(f"{trial.key}: {trial.detail}" for trial in seen)
             raise VerifierError(f"{len(seen)} runs of the patch do not agree: {ends}", kind="runs_differ")
         return _grade(seen[-1]) if await self._is_its_own(instance, reference, patch, seen[-1]) else None
 
@@ -222,7 +222,7 @@ class Grader:
         self, instance: SweInstance, reference: ReferenceTests, patch: bytes
     ) -> list[AuditCase] | PaddockError:
         """Prepare the audits of one run of the patch; none: it is not audited; an error: it can't be."""
-        if not self._options.audit or patch == reference.guard.split(instance.gold_patch).kept:
+        if not self._options.audit or patch == reference.guard.split(instance.gold_patch).applied:
             return []
         try:
             case = await self._audits.open(instance, reference, patch)
@@ -303,12 +303,12 @@ class Grader:
 def _passing(grade: Grade) -> frozenset[str]:
     """Return the listed tests that passed."""
     lists = () if grade.results is None else (grade.results.fail_to_pass, grade.results.pass_to_pass)
-    return frozenset(test for one in lists for test, status in one.items() if status in PASSING)
+    return frozenset(test for statuses in lists for test, status in statuses.items() if status in PASSING)
 
 
 def _needed(trial: PatchTrial, seen: Sequence[PatchTrial]) -> int:
     """Return how many of the runs must have come to what this one came to."""
-    keys = {one.key for one in seen}
+    keys = {other.key for other in seen}
     if trial.key == "resolved":
         return 1 if keys.isdisjoint(_FAILURES) else 2
     if trial.key == "fails":

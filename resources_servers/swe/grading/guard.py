@@ -48,7 +48,7 @@ class DroppedPart(NamedTuple):
 class SplitPatch(NamedTuple):
     """A patch without what the reference owns."""
 
-    kept: bytes
+    applied: bytes
     dropped: list[DroppedPart]
     whole: bytes
     """The patch without what is owned, with what is only doubted."""
@@ -87,7 +87,7 @@ class Guard:
             return "git's own"
         if parts.name in _STARTUP or parts.suffix == ".pth" or _is_installed(parts):
             return "runs before tests"
-        if any(path == one or path.startswith(f"{one}/") for one in self._hidden):
+        if any(path == hidden or path.startswith(f"{hidden}/") for hidden in self._hidden):
             return "hidden"
         if adds and parts.suffix == ".py" and PurePosixPath(parts.parts[0]).stem in _RUNNER:
             return "shadows the test runner"
@@ -101,15 +101,15 @@ class Guard:
         self._keep_imported(parts, drops)
         pairs = list(zip(parts, drops, strict=True))
         return SplitPatch(
-            kept=join([part for part, drop in pairs if drop is None]),
+            applied=join([part for part, drop in pairs if drop is None]),
             dropped=[drop for drop in drops if drop is not None],
             whole=join([part for part, drop in pairs if drop is None or not drop.owned]),
         )
 
     def _dropped_part(self, part: Section, settings: PytestSettings) -> DroppedPart | None:
         """Return why a section is left out, by its most guarded name; None: it is applied."""
-        parts = [one for path in sorted(part.paths) if (one := self._reason(path, part, settings)) is not None]
-        chosen = next((one for one in parts if one.owned), next(iter(parts), None))
+        parts = [dropped for path in sorted(part.paths) if (dropped := self._reason(path, part, settings)) is not None]
+        chosen = next((dropped for dropped in parts if dropped.owned), next(iter(parts), None))
         return None if chosen is None else chosen._replace(path=part.path)
 
     def _reason(self, path: str, part: Section, settings: PytestSettings) -> DroppedPart | None:
@@ -125,13 +125,13 @@ class Guard:
             return DroppedPart(path, "test")
         if part.adds and _is_module(parts, settings.categories, adds=True):
             return DroppedPart(path, "imported by pytest's configuration")
-        in_tests = any(str(one) in self._folders or one.name == "tests" for one in parts.parents)
+        in_tests = any(str(folder) in self._folders or folder.name == "tests" for folder in parts.parents)
         return DroppedPart(path, "in a folder of tests", owned=False) if in_tests else None
 
     def _collects(self, path: str, part: Section, patterns: Iterable[str]) -> bool:
         """Say whether a file is named like a test, or as the patch has tests be named, and defines tests."""
         name = PurePosixPath(path).name
-        chosen = part.adds and any(fnmatch(path if "/" in one else name, one) for one in patterns)
+        chosen = part.adds and any(fnmatch(path if "/" in pattern else name, pattern) for pattern in patterns)
         if not (chosen or TEST_NAME.match(name)):
             return False
         if part.adds:
@@ -169,9 +169,9 @@ def _importing(path: str) -> re.Pattern[bytes]:
 def _is_installed(path: PurePosixPath) -> bool:
     """Say whether a path is metadata that may name plugins; Python reads folders' names in any case."""
     folders = [part.lower() for part in path.parts]
-    if any(one.endswith(".egg-info") for one in folders):
+    if any(folder.endswith(".egg-info") for folder in folders):
         return True
-    return folders[-1:] == ["entry_points.txt"] and any(one.endswith(".dist-info") for one in folders)
+    return folders[-1:] == ["entry_points.txt"] and any(folder.endswith(".dist-info") for folder in folders)
 
 
 def _is_module(path: PurePosixPath, names: frozenset[str], *, adds: bool = False) -> bool:

@@ -80,9 +80,9 @@ class Shortage(NamedTuple):
     kind: Literal["machine_disk", "machine_memory", "machine_pids"]
     detail: str
 
-    def error(self, meanwhile: str) -> InfraError:
-        """Make the failure of a grading that came to `meanwhile`."""
-        return InfraError(f"{self.detail}; what the tests came to does not count: {meanwhile}", kind=self.kind)
+    def error(self, test_result: str) -> InfraError:
+        """Make the failure of a grading that came to `test_result`."""
+        return InfraError(f"{self.detail}; what the tests came to does not count: {test_result}", kind=self.kind)
 
 
 Measure = Callable[[], FreeResources]

@@ -27,13 +27,13 @@ def similar_literal(text: bytes, literals: Sequence[bytes], chance: Random) -> b
         return None
     form = form_match[1] + form_match[2] if form_match else None
     fitting = []
-    for one in literals:
-        same = _STRING.match(one)
-        new = _value(one)
+    for literal in literals:
+        same = _STRING.match(literal)
+        new = _value(literal)
         if (same[1] + same[2] if same else None) != form or type(new) is not type(old) or new == old:
             continue
-        if abs(len(one) - len(text)) <= (_LONGER if form_match else 0) and b"\n" not in one:
-            fitting.append(one)
+        if abs(len(literal) - len(text)) <= (_LONGER if form_match else 0) and b"\n" not in literal:
+            fitting.append(literal)
     return chance.choice(fitting) if fitting else None
 
 

@@ -28,8 +28,8 @@ def added_settings(parts: Sequence[Section], configs: Mapping[str, bytes]) -> Py
     """Return what a patch adds. `configs` are the reference's configuration files, by path."""
     added = NOTHING
     for part in parts:
-        for one in _of_section(part, parts, configs):
-            added = added.plus(one)
+        for settings in _of_section(part, parts, configs):
+            added = added.plus(settings)
     for part in _named(parts, added.argument_files):
         added = added.plus(read_arguments(_shown(part)))
     return added
@@ -43,7 +43,7 @@ def _of_section(part: Section, parts: Sequence[Section], configs: Mapping[str, b
             yield _of_config(name, part, base)
             if _LINK.search(part.body):
                 target = posixpath.join(posixpath.dirname(path), _shown(part).strip())
-                yield from (_of_config(name, one, None) for one in _named(parts, [target]))
+                yield from (_of_config(name, target_part, None) for target_part in _named(parts, [target]))
     if any(path.endswith(".py") for path in part.paths) and b"pytest_plugins" in part.body:
         yield PytestSettings(plugins=listed_plugins(_text(b"\n".join(part.added_lines()))))
 

@@ -107,7 +107,7 @@ def _section(lines: list[bytes]) -> Section:
 def _header_names(rest: bytes) -> set[bytes]:
     """Read the names of a git header: two quoted ones, or two that are equal after `a/` and `b/`, or two words."""
     if rest.startswith(b'"') or rest.endswith(b'"'):
-        return {_name(one) for one in re.findall(rb'"(?:[^"\\]|\\.)*"|\S+', rest)}
+        return {_name(name) for name in re.findall(rb'"(?:[^"\\]|\\.)*"|\S+', rest)}
     middle = len(rest) // 2
     if rest[middle : middle + 1] == b" " and rest[1:middle] == rest[middle + 2 :]:
         return {rest[:middle], rest[middle + 1 :]}
@@ -119,7 +119,7 @@ def _name(raw: bytes) -> bytes:
     name = raw.split(b"\t", 1)[0].strip()
     if not (name.startswith(b'"') and name.endswith(b'"') and len(name) > 1):
         return name
-    return _ESCAPE.sub(lambda found: bytes([_CONTROL.get(found[1]) or int(found[1], 8) & 255]), name[1:-1])
+    return _ESCAPE.sub(lambda match: bytes([_CONTROL.get(match[1]) or int(match[1], 8) & 255]), name[1:-1])
 
 
 def _paths(names: set[bytes]) -> Iterator[str]:

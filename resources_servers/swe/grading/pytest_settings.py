@@ -121,8 +121,8 @@ def _of_ini(text: str, *, whole: bool) -> PytestSettings:
     for section, key, value in _ini_values(text):
         if section in _TABLES or (section is None and not whole):
             keys = (key,) if key is not None else ("addopts", "filterwarnings", "python_files")
-            for one in keys:
-                sets.join(_of_setting(one, value))
+            for name in keys:
+                sets.join(_of_setting(name, value))
         if key == _GROUP and (section in _ENTRY_POINTS or section is None):
             sets.add("entry_points", *_modules(value.splitlines()))
         if section not in _TABLES:
@@ -159,7 +159,7 @@ def _of_toml(text: str, *, whole: bool) -> PytestSettings:
     try:
         document = tomllib.loads(text)
     except _NO_TOML:
-        return NOTHING if whole else _of_words([word for one in _LITERAL.findall(text) for word in _unescaped(one)])
+        return NOTHING if whole else _of_words([word for part in _LITERAL.findall(text) for word in _unescaped(part)])
     tool, project = _table(document, "tool"), _table(document, "project")
     tables = [_table(document, "pytest"), _table(tool, "pytest"), _table(tool, "pytest", "ini_options")]
     sets = _NameSets()
@@ -177,7 +177,7 @@ def _of_toml(text: str, *, whole: bool) -> PytestSettings:
 def _of_setting(key: str, value: Any) -> PytestSettings:
     """Read one setting of pytest's."""
     given = value if isinstance(value, list) else [value]
-    texts = [one for one in given if isinstance(one, str)]
+    texts = [item for item in given if isinstance(item, str)]
     if key == "filterwarnings":
         return _of_filters([line for text in texts for line in text.splitlines()])
     words = [word for text in texts for word in _words(text)] if isinstance(value, str) else texts
@@ -225,7 +225,7 @@ def _of_filters(lines: Iterable[str]) -> PytestSettings:
     """Read filters of warnings, `action:message:category:module:line`."""
     fields = (line.split(":") for line in lines)
     categories = (parts[2].strip() for parts in fields if len(parts) > 2)
-    return PytestSettings(categories=frozenset(one.rpartition(".")[0] for one in categories if "." in one))
+    return PytestSettings(categories=frozenset(name.rpartition(".")[0] for name in categories if "." in name))
 
 
 def _of_commands(text: str) -> PytestSettings:

@@ -78,7 +78,7 @@ async def make_reference(sandbox: GradingSandbox, instance: SweInstance) -> Refe
     configs = await _configs(sandbox)
     named = _plugins(configs, startup)
     collected = await _collected(sandbox)
-    paths = [path for one in sections(instance.test_patch) for path in _real_names(one.paths)]
+    paths = [path for section in sections(instance.test_patch) for path in _real_names(section.paths)]
     before = {path: await sandbox.read(sandbox.below(path)) for path in (*paths, *instance.test_files)}
     tests: dict[str, ReferenceFile | None] = {}
     if instance.test_patch:
@@ -102,7 +102,7 @@ async def place_reference(sandbox: GradingSandbox, reference: ReferenceTests) ->
     """Put the reference's files into a tree where the policy's patch has been applied."""
     changed = await sandbox.changes()
     below = f"{sandbox.workdir}/"
-    touched = {one.path.removeprefix(below) for one in changed if one.type != "directory" or one.kind == "removed"}
+    touched = {item.path.removeprefix(below) for item in changed if item.type != "directory" or item.kind == "removed"}
     written = {path: file for path, file in reference.tests.items() if file is not None}
     written |= {
         path: file for path, file in reference.startup.items() if path in touched and path not in reference.tests

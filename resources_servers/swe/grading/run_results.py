@@ -63,8 +63,8 @@ class RunResults(NamedTuple):
 class _RuleResult(NamedTuple):
     resolved: bool
     status: str
-    targets: Mapping[str, bool]
-    kept: Mapping[str, bool]
+    fail_to_pass: Mapping[str, bool]
+    pass_to_pass: Mapping[str, bool]
 
 
 def expected_of(instance: SweInstance) -> ExpectedTests:
@@ -87,9 +87,9 @@ def read_run(instance: SweInstance, run: GradingRun) -> RunResults:
     doubt, detail = _doubt(instance, run, status, complaint)
     return RunResults(
         resolved=result.resolved and doubt is None,
-        fail_to_pass={test: _status(instance, test, status) for test in result.targets},
-        pass_to_pass={test: _status(instance, test, status) for test in result.kept},
-        failed_targets=not all(result.targets.values()),
+        fail_to_pass={test: _status(instance, test, status) for test in result.fail_to_pass},
+        pass_to_pass={test: _status(instance, test, status) for test in result.pass_to_pass},
+        failed_targets=not all(result.fail_to_pass.values()),
         doubt=doubt,
         detail=detail or _summary(result),
         status=result.status,
@@ -137,10 +137,10 @@ def _judge(instance: SweInstance, status: Mapping[str, str]) -> _RuleResult:
     if instance.rule == "map":
         return _judge_map(instance, status)
     if instance.rule == "passed":
-        targets = {test: status.get(test) == "PASSED" for test in instance.fail_to_pass}
-        kept = {test: status.get(test) == "PASSED" for test in instance.pass_to_pass}
-        resolved = bool(targets) and bool(kept) and all(targets.values()) and all(kept.values())
-        return _RuleResult(resolved, _status_word(targets, kept), targets, kept)
+        f2p = {test: status.get(test) == "PASSED" for test in instance.fail_to_pass}
+        p2p = {test: status.get(test) == "PASSED" for test in instance.pass_to_pass}
+        resolved = bool(f2p) and bool(p2p) and all(f2p.values()) and all(p2p.values())
+        return _RuleResult(resolved, _status_word(f2p, p2p), f2p, p2p)
     lists = official.judge(expected_of(instance), status)
     return _RuleResult(lists.resolved, lists.status, lists.fail_to_pass, lists.pass_to_pass)
 
@@ -152,15 +152,15 @@ def _judge_map(instance: SweInstance, status: Mapping[str, str]) -> _RuleResult:
     right = {test: actual.get(test) == want for test, want in expected.items()}
     right |= {test: False for test in actual if test not in expected}
     is_target = {test: before.get(test) != expected.get(test) for test in right}
-    targets = {test: good for test, good in right.items() if is_target[test]}
-    kept = {test: good for test, good in right.items() if not is_target[test]}
-    return _RuleResult(statuses_match(expected, actual), _status_word(targets, kept), targets, kept)
+    f2p = {test: good for test, good in right.items() if is_target[test]}
+    p2p = {test: good for test, good in right.items() if not is_target[test]}
+    return _RuleResult(statuses_match(expected, actual), _status_word(f2p, p2p), f2p, p2p)
 
 
-def _status_word(targets: Mapping[str, bool], kept: Mapping[str, bool]) -> str:
-    if not all(kept.values()) or not any(targets.values()):
+def _status_word(fail_to_pass: Mapping[str, bool], pass_to_pass: Mapping[str, bool]) -> str:
+    if not all(pass_to_pass.values()) or not any(fail_to_pass.values()):
         return "RESOLVED_NO"
-    return "RESOLVED_FULL" if all(targets.values()) else "RESOLVED_PARTIAL"
+    return "RESOLVED_FULL" if all(fail_to_pass.values()) else "RESOLVED_PARTIAL"
 
 
 def _doubt(
@@ -179,12 +179,12 @@ def _doubt(
     if not status and instance.eval_type != "fail_only":
         return "nothing_ran", f"no test reported a result; exit status {run.exit_code}"
     if complaint is not None:
-        if not any(one in ("PASSED", "XFAIL", "SKIPPED") for one in status.values()):
+        if not any(word in ("PASSED", "XFAIL", "SKIPPED") for word in status.values()):
             return "nothing_ran", f"no test was run; exit status {run.exit_code}"
         return "sentinel", complaint
-    failed = any(one in ("FAILED", "ERROR") for one in status.values())
+    failed = any(word in ("FAILED", "ERROR") for word in status.values())
     # Without a sentinel, which is unlike any line that code prints, only what is named like a test counts.
-    named = any(status[one] in ("FAILED", "ERROR") and _TEST.search(one) for one in status)
+    named = any(status[word] in ("FAILED", "ERROR") and _TEST.search(word) for word in status)
     if run.sentinel is None and named and run.exit_code == 0:
         return "status_differs", "tests failed in the log, yet the test command succeeded"
     if run.sentinel is None and not failed and run.exit_code != 0:
@@ -216,4 +216,4 @@ def _summary(result: _RuleResult) -> str:
     def count(tests: Mapping[str, bool]) -> str:
         return f"{sum(tests.values())} of {len(tests)}"
 
-    return f"{count(result.targets)} tests that must pass now do, {count(result.kept)} still do"
+    return f"{count(result.fail_to_pass)} tests that must pass now do, {count(result.pass_to_pass)} still do"

@@ -75,6 +75,6 @@ def _skip_heredoc(line: str, lines: Iterator[str]) -> None:
     heredoc = _HEREDOC.search(line)
     if heredoc is None:
         return
-    for one in lines:
-        if one == heredoc.group(1):
+    for body_line in lines:
+        if body_line == heredoc.group(1):
             return

@@ -93,12 +93,12 @@ def take_out(sentinel: Sentinel, status: Mapping[str, str], output: str, exit_co
     """Take the sentinel's tests out of a status map, and say how they went."""
     rest: dict[str, str] = {}
     own: dict[str, str] = {}
-    for name, one in status.items():
+    for name, outcome in status.items():
         test = _test_name(sentinel, name)
         if test is None:
-            rest[name] = one
+            rest[name] = outcome
         elif test:
-            own[test] = one
+            own[test] = outcome
     for test, want in sentinel.expected.items():
         got = own.get(test)
         if want == "SKIPPED" and sentinel.dialect == "pytest":
@@ -136,7 +136,7 @@ def _words(command: str) -> list[str] | None:
         return None
     start = next((index for index, word in enumerate(words) if PurePosixPath(word).name in _RUNNERS), None)
     options = words[0 if start is None else start :]
-    chosen = any(word == one or word.startswith(f"{one}=") for word in options for one in _CHOOSES)
+    chosen = any(word == option or word.startswith(f"{option}=") for word in options for option in _CHOOSES)
     return None if start is None or chosen else options
 
 

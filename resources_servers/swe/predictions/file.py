@@ -32,12 +32,12 @@ def read_predictions(path: Path) -> list[Prediction]:
     places: dict[tuple[str, str], str] = {}
     predictions = []
     for where, given in _entries(path, text):
-        one = _prediction(where, given, path.stem)
-        first = places.setdefault((one.model, one.instance_id), where)
+        new = _prediction(where, given, path.stem)
+        first = places.setdefault((new.model, new.instance_id), where)
         if first != where:
-            detail = f"{first} is a prediction of {one.model} for {one.instance_id} too: give each a file of its own"
+            detail = f"{first} is a prediction of {new.model} for {new.instance_id} too: give each a file of its own"
             raise ConfigError(f"{where}: {detail}", kind="prediction_twice")
-        predictions.append(one)
+        predictions.append(new)
     if not predictions:
         raise ConfigError(f"{path}: holds no prediction", kind="no_predictions")
     return predictions
@@ -51,10 +51,10 @@ def _entries(path: Path, text: bytes) -> Iterator[tuple[str, Any]]:
         yield from _lines(path, text)
         return
     if isinstance(whole, list):
-        yield from ((f"{path}: prediction {number}", one) for number, one in enumerate(whole, start=1))
+        yield from ((f"{path}: prediction {number}", entry) for number, entry in enumerate(whole, start=1))
     elif isinstance(whole, dict) and "instance_id" not in whole:
-        for name, one in whole.items():
-            yield f"{path}: {name}", {"instance_id": name, **one} if isinstance(one, dict) else one
+        for name, entry in whole.items():
+            yield f"{path}: {name}", {"instance_id": name, **entry} if isinstance(entry, dict) else entry
     else:
         yield f"{path}:1", whole
 

@@ -18,21 +18,21 @@ def make_report(
     rows: Iterable[str], predictions: Sequence[Prediction], graded: Sequence[GradedPrediction]
 ) -> JsonObject:
     """Make the report of one model; `rows` are the ids of all instances."""
-    submitted = {one.instance_id for one in predictions}
+    submitted = {item.instance_id for item in predictions}
     instances = set(rows)
     groups: dict[str, list[str]] = {
-        "completed": _ids(one for one in graded if one.outcome in ("resolved", "unresolved")),
+        "completed": _ids(item for item in graded if item.outcome in ("resolved", "unresolved")),
         "incomplete": sorted(instances - submitted),
-        "empty_patch": _ids(one for one in graded if one.outcome == "empty_patch"),
+        "empty_patch": _ids(item for item in graded if item.outcome == "empty_patch"),
         "submitted": sorted(submitted),
-        "resolved": _ids(one for one in graded if one.outcome == "resolved"),
-        "unresolved": _ids(one for one in graded if one.outcome == "unresolved"),
-        "infra_failure": _ids(one for one in graded if not one.is_final),
+        "resolved": _ids(item for item in graded if item.outcome == "resolved"),
+        "unresolved": _ids(item for item in graded if item.outcome == "unresolved"),
+        "infra_failure": _ids(item for item in graded if not item.is_final),
         "ambiguous_failure": [],
-        "error": _ids(one for one in graded if one.outcome == "error"),
+        "error": _ids(item for item in graded if item.outcome == "error"),
     }
     counted = [name for name in groups if name not in ("incomplete",)]
-    reasons = {one.instance_id: one.reason for one in graded if one.outcome in ("unresolved", "error")}
+    reasons = {item.instance_id: item.reason for item in graded if item.outcome in ("unresolved", "error")}
     return {
         "total_instances": len(instances),
         **{f"{name}_instances": len(groups[name]) for name in counted},
@@ -49,4 +49,4 @@ def report_name(model: str, run: str) -> str:
 
 
 def _ids(graded: Iterable[GradedPrediction]) -> list[str]:
-    return sorted(one.instance_id for one in graded)
+    return sorted(item.instance_id for item in graded)

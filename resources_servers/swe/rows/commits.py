@@ -37,15 +37,15 @@ def changes(commit: Mapping[str, Any]) -> Iterator[FileVersions]:
     listed = commit.get("file_diffs")
     if not isinstance(listed, list):
         raise field_error(KEY, "needs `file_diffs`, a list")
-    for index, one in enumerate(listed):
-        if not isinstance(one, Mapping):
+    for index, diff in enumerate(listed):
+        if not isinstance(diff, Mapping):
             raise field_error(f"{KEY}.file_diffs[{index}]", "needs an object")
-        if one.get("is_binary_file"):
+        if diff.get("is_binary_file"):
             continue
-        path = _path(one, f"{KEY}.file_diffs[{index}]")
-        old, new = one.get("old_file_content"), one.get("new_file_content")
-        added = _side(one, "minus_file") == "/dev/null" or (old is None)
-        removed = _side(one, "plus_file") == "/dev/null" or (new is None)
+        path = _path(diff, f"{KEY}.file_diffs[{index}]")
+        old, new = diff.get("old_file_content"), diff.get("new_file_content")
+        added = _side(diff, "minus_file") == "/dev/null" or (old is None)
+        removed = _side(diff, "plus_file") == "/dev/null" or (new is None)
         yield FileVersions(path, None if added else str(old), None if removed else str(new))
 
 
@@ -84,8 +84,8 @@ def _open(text: str) -> list[str]:
     return [*(f"{line}\n" for line in whole), last]
 
 
-def _path(one: Mapping[str, Any], key: str) -> str:
-    header = one.get("header")
+def _path(diff: Mapping[str, Any], key: str) -> str:
+    header = diff.get("header")
     file = header.get("file") if isinstance(header, Mapping) else None
     path = file.get("path") if isinstance(file, Mapping) else None
     if not isinstance(path, str) or not path:
@@ -93,7 +93,7 @@ def _path(one: Mapping[str, Any], key: str) -> str:
     return path
 
 
-def _side(one: Mapping[str, Any], key: str) -> str | None:
-    file = one.get(key)
+def _side(diff: Mapping[str, Any], key: str) -> str | None:
+    file = diff.get(key)
     path = file.get("path") if isinstance(file, Mapping) else None
     return path if isinstance(path, str) else None

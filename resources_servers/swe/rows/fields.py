@@ -55,7 +55,7 @@ def optional_patch(row: Mapping[str, Any], key: str) -> bytes:
 def names(row: Mapping[str, Any], key: str) -> list[str]:
     """Read a list of test ids, given as itself or as JSON text."""
     value = decoded(row, key)
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise field_error(key, f"needs a list of strings, or a string that holds it as JSON, got {_short(value)}")
     return value
 
@@ -84,7 +84,7 @@ def obj(row: Mapping[str, Any], key: str) -> JsonObject:
 def strings(row: Mapping[str, Any], key: str) -> dict[str, str]:
     """Read a mapping of strings, empty where the key is missing."""
     value = row.get(key) or {}
-    if not isinstance(value, dict) or not all(isinstance(one, str) for pair in value.items() for one in pair):
+    if not isinstance(value, dict) or not all(isinstance(item, str) for pair in value.items() for item in pair):
         raise field_error(key, f"needs an object of strings, got {_short(value)}")
     return value
 

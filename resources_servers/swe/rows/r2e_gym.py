@@ -77,7 +77,7 @@ def _tests(results: Mapping[str, Any]) -> dict[str, bytes]:
     file_names, codes = results.get("test_file_names"), results.get("test_file_codes")
     if not isinstance(file_names, list) or not isinstance(codes, list) or len(file_names) != len(codes) or not codes:
         raise field_error(key, "needs `test_file_names` and `test_file_codes`, lists of the same length")
-    if not all(isinstance(one, str) for one in (*file_names, *codes)):
+    if not all(isinstance(item, str) for item in (*file_names, *codes)):
         raise field_error(key, "needs strings in `test_file_names` and `test_file_codes`")
     plain = [name.removeprefix(f"{FOLDER}/") for name in file_names]
     files = {

@@ -60,7 +60,7 @@ def fill(args: argparse.Namespace) -> int:
             _say(problem)
         left_out += len(filled_file.problems)
         filled = ", ".join(f"{count} filled from {name}" for name, count in sorted(filled_file.n_filled.items()))
-        parts = [filled or "0 filled", f"{filled_file.n_kept} kept", f"{len(filled_file.problems)} left out"]
+        parts = [filled or "0 filled", f"{filled_file.n_unchanged} kept", f"{len(filled_file.problems)} left out"]
         _tell(f"{filled_file.target}: {', '.join(parts)}")
     return 1 if left_out else 0
 

@@ -14,7 +14,7 @@ def section(path: str, *, new: bool = False, body: str = "@@ -1 +1 @@\n-a\n+b\n"
 
 
 def kept(guard: Guard, patch: str) -> str:
-    return guard.split(patch.encode()).kept.decode()
+    return guard.split(patch.encode()).applied.decode()
 
 
 TESTS = Guard(["tests/test_a.py", "testing/test_b.py", "lib/testing/data/test_c.py"])
@@ -100,7 +100,7 @@ def test_no_patch_makes_the_guard_fail() -> None:
     for _ in range(500):
         patch = b"\n".join(line(chance) for _ in range(chance.randrange(1, 25)))
         split = guard.split(patch)
-        assert len(split.kept) <= len(split.whole) <= len(patch)
+        assert len(split.applied) <= len(split.whole) <= len(patch)
         assert join(sections(patch)) == patch
 
 
@@ -161,7 +161,7 @@ def test_a_section_is_as_guarded_as_its_most_guarded_name() -> None:
 )
 def test_the_reference_owns_tests_and_what_runs_before_them(path: str) -> None:
     split = TESTS.split(section(path).encode())
-    assert split.kept == b""
+    assert split.applied == b""
     assert [one.path for one in split.dropped] == [path]
 
 
@@ -226,7 +226,7 @@ def importing(line: str) -> str:
 )
 def test_code_of_the_project_stays_whatever_it_is_called(patch: str) -> None:
     split = TREE.split(patch.encode())
-    assert (split.kept.decode(), split.dropped) == (patch, [])
+    assert (split.applied.decode(), split.dropped) == (patch, [])
 
 
 @pytest.mark.parametrize(
@@ -243,4 +243,4 @@ def test_code_of_the_project_stays_whatever_it_is_called(patch: str) -> None:
 def test_what_may_be_the_projects_is_in_the_second_try(patch: str, owned: bool) -> None:
     split = TREE.split(patch.encode())
     assert [one.owned for one in split.dropped] == [owned]
-    assert split.whole.decode() == (split.kept.decode() if owned else patch)
+    assert split.whole.decode() == (split.applied.decode() if owned else patch)

@@ -111,7 +111,7 @@ def test_files_that_a_patch_has_pytest_collect_are_tests_where_they_define_some(
 )
 def test_an_honest_edit_stays(patch: str) -> None:
     split = GUARD.split(patch.encode())
-    assert (split.kept.decode(), split.dropped) == (patch, [])
+    assert (split.applied.decode(), split.dropped) == (patch, [])
 
 
 def test_a_plugin_that_the_reference_has_is_only_doubted_though_its_line_is_changed() -> None:

@@ -65,10 +65,10 @@ class MbridgeConversion:
     def export(self, models: list[Any]) -> Iterator[HfWeight]:
         for model in models:
             twice = "output_layer.weight" if _whole_model(model).share_embeddings_and_output_weights else None
-            own = [(name, one) for name, one in _named_parameters(model) if name != twice]
+            own = [(name, parameter) for name, parameter in _named_parameters(model) if name != twice]
             group = parallel_state.get_pipeline_model_parallel_group()
             stages: list[Any] = [None] * dist.get_world_size(group)
-            dist.all_gather_object(stages, [_describe(name, one) for name, one in own], group=group)
+            dist.all_gather_object(stages, [_describe(name, parameter) for name, parameter in own], group=group)
             for stage, parts in enumerate(stages):
                 here = stage == parallel_state.get_pipeline_model_parallel_rank()
                 for at, part in enumerate(parts):
@@ -100,9 +100,9 @@ class MbridgeConversion:
                 part.name, _joined(part, value, parallel_state.get_tensor_model_parallel_group())
             )
             return
-        for rank, one in enumerate(_all_of(value, parallel_state.get_expert_model_parallel_group())):
+        for rank, expert in enumerate(_all_of(value, parallel_state.get_expert_model_parallel_group())):
             name = _global_name(part.name, self._n_experts_here, rank)
-            yield from self._converted(name, _joined(part, one, parallel_state.get_expert_tensor_parallel_group()))
+            yield from self._converted(name, _joined(part, expert, parallel_state.get_expert_tensor_parallel_group()))
 
     def _converted(self, name: str, whole: torch.Tensor) -> Iterator[HfWeight]:
         names, tensors = self._bridge._weight_to_hf_format(name, whole)

@@ -262,7 +262,7 @@ def _first_difference(first: Sequence[int], second: Sequence[int]) -> int | None
     if len(first) == len(second) and all(map(int.__eq__, first, second)):
         return None
     pairs = enumerate(zip(first, second, strict=False))
-    return next((nth for nth, (one, other) in pairs if one != other), min(len(first), len(second)))
+    return next((nth for nth, (left, right) in pairs if left != right), min(len(first), len(second)))
 
 
 def _integer(value: Any) -> int | None:

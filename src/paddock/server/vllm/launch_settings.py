@@ -92,11 +92,7 @@ class LaunchSettings(BaseModel):
     def _no_secrets(cls, value: list[str]) -> list[str]:
         for argument in value:
             option = argument.partition("=")[0].removeprefix("--").replace("_", "-")
-            if (
-                argument.startswith("--")
-                and len(option) >= SHORTEST
-                and any(name.startswith(option) for name in SECRETS)
-            ):
+            if argument.startswith("--") and len(option) >= SHORTEST and any(key.startswith(option) for key in SECRETS):
                 raise PydanticCustomError(
                     "secret",
                     f"--{option}: no secret goes on a command line; the server's key is `api_key`, others are "

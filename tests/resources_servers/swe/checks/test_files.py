@@ -25,7 +25,7 @@ def report(digest: str, **fields: Any) -> RowReport:
 @pytest.mark.parametrize("given", [{}, {"FAIL_TO_PASS": None}, {"FAIL_TO_PASS": []}, {"FAIL_TO_PASS": "[]"}])
 def test_an_own_row_may_lack_its_targets_here_and_nowhere_else(row: Make, given: JsonObject) -> None:
     draft = read_draft(row(**given))
-    assert (draft.instance.fail_to_pass, draft.has_targets, draft.has_kept) == ([], False, False)
+    assert (draft.instance.fail_to_pass, draft.has_targets, draft.has_pass_to_pass) == ([], False, False)
     with pytest.raises(RowError, match="FAIL_TO_PASS"):
         read(read_row(row(PASS_TO_PASS=[], **given)))
 
