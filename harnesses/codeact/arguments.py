@@ -45,7 +45,7 @@ def _plan(name: str, arguments: JsonObject) -> InvalidCall | None:
 
 
 def _unexpected(name: str, arguments: JsonObject, schema: JsonObject) -> InvalidCall | None:
-    known: dict[str, Json] = schema.get("properties", {})
+    properties: dict[str, Json] = schema.get("properties", {})
     if name != "str_replace_editor":
         return None
     command = arguments["command"]
@@ -54,29 +54,29 @@ def _unexpected(name: str, arguments: JsonObject, schema: JsonObject) -> Invalid
         why = f"Unrecognized command {command}. The allowed commands for the oh_editor tool are: {allowed}"
         return InvalidCall("wrong_value", why)
     for key in arguments:
-        if command != "view" and key not in known:
-            why = f"Unexpected argument {key} in tool call {name}. Allowed arguments are: {', '.join(known)}"
+        if command != "view" and key not in properties:
+            why = f"Unexpected argument {key} in tool call {name}. Allowed arguments are: {', '.join(properties)}"
             return InvalidCall("unknown_argument", why)
     return None
 
 
 def _converted(name: str, arguments: JsonObject, schema: JsonObject) -> JsonObject | InvalidCall:
-    known: dict[str, Json] = schema.get("properties", {})
-    kept = {key: value for key, value in arguments.items() if key in known and key != "security_risk"}
-    if "is_input" in kept:
-        kept["is_input"] = kept["is_input"] == "true"
-    for key, convert, said in (
+    properties: dict[str, Json] = schema.get("properties", {})
+    values = {key: value for key, value in arguments.items() if key in properties and key != "security_risk"}
+    if "is_input" in values:
+        values["is_input"] = values["is_input"] == "true"
+    for key, convert, message in (
         ("timeout", float, "Invalid float passed to 'timeout' argument: {}"),
         ("insert_line", int, "Invalid insert_line value: '{}'. Expected an integer."),
     ):
-        if key in kept:
+        if key in values:
             try:
-                kept[key] = convert(kept[key])
+                values[key] = convert(values[key])
             except (TypeError, ValueError):
-                return InvalidCall("wrong_type", said.format(kept[key]))
-    typed = {key: value for key, value in known.items() if key not in _LENIENT}
+                return InvalidCall("wrong_type", message.format(values[key]))
+    typed = {key: value for key, value in properties.items() if key not in _LENIENT}
     loose = {"type": "object", "properties": typed}
-    return violation(kept, _without_demands(loose)) or kept
+    return violation(values, _without_demands(loose)) or values
 
 
 def _without_demands(schema: Json) -> Json:

@@ -18,7 +18,7 @@ def split_commands(text: str) -> list[str]:
     whole = parse(text)
     if whole.error or len(whole.statements) < 2:
         return [text.strip()]
-    found: list[str] = []
+    commands: list[str] = []
     rest, statements = text, whole.statements
     at = rest.find("\n")
     while at >= 0:
@@ -27,7 +27,7 @@ def split_commands(text: str) -> list[str]:
         if first.statements and left and not first.error and first.statements + left == statements:
             second = parse(rest[at + 1 :])
             if not second.error and second.statements == left:
-                found.append(rest[:at].strip())
+                commands.append(rest[:at].strip())
                 rest, statements, at = rest[at + 1 :], left, -1
         at = rest.find("\n", at + 1)
-    return [*found, rest.strip()]
+    return [*commands, rest.strip()]

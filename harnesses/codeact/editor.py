@@ -230,21 +230,21 @@ def _os_error(error: OSError, path: str) -> str:
 
 def _starts(text: str, part: str) -> list[int]:
     """Where it stands, without overlaps."""
-    found: list[int] = []
+    starts: list[int] = []
     at = text.find(part)
     while 0 <= at <= len(text):
-        found.append(at)
+        starts.append(at)
         at = text.find(part, at + max(1, len(part)))
-    return found
+    return starts
 
 
 def _line_numbers(text: str, starts: list[int]) -> list[int]:
     """Of the lines where something starts, each once."""
-    found: list[int] = []
+    numbers: list[int] = []
     line, at = 1, 0
     for start in starts:
         line += text.count("\n", at, start)
         at = start
-        if not found or found[-1] != line:
-            found.append(line)
-    return found
+        if not numbers or numbers[-1] != line:
+            numbers.append(line)
+    return numbers

@@ -86,7 +86,7 @@ class Terminal:
             command = "printf '^C\\n'; (exit 130)"
         commands = split_commands(command) if self._style.one_command else [command]
         if len(commands) > 1:
-            listed = "\n".join(f"({number}) {each}" for number, each in enumerate(commands, 1))
+            listed = "\n".join(f"({number}) {part}" for number, part in enumerate(commands, 1))
             raise TerminalError(
                 "Cannot execute multiple commands at once.\n"
                 "Please run each command separately OR chain them into a single command via && or ;\n"
@@ -194,8 +194,8 @@ class Terminal:
 
     def _shown(self, seen: list[ShellOutput], before: bytes) -> str:
         whole = seen[-1]._replace(
-            output=before + b"".join(one.output for one in seen),
-            killed=tuple(kill for one in seen for kill in one.killed),
-            timed_out=any(one.timed_out for one in seen),
+            output=before + b"".join(piece.output for piece in seen),
+            killed=tuple(kill for piece in seen for kill in piece.killed),
+            timed_out=any(piece.timed_out for piece in seen),
         )
         return cut_middle(render_screen(whole.text()), self._style.max_output_chars)

@@ -171,7 +171,7 @@ class ScenarioRun:
         answers = {route: partial(answer, dialect) for dialect, route in routes.items()}
         return DirectPeer(MODEL, lambda: {**self._server.handlers(), **answers})
 
-    async def answer_aside(self, dialect: Dialect, body: JsonObject, text: str) -> JsonObject:
+    async def answer_side_request(self, dialect: Dialect, body: JsonObject, text: str) -> JsonObject:
         """An answer that no turn of the scenario gives."""
         self._policy.say(text)
         return await self.send(dialect, body)

@@ -118,5 +118,7 @@ def _continues(after: LoggedCall, before: LoggedCall) -> bool:
     return after.prompt[:end] == before.prompt and after.prompt[end:whole] == before.sampled
 
 
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    return next((nth for nth, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+def _common(ours: Sequence[int], theirs: Sequence[int]) -> int:
+    return next(
+        (at for at, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), min(len(ours), len(theirs))
+    )

@@ -111,7 +111,7 @@ class FidelityPolicy:
 def answer_text(turn: PolicyTurn, toolset: Toolset, first_file: int) -> str:
     """An answer, with calls of the tools that `toolset` shows. Its calls name files from `first_file` on."""
     thought = f"<think>\n{turn.thought}\n</think>\n\n" if turn.thought else ""
-    calls = [_call(one, toolset, f"notes-{first_file + nth}.txt") for nth, one in enumerate(turn.calls)]
+    calls = [_call(call, toolset, f"notes-{first_file + nth}.txt") for nth, call in enumerate(turn.calls)]
     return thought + "\n".join([*([turn.text] if turn.text else []), *calls])
 
 
@@ -123,15 +123,15 @@ def closing_text(toolset: Toolset) -> str:
     return _block(item["name"], item["arguments"])
 
 
-def _call(one: PolicyCall, toolset: Toolset, file: str) -> str:
-    if one.what == "unknown":
-        return _block(UNKNOWN_TOOL, spell({"path": file}, one.spelling))
+def _call(call: PolicyCall, toolset: Toolset, file: str) -> str:
+    if call.what == "unknown":
+        return _block(UNKNOWN_TOOL, spell({"path": file}, call.spelling))
     custom = next((str(tool["name"]) for tool in toolset.tools if tool.get("type") == "custom"), None)
-    if one.what == "patch" and custom is not None:
+    if call.what == "patch" and custom is not None:
         patch = f"*** Begin Patch\n*** Add File: {file}\n+first\n+\n*** End Patch\n"
-        return _block(custom, spell({"input": patch}, one.spelling))
-    item = toolset.shell(f"{one.line} {file}")
-    return _block(item["name"], spell(orjson.loads(item["arguments"]), one.spelling))
+        return _block(custom, spell({"input": patch}, call.spelling))
+    item = toolset.shell(f"{call.line} {file}")
+    return _block(item["name"], spell(orjson.loads(item["arguments"]), call.spelling))
 
 
 def _block(name: str, arguments: str) -> str:

@@ -155,10 +155,10 @@ async def _sandbox(settings: SandboxSettings, program: Program) -> AsyncIterator
 
 @asynccontextmanager
 async def _model(run: ScenarioRun, provider: Provider, sandbox_id: str, peer: Peer) -> AsyncIterator[RolloutModel]:
-    async def tunnel(wish: TunnelOptions) -> Tunnel:
-        listener = await provider.tunnel(sandbox_id, port=PORT) if wish.api_key is None else loopback_listener()
+    async def tunnel(options: TunnelOptions) -> Tunnel:
+        listener = await provider.tunnel(sandbox_id, port=PORT) if options.api_key is None else loopback_listener()
         upstream = PeerUpstream(peer, Call(), secret=run.secret, model=MODEL)
-        return Tunnel(listener, upstream, hidden=[run.secret], **wish._asdict())
+        return Tunnel(listener, upstream, hidden=[run.secret], **options._asdict())
 
     settings = RolloutSettings(max_turns=LIMITS.max_turns)
     async with RolloutModel(

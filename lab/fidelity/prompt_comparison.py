@@ -85,7 +85,7 @@ class PromptComparison:
     ) -> str | None:
         """What the template writes behind the mark; None where it refuses, or leaves the mark out."""
         if not self._prompter.knows_developer:
-            messages = [{**one, "role": "system"} if one["role"] == "developer" else one for one in messages]
+            messages = [{**item, "role": "system"} if item["role"] == "developer" else item for item in messages]
         try:
             _, has_mark, tail = self._prompter.text(messages, tools, arguments).rpartition(_MARK)
         except RequestError:
@@ -115,6 +115,6 @@ def _with_mark(answer: JsonObject) -> JsonObject:
     return {**answer, "content": "", "tool_calls": [*others, {**last, "function": function}]}
 
 
-def _common(one: Iterable[int], other: Iterable[int]) -> int:
+def _common(left: Iterable[int], right: Iterable[int]) -> int:
     """How many items both begin with."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))

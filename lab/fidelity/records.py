@@ -153,9 +153,9 @@ class FidelityReport(Record):
     @property
     def refused(self) -> bool:
         """Nothing was measured: each run was refused."""
-        return all(run.verdict == "refused" for one in self.combinations for run in one.runs)
+        return all(run.verdict == "refused" for combination in self.combinations for run in combination.runs)
 
     def worse_than(self, required: Verdict) -> list[Combination]:
         """Combinations with a worse verdict; a refusal says nothing of tokens."""
-        measured = [one for one in self.combinations if one.verdict != "refused"]
-        return [one for one in measured if VERDICTS.index(one.verdict) > VERDICTS.index(required)]
+        measured = [item for item in self.combinations if item.verdict != "refused"]
+        return [item for item in measured if VERDICTS.index(item.verdict) > VERDICTS.index(required)]

@@ -67,7 +67,7 @@ async def report(
     *,
     server_type: type[BenchServer] = BenchServer,
     missing: Mapping[str, str] | None = None,
-    on_combination: Callable[[Combination], None] = lambda _one: None,
+    on_combination: Callable[[Combination], None] = lambda _done: None,
 ) -> FidelityReport:
     """`missing`: of `available_subjects`. `on_combination`: called with each combination when it is done."""
     started = time.perf_counter()
@@ -79,7 +79,7 @@ async def report(
                 combinations.append(combination)
                 on_combination(combination)
                 await asyncio.sleep(0)
-    traits = [TemplateTraits(template=one.name, traits=one.prompter.traits) for one in languages]
+    traits = [TemplateTraits(template=template.name, traits=template.prompter.traits) for template in languages]
     wall_s = time.perf_counter() - started
     return FidelityReport(combinations=combinations, templates=traits, skipped=dict(missing or {}), wall_s=wall_s)
 

@@ -73,8 +73,8 @@ _ODD = (
 )
 
 SCENARIOS: dict[str, Scenario] = {
-    one.name: one
-    for one in (
+    item.name: item
+    for item in (
         Scenario("loop", (PolicyTurn(),) * 12),
         Scenario("parallel", (PolicyTurn(), _PARALLEL, PolicyTurn(), _PARALLEL)),
         Scenario(

@@ -35,34 +35,34 @@ class TableRow(NamedTuple):
 
 def rows(report: FidelityReport) -> Iterator[TableRow]:
     """In the report's order."""
-    all_templates = [one.template for one in report.templates]
+    all_templates = [item.template for item in report.templates]
     groups: dict[tuple[str, ...], list[Combination]] = {}
-    for one in report.combinations:
-        groups.setdefault((one.subject, one.dialect, one.verdict, _worse([one])), []).append(one)
-    order = list(dict.fromkeys((one.subject, one.dialect) for one in report.combinations))
+    for item in report.combinations:
+        groups.setdefault((item.subject, item.dialect, item.verdict, _worse([item])), []).append(item)
+    order = list(dict.fromkeys((item.subject, item.dialect) for item in report.combinations))
     for subject, dialect, verdict, worse in sorted(groups, key=lambda key: order.index((key[0], key[1]))):
         group = groups[subject, dialect, verdict, worse]
-        totals = [one.total for one in group]
-        figures = _cells(totals) if all(one.calls for one in totals) else ("-",) * 6
-        templates = _templates([one.template for one in group], all_templates)
+        totals = [item.total for item in group]
+        figures = _cells(totals) if all(item.calls for item in totals) else ("-",) * 6
+        templates = _templates([item.template for item in group], all_templates)
         yield TableRow((subject, dialect, templates, verdict, *figures, worse))
 
 
 def _cells(totals: Sequence[Figures]) -> tuple[str, ...]:
     """The worst of each."""
     return (
-        f"{min(one.append_only for one in totals):.1%}",
-        str(max(one.forks for one in totals)),
-        f"{max(_share(one.dropped_tokens, one.sampled_tokens) for one in totals):.1%}",
-        f"{max(_share(one.dropped_whole_tokens, one.sampled_tokens) for one in totals):.1%}",
-        f"{max(one.prefix_factor for one in totals):.2f}",
-        f"{max(one.tokenising for one in totals):.2f}x",
+        f"{min(figures.append_only for figures in totals):.1%}",
+        str(max(figures.forks for figures in totals)),
+        f"{max(_share(figures.dropped_tokens, figures.sampled_tokens) for figures in totals):.1%}",
+        f"{max(_share(figures.dropped_whole_tokens, figures.sampled_tokens) for figures in totals):.1%}",
+        f"{max(figures.prefix_factor for figures in totals):.2f}",
+        f"{max(figures.tokenising for figures in totals):.2f}x",
     )
 
 
 def trait_rows(report: FidelityReport) -> Iterator[TableRow]:
-    for one in report.templates:
-        yield TableRow((one.template, "; ".join(one.traits.describe()) or "nothing"))
+    for template in report.templates:
+        yield TableRow((template.template, "; ".join(template.traits.describe()) or "nothing"))
 
 
 def lines(report: FidelityReport) -> Iterator[str]:
@@ -70,36 +70,36 @@ def lines(report: FidelityReport) -> Iterator[str]:
     for subject, why in report.skipped.items():
         yield f"{subject}: skipped: {why}"
     problems: dict[tuple[str, str, str], list[str]] = {}
-    for one in report.combinations:
-        for run in one.runs:
+    for group in report.combinations:
+        for run in group.runs:
             for problem in [*([run.problem] if run.problem else []), *run.differences]:
-                problems.setdefault((one.subject, one.template, problem), []).append(run.scenario)
+                problems.setdefault((group.subject, group.template, problem), []).append(run.scenario)
     for (subject, template, problem), names in problems.items():
         yield f"{subject} over {template}: {problem} ({', '.join(names)})"
-    counts = {verdict: sum(one.verdict == verdict for one in report.combinations) for verdict in VERDICTS}
+    counts = {verdict: sum(group.verdict == verdict for group in report.combinations) for verdict in VERDICTS}
     summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
-    runs = sum(len(one.runs) for one in report.combinations)
+    runs = sum(len(group.runs) for group in report.combinations)
     yield f"{len(report.combinations)} combinations, {runs} runs in {report.wall_s:.1f} s: {summary}"
 
 
 def as_json(report: FidelityReport) -> JsonObject:
     """All of it, with the rates that follow."""
     return {
-        "combinations": [_combination(one) for one in report.combinations],
+        "combinations": [_combination(entry) for entry in report.combinations],
         "templates": [
             {
-                "template": one.template,
-                "traits": one.traits.model_dump(mode="json"),
-                "described": one.traits.describe(),
+                "template": entry.template,
+                "traits": entry.traits.model_dump(mode="json"),
+                "described": entry.traits.describe(),
             }
-            for one in report.templates
+            for entry in report.templates
         ],
         "skipped": report.skipped,
         "wall_s": report.wall_s,
     }
 
 
-def _combination(one: Combination) -> JsonObject:
+def _combination(combination: Combination) -> JsonObject:
     runs = [
         {
             "scenario": run.scenario,
@@ -110,10 +110,10 @@ def _combination(one: Combination) -> JsonObject:
             "differences": run.differences,
             **_figures(run.figures),
         }
-        for run in one.runs
+        for run in combination.runs
     ]
-    head = {"subject": one.subject, "dialect": one.dialect, "template": one.template}
-    return {**head, "verdict": one.verdict, **_figures(one.total), "runs": runs}
+    head = {"subject": combination.subject, "dialect": combination.dialect, "template": combination.template}
+    return {**head, "verdict": combination.verdict, **_figures(combination.total), "runs": runs}
 
 
 def _figures(figures: Figures) -> JsonObject:
@@ -123,7 +123,7 @@ def _figures(figures: Figures) -> JsonObject:
 
 
 def _worse(group: Iterable[Combination]) -> str:
-    return ", ".join(dict.fromkeys(run.scenario for one in group for run in one.worse))
+    return ", ".join(dict.fromkeys(run.scenario for combination in group for run in combination.worse))
 
 
 def _templates(names: Sequence[str], everything: Sequence[str]) -> str:

@@ -17,24 +17,24 @@ Pair = tuple[int | None, int | None]
 
 def pairs(before: Sequence[Any], after: Sequence[Any]) -> list[Pair]:
     """Each index of either once; in the order of what is after, with what was removed where it was."""
-    was, now = [_name(one) for one in before], [_name(one) for one in after]
+    was, now = [_name(item) for item in before], [_name(item) for item in after]
     if all(was) and all(now) and len({*was}) == len(was) and len({*now}) == len(now):
         gone: list[Pair] = [(nth, None) for nth, name in enumerate(was) if name not in now]
         return gone + [(was.index(name) if name in was else None, nth) for nth, name in enumerate(now)]
     return _aligned(before, after)
 
 
-def label(one: Any) -> str:
+def label(item: Any) -> str:
     """What an item is, for people and for telling like from like; empty where it is nothing that has a kind."""
-    if not isinstance(one, dict):
+    if not isinstance(item, dict):
         return ""
-    kind = one.get("type")
-    role = one.get("role")
-    return _name(one) or " ".join(word for word in (kind, role) if isinstance(word, str))
+    kind = item.get("type")
+    role = item.get("role")
+    return _name(item) or " ".join(word for word in (kind, role) if isinstance(word, str))
 
 
 def _aligned(before: Sequence[Any], after: Sequence[Any]) -> list[Pair]:
-    like = [[_likeness(one, other) for other in after] for one in before]
+    like = [[_likeness(left, right) for right in after] for left in before]
     best = [[0] * (len(after) + 1) for _ in range(len(before) + 1)]
     for was in reversed(range(len(before))):
         for now in reversed(range(len(after))):
@@ -63,34 +63,34 @@ def _walk(like: list[list[int]], best: list[list[int]]) -> Iterator[Pair]:
             now += 1
 
 
-def _likeness(one: Any, other: Any) -> int:
+def _likeness(left: Any, right: Any) -> int:
     """0: not the same."""
-    if json.dumps(one) == json.dumps(other):
+    if json.dumps(left) == json.dumps(right):
         return 100
-    if not isinstance(one, dict) or not isinstance(other, dict):
+    if not isinstance(left, dict) or not isinstance(right, dict):
         return int(
-            isinstance(one, dict) == isinstance(other, dict) and isinstance(one, list) == isinstance(other, list)
+            isinstance(left, dict) == isinstance(right, dict) and isinstance(left, list) == isinstance(right, list)
         )
-    if one.get("type") != other.get("type") or _name(one) != _name(other):
+    if left.get("type") != right.get("type") or _name(left) != _name(right):
         return 0
-    shared = 10 * len(_words(one) & _words(other))
-    same = [key for key in ("role", "call_id", "tool_call_id") if key in one and one[key] == other.get(key)]
+    shared = 10 * len(_words(left) & _words(right))
+    same = [key for key in ("role", "call_id", "tool_call_id") if key in left and left[key] == right.get(key)]
     return 1 + shared + 5 * len(same)
 
 
-def _words(one: Any) -> set[str]:
-    return {*OURS.findall(json.dumps(one)), *_ids(one)}
+def _words(item: Any) -> set[str]:
+    return {*OURS.findall(json.dumps(item)), *_ids(item)}
 
 
-def _ids(one: Any) -> set[str]:
-    values = (one.get(key) for key in ("call_id", "tool_call_id"))
+def _ids(item: Any) -> set[str]:
+    values = (item.get(key) for key in ("call_id", "tool_call_id"))
     return {text for text in values if isinstance(text, str)}
 
 
-def _name(one: Any) -> str:
+def _name(item: Any) -> str:
     """The name of a tool; empty for an item that is none."""
-    if not isinstance(one, dict) or "call_id" in one or "role" in one:
+    if not isinstance(item, dict) or "call_id" in item or "role" in item:
         return ""
-    inner = one.get("function")
-    named = inner.get("name") if isinstance(inner, dict) and "parameters" in inner else one.get("name")
+    inner = item.get("function")
+    named = inner.get("name") if isinstance(inner, dict) and "parameters" in inner else item.get("name")
     return named if isinstance(named, str) else ""

@@ -63,11 +63,11 @@ def differences(before: WireRecord, after: WireRecord) -> list[Drift]:
     """Those in most scenarios first."""
     drifts: dict[tuple[str, ...], Drift] = {}
     for name in [*before.runs, *(name for name in after.runs if name not in before.runs)]:
-        for number, one in _of_runs(before.runs.get(name), after.runs.get(name)):
-            numbers = drifts.setdefault(one.same_as, Drift(one, {})).requests.setdefault(name, [])
+        for number, drift in _of_runs(before.runs.get(name), after.runs.get(name)):
+            numbers = drifts.setdefault(drift.same_as, Drift(drift, {})).requests.setdefault(name, [])
             if number and number not in numbers:
                 numbers.append(number)
-    return sorted(drifts.values(), key=lambda one: (-len(one.requests), one.first.path.loose, one.first))
+    return sorted(drifts.values(), key=lambda drift: (-len(drift.requests), drift.first.path.loose, drift.first))
 
 
 def report(before: WireRecord, after: WireRecord) -> str:
@@ -77,18 +77,18 @@ def report(before: WireRecord, after: WireRecord) -> str:
         return ""
     both = [name for name in before.runs if name in after.runs]
     lines = [f"{_title(after)} against {_title(before)}: {len(drifts)} differences over scenarios: {len(both)}"]
-    for one in drifts:
-        lines += [_line(one.first), f"    in {_requests(one.requests, both)}"]
+    for drift in drifts:
+        lines += [_line(drift.first), f"    in {_requests(drift.requests, both)}"]
     return "\n".join(lines) + "\n"
 
 
-def _title(one: WireRecord) -> str:
-    return f"{one.program} {one.version} ({one.dialect})"
+def _title(record: WireRecord) -> str:
+    return f"{record.program} {record.version} ({record.dialect})"
 
 
-def _line(one: Difference) -> str:
-    values = f"{_cut(one.before)} -> {_cut(one.after)}" if one.kind == "changed" else _cut(one.after or one.before)
-    return f"{one.kind:<8} {one.path.exact}: {values}"
+def _line(item: Difference) -> str:
+    values = f"{_cut(item.before)} -> {_cut(item.after)}" if item.kind == "changed" else _cut(item.after or item.before)
+    return f"{item.kind:<8} {item.path.exact}: {values}"
 
 
 def _requests(requests: Mapping[str, Sequence[int]], both: Sequence[str]) -> str:
@@ -110,11 +110,11 @@ def _of_runs(before: ScenarioRecord | None, after: ScenarioRecord | None) -> Ite
         assert present is not None
         yield 0, _alone("removed" if after is None else "added", _path("scenario"), present.ended)
         return
-    yield from ((0, one) for one in _compare_values(_path("ended"), before.ended, after.ended))
+    yield from ((0, difference) for difference in _compare_values(_path("ended"), before.ended, after.ended))
     for nth in range(max(len(before.requests), len(after.requests))):
         was = before.requests[nth] if nth < len(before.requests) else None
         now = after.requests[nth] if nth < len(after.requests) else None
-        yield from ((nth + 1, one) for one in _of_requests(was, now))
+        yield from ((nth + 1, difference) for difference in _of_requests(was, now))
 
 
 def _of_requests(before: RecordedRequest | None, after: RecordedRequest | None) -> Iterator[Difference]:
@@ -159,7 +159,7 @@ def _compare_objects(
 
 
 def _compare_lists(path: FieldPath, before: list[Any], after: list[Any], *, ordered: bool) -> Iterator[Difference]:
-    if all(isinstance(one, str) for one in (*before, *after)):
+    if all(isinstance(item, str) for item in (*before, *after)):
         yield from _compare_words(path, before, after)
         return
     matched = pairs(before, after)
@@ -179,9 +179,9 @@ def _compare_lists(path: FieldPath, before: list[Any], after: list[Any], *, orde
 
 
 def _compare_words(path: FieldPath, before: list[str], after: list[str]) -> Iterator[Difference]:
-    yield from (_alone("removed", path.but("[]"), one) for one in before if one not in after)
-    yield from (_alone("added", path.but("[]"), one) for one in after if one not in before)
-    was, now = [one for one in before if one in after], [one for one in after if one in before]
+    yield from (_alone("removed", path.but("[]"), word) for word in before if word not in after)
+    yield from (_alone("added", path.but("[]"), word) for word in after if word not in before)
+    was, now = [word for word in before if word in after], [word for word in after if word in before]
     if was != now:
         yield Difference("changed", path.but(" (order)"), _text(was), _text(now))
 
@@ -190,8 +190,8 @@ def _path(name: str) -> FieldPath:
     return FieldPath(name, name)
 
 
-def _is_prose(one: dict[str, Any]) -> bool:
-    return one.keys() == {"prose", "sha"}
+def _is_prose(value: dict[str, Any]) -> bool:
+    return value.keys() == {"prose", "sha"}
 
 
 def _alone(kind: Kind, path: FieldPath, value: Any) -> Difference:

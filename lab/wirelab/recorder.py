@@ -72,8 +72,8 @@ class WireSubject(NamedTuple):
 
     @property
     def program(self) -> Program:
-        found: Program = self.make().program
-        return found
+        program: Program = self.make().program
+        return program
 
     @property
     def folder(self) -> Path:
@@ -138,7 +138,7 @@ async def _play(
         _model(provider, sandbox_id, script, sent) as model,
     ):
         workspace = SandboxWorkspace(provider, sandbox_id, workdir=WORKDIR)
-        ended = await _ending(subject.make(located, **changes), workspace, model, script)
+        ended = await _run_exit(subject.make(located, **changes), workspace, model, script)
     replacements = {
         str(installed.folder): "<program>",
         f"{program.mount_path}": "<program>",
@@ -148,10 +148,12 @@ async def _play(
     normaliser = Normaliser(
         our_texts=our_texts(scenario, tools), volatile=tools.volatile, late=tools.late, replacements=replacements
     )
-    return ScenarioRecord(ended=ended, requests=merge_repeats([normaliser.request(one) for one in sent]))
+    return ScenarioRecord(ended=ended, requests=merge_repeats([normaliser.request(request) for request in sent]))
 
 
-async def _ending(harness: Harness, workspace: SandboxWorkspace, model: RolloutModel, script: WireScript) -> JsonObject:
+async def _run_exit(
+    harness: Harness, workspace: SandboxWorkspace, model: RolloutModel, script: WireScript
+) -> JsonObject:
     """How the harness's run ended. One whose model hangs is cancelled."""
     task = Task(prompt=PROMPT, system=SYSTEM, visible={"instance_id": "lab-1", "problem_statement": PROMPT})
     running = asyncio.ensure_future(harness.run(task, workspace, model, RunLimits(time_s=TIME_S), lambda _step: None))
@@ -187,9 +189,9 @@ async def _sandbox(provider: Provider, program: Program, image: str) -> AsyncIte
 async def _model(
     provider: Provider, sandbox_id: str, script: WireScript, sent: list[TappedRequest]
 ) -> AsyncIterator[RolloutModel]:
-    async def tunnel(wish: TunnelOptions) -> Tunnel:
-        listener = await provider.tunnel(sandbox_id, port=PORT) if wish.api_key is None else loopback_listener()
-        return Tunnel(Tap(listener, sent), script, **wish._asdict())
+    async def tunnel(options: TunnelOptions) -> Tunnel:
+        listener = await provider.tunnel(sandbox_id, port=PORT) if options.api_key is None else loopback_listener()
+        return Tunnel(Tap(listener, sent), script, **options._asdict())
 
     async with RolloutModel(script.peer, Call(), secret=new_secret(), name=MODEL, open_tunnel=tunnel) as model:
         yield model

@@ -87,8 +87,8 @@ def read_record(file: Path) -> WireRecord:
         return WireRecord.model_validate(written)
     except FileNotFoundError:
         names = sorted(path.name for path in file.parent.glob("*.json"))
-        found = f"there are {', '.join(names)}" if names else "there is none"
-        raise ConfigError(f"{file}: no such record of the wire lab; {found}", kind="record_missing") from None
+        hint = f"there are {', '.join(names)}" if names else "there is none"
+        raise ConfigError(f"{file}: no such record of the wire lab; {hint}", kind="record_missing") from None
     except ValidationError as error:
         raise ConfigError(f"{file}: {describe(error)}", kind="record_invalid") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -99,11 +99,11 @@ def merge_repeats(requests: Iterable[JsonObject]) -> list[RecordedRequest]:
     """The requests, with equal ones in a row as one that came several times."""
     merged: list[RecordedRequest] = []
     for request in requests:
-        one = RecordedRequest.model_validate(request)
-        if merged and merged[-1].model_copy(update={"times": 1}) == one:
+        recorded = RecordedRequest.model_validate(request)
+        if merged and merged[-1].model_copy(update={"times": 1}) == recorded:
             merged[-1] = merged[-1].model_copy(update={"times": merged[-1].times + 1})
         else:
-            merged.append(one)
+            merged.append(recorded)
     return merged
 
 
@@ -143,6 +143,6 @@ def _long(folded: Any, before: Any) -> Any:
     return [*before[: folded[_KEPT]], *folded[_THEN]] if is_short else folded
 
 
-def _equal(one: Any, other: Any) -> bool:
+def _equal(left: Any, right: Any) -> bool:
     """Also in the order of keys, and 1 is not 1.0 or true."""
-    return json.dumps(one) == json.dumps(other)
+    return json.dumps(left) == json.dumps(right)

@@ -65,10 +65,12 @@ def numbered_turns(scenario: WireScenario, tools: LabTools) -> list[ScriptedTurn
 
 def find_scenarios(names: Sequence[str], tools: LabTools) -> list[WireScenario]:
     """The scenarios of those names; none named: all that the program is to play."""
-    playable = {one.name: one for one in SCENARIOS if one.needs is None or getattr(tools, one.needs) is not None}
+    playable = {case.name: case for case in SCENARIOS if case.needs is None or getattr(tools, case.needs) is not None}
     if unknown := [name for name in names if name not in playable]:
         raise ConfigError(f"scenario {unknown[0]}: none of {', '.join(playable)}", kind="scenario_unknown")
-    return [playable[name] for name in names] or [one for one in playable.values() if one.core or not tools.core_only]
+    return [playable[name] for name in names] or [
+        case for case in playable.values() if case.core or not tools.core_only
+    ]
 
 
 def closing_turn(tools: LabTools, number: int) -> ScriptedTurn:
@@ -148,7 +150,7 @@ def _edit_turns(tools: LabTools) -> list[ScriptedTurn]:
     return [ScriptedTurn([item]), ScriptedTurn([_shell(tools, f"cat {CALC}")])]
 
 
-def _one(*items: Callable[[LabTools], JsonObject]) -> Callable[[LabTools], list[ScriptedTurn]]:
+def _single_turn(*items: Callable[[LabTools], JsonObject]) -> Callable[[LabTools], list[ScriptedTurn]]:
     return lambda tools: [ScriptedTurn([item(tools) for item in items])]
 
 
@@ -184,19 +186,19 @@ def _compaction_turns(tools: LabTools) -> list[ScriptedTurn]:
 
 SCENARIOS = [
     WireScenario("one_message", lambda _tools: [], core=True),
-    WireScenario("one_call", _one(_line("echo lab-out")), core=True),
-    WireScenario("parallel_calls", _one(_line("sleep 1; echo lab-left"), _line("echo lab-right")), core=True),
-    WireScenario("failing_command", _one(_line("echo lab-wrong >&2; sleep 0.3; exit 3")), core=True),
+    WireScenario("one_call", _single_turn(_line("echo lab-out")), core=True),
+    WireScenario("parallel_calls", _single_turn(_line("sleep 1; echo lab-left"), _line("echo lab-right")), core=True),
+    WireScenario("failing_command", _single_turn(_line("echo lab-wrong >&2; sleep 0.3; exit 3")), core=True),
     WireScenario("malformed_json", lambda tools: _raw(tools, _broken(tools)), core=True),
     WireScenario("unknown_tool", lambda _tools: [ScriptedTurn([call_item("lab_tool", '{"lab": 1}')])], core=True),
     WireScenario("not_an_object", lambda tools: _raw(tools, '["sleep 0.3; echo lab-list; sleep 0.3"]')),
     WireScenario("missing_argument", lambda tools: _raw(tools, "{}")),
     WireScenario("duplicate_keys", lambda tools: _raw(tools, _twice(tools))),
-    WireScenario("think_only", _one(_thought)),
-    WireScenario("reasoning_and_call", _one(_thought, _line("echo lab-reasoned"))),
-    WireScenario("text_and_call", _one(_text, _line("echo lab-told"))),
+    WireScenario("think_only", _single_turn(_thought)),
+    WireScenario("reasoning_and_call", _single_turn(_thought, _line("echo lab-reasoned"))),
+    WireScenario("text_and_call", _single_turn(_text, _line("echo lab-told"))),
     WireScenario("empty_answer", lambda _tools: [ScriptedTurn()]),
-    WireScenario("huge_output", _one(_line("cat big.txt"))),
+    WireScenario("huge_output", _single_turn(_line("cat big.txt"))),
     WireScenario("edit", _edit_turns, needs="edit"),
     WireScenario("odd_text", lambda tools: _raw(tools, _spaced(tools))),
     WireScenario("cut_stream", _around_fault("cut")),
@@ -207,5 +209,7 @@ SCENARIOS = [
     WireScenario("cut_answer", _around_fault("limit")),
     WireScenario("hanging", _around_fault("hang")),
     WireScenario("compaction", _compaction_turns, needs="compact"),
-    WireScenario("slow_command", _one(_line("echo lab-begun; sleep 10; echo lab-late", lambda tools: tools.slow))),
+    WireScenario(
+        "slow_command", _single_turn(_line("echo lab-begun; sleep 10; echo lab-late", lambda tools: tools.slow))
+    ),
 ]

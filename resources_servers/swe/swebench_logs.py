@@ -86,7 +86,7 @@ def statuses(expected: ExpectedTests, log: str, output: str) -> dict[str, str]:
     return status_map(expected, log)[0] or parse(expected.log_parser, output)
 
 
-CALLS: dict[str, Callable[..., Any]] = {one.__name__: one for one in (parse, status_map, statuses)}
+CALLS: dict[str, Callable[..., Any]] = {call.__name__: call for call in (parse, status_map, statuses)}
 """What the process does."""
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from paddock.conformance import BehaviourResult, ServerTarget, find_target, run_one, run_suite, suite_for
+from paddock.conformance import BehaviourResult, ServerTarget, find_target, run_behaviour, run_suite, suite_for
 from paddock.http import read_row
 from paddock.server import Server
 from paddock.types import JsonObject
@@ -32,7 +32,7 @@ def outcome_of() -> Callable[..., Awaitable[BehaviourResult]]:
     ) -> BehaviourResult:
         behaviour = next(one for one in suite_for(kind) if one.name == name)
         target = ServerTarget(kind, "broken", cls, block, [read_row(row) for row in rows])  # type: ignore[arg-type]
-        return await run_one(behaviour, target, timeout_s=20.0)
+        return await run_behaviour(behaviour, target, timeout_s=20.0)
 
     return run
 

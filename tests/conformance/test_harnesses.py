@@ -14,7 +14,7 @@ from pydantic import ConfigDict
 
 from paddock.cli import main
 from paddock.cli.configs import load_config
-from paddock.conformance import run_one, run_suite, suite_for
+from paddock.conformance import run_behaviour, run_suite, suite_for
 from paddock.conformance.harnesses import HarnessTarget, find_harness
 from paddock.errors import ConfigError, InfraError, PaddockError
 from paddock.harness import ContextExceeded, Exit, Model, Needs, OnStep, Prompts, RunLimits, Step, Task, Workspace
@@ -458,7 +458,7 @@ def find_script(settings: SandboxSettings, folder: Path) -> HarnessTarget:
 @pytest.mark.parametrize("behaviour", SAMPLED)
 async def test_a_broken_harness_fails(behaviour: str, right: HarnessTarget) -> None:
     check = next(one for one in suite_for("harness") if one.name == behaviour)
-    result = await run_one(check, right._replace(cls=BROKEN[behaviour], spec="broken"), timeout_s=20.0)
+    result = await run_behaviour(check, right._replace(cls=BROKEN[behaviour], spec="broken"), timeout_s=20.0)
     assert result.outcome == "failed"
     assert result.detail
 
@@ -467,7 +467,7 @@ async def test_the_base_of_the_broken_ones_is_whole(right: HarnessTarget) -> Non
     target = right._replace(cls=Right, spec="right")
     for name in ("its oracle makes exactly the fix", "cancelled in a command, it leaves nothing"):
         check = next(one for one in suite_for("harness") if one.name == name)
-        result = await run_one(check, target)
+        result = await run_behaviour(check, target)
         assert (result.outcome, result.detail) == ("passed", "")
 
 

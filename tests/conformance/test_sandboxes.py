@@ -12,7 +12,7 @@ import pytest
 from tests.conformance.often import pairs
 
 from paddock.cli import main
-from paddock.conformance import Behaviour, run_one, suite_for
+from paddock.conformance import Behaviour, run_behaviour, suite_for
 from paddock.conformance.sandboxes import SUITE, SandboxTarget, find_sandbox
 from paddock.sandbox import (
     BudgetExceeded,
@@ -65,7 +65,7 @@ async def test_a_runtime_does_what_sandboxes_do(
 ) -> None:
     if runtime == "docker":
         request.getfixturevalue("docker_daemon")
-    result = await run_one(behaviour, subject_of(runtime))
+    result = await run_behaviour(behaviour, subject_of(runtime))
     if result.outcome == "skipped":
         pytest.skip(result.detail)
     assert result.outcome == "passed", result.detail
@@ -463,5 +463,5 @@ async def test_a_broken_provider_is_caught(
 
     target = subject_of("bubblewrap")._replace(open=opened)
     behaviour = next(one for one in SUITE if one.name == name)
-    result = await run_one(behaviour, target)
+    result = await run_behaviour(behaviour, target)
     assert result.outcome == "failed", f"{broken.__name__} passes: {name}"

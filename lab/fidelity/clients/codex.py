@@ -53,6 +53,6 @@ class CodexCli(ResponsesClient):
     async def forget(self, run: ScenarioRun) -> None:
         request = {"model": MODEL, "input": [*self.history, *self.user_items(_CHECKPOINT)], "tools": [], **self.PARAMS}
         run.branches_by_design += 1  # the request for a summary has other tools: none
-        await run.answer_aside("responses", request, WORDS)
+        await run.answer_side_request("responses", request, WORDS)
         self.opening = [*self.opening_items(), *self.user_items(_SUMMARY + WORDS)]
         self.steps.clear()

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from paddock.conformance import run_one, suite_for
+    from paddock.conformance import run_behaviour, suite_for
     from paddock.conformance.harnesses import HarnessTarget
     from paddock.conformance.sandboxes import SandboxTarget
     from paddock.errors import ConfigError
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
             except RuntimeMissing as missing:
                 raise ConfigError(str(missing), kind="runtime_missing") from missing
         for behaviour in behaviours:
-            result = await run_one(behaviour, target)
+            result = await run_behaviour(behaviour, target)
             failed += result.outcome == "failed"
             detail = f": {result.detail}" if result.detail else ""
             print(f"{result.outcome:<8}{result.behaviour}{detail}", flush=True)  # noqa: T201 - the command's voice

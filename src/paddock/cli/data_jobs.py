@@ -108,7 +108,7 @@ def convert(args: argparse.Namespace) -> int:
     target = conversion.RowTarget(args.form, args.dataset or form.dataset, args.split or form.split, args.agent)
     server = plain_server("swe")
     n_rows, n_problems = 0, 0
-    sources = [path for place in args.rows for path in tables_in(place, split=target.split)]
+    sources = [path for folder in args.rows for path in tables_in(folder, split=target.split)]
     for source in sources:
         refuse_same(source, args.out)
     with new_file(args.out) as file:

@@ -52,7 +52,7 @@ def pull(store: ImageStore, args: argparse.Namespace) -> int:
     if not args.names and args.rows is None:
         raise ConfigError("name images, or rows: --rows FILE", kind="no_images")
     settings = image_settings(args)
-    named = [ImageSource(_full_name(name), _place(name, args.registry)) for name in args.names]
+    named = [ImageSource(_full_name(name), _docker_source(name, args.registry)) for name in args.names]
     rows = read_rows(args) if args.rows else []
 
     async def work() -> int:
@@ -77,7 +77,7 @@ def convert(store: ImageStore, args: argparse.Namespace) -> int:
     _check(args)
     target, source = Path(args.target), args.source
     if source.startswith("docker://"):
-        source = _place(source, args.registry)
+        source = _docker_source(source, args.registry)
 
     async def work() -> int:
         async with Puller(store, _options(args)) as puller:
@@ -188,7 +188,7 @@ async def _run(jobs: dict[str, Job], at_once: int, failed: int) -> int:
     console = Console(stderr=True)
     with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as bars:
 
-        async def one(name: str, job: Job) -> bool:
+        async def run_job(name: str, job: Job) -> bool:
             async with slots:
                 bar, since = ProgressBar(bars, name), time.monotonic()
                 try:
@@ -205,7 +205,7 @@ async def _run(jobs: dict[str, Job], at_once: int, failed: int) -> int:
                 bars.console.print(f"{name}: {took_s:.1f} s", markup=False, highlight=False, soft_wrap=True)
                 return True
 
-        done = await asyncio.gather(*(one(name, job) for name, job in jobs.items()))
+        done = await asyncio.gather(*(run_job(name, job) for name, job in jobs.items()))
     return 1 if failed or not all(done) else 0
 
 
@@ -237,7 +237,7 @@ def _full_name(name: str) -> str:
         raise ConfigError(error.message, kind="image_name") from None
 
 
-def _place(name: str, registry: str | None) -> str:
+def _docker_source(name: str, registry: str | None) -> str:
     """Where a name is asked for."""
     name = _full_name(name)
     return f"docker://{_full_name(replace_registry(name, registry)) if registry else name}"

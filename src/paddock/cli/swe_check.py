@@ -56,13 +56,13 @@ def check(args: argparse.Namespace) -> int:
     return 0 if len(rows) == len(checked) else 1
 
 
-def report_lines(report: RowReport, *, known: bool) -> Iterator[str]:
+def report_lines(report: RowReport, *, from_report: bool) -> Iterator[str]:
     """A row's report for people."""
     parts = [f"{SIGNS[report.ended]:<8}  {report.instance_id} (line {report.line})"]
     if report.gold_s:
         parts.append(f"{len(report.fail_to_pass)} tests must change, {len(report.pass_to_pass)} must stay")
         parts.append(f"runs {_seconds(report.null_s)} without, {_seconds(report.gold_s)} with the fix")
-    if known:
+    if from_report:
         parts.append("known from the report")
     yield "; ".join(parts)
     for finding in sorted(report.findings, key=lambda entry: not entry.refuses):
@@ -93,7 +93,7 @@ def _watcher(status: Status, total: int) -> Watcher:
     def done(checked: RowCheckResult) -> None:
         nonlocal ended
         ended += 1
-        for line in report_lines(checked.report, known=checked.reused):
+        for line in report_lines(checked.report, from_report=checked.reused):
             _print(line)
 
     return Watcher(doing, done)

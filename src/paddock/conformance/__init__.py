@@ -9,7 +9,7 @@ A plugin that passes its kind's suite works with every other plugin that passes 
 import importlib
 from typing import Any
 
-from paddock.conformance.behaviours import Behaviour, BehaviourResult, NotApplicable, expect, run_one, run_suite
+from paddock.conformance.behaviours import Behaviour, BehaviourResult, NotApplicable, expect, run_behaviour, run_suite
 from paddock.conformance.target import HARNESS_WORDS, SANDBOX_WORDS, ServerTarget, find_target, kind_of
 
 _MODULES = {
@@ -38,7 +38,7 @@ __all__ = [
     "expect",
     "find_target",
     "kind_of",
-    "run_one",
+    "run_behaviour",
     "run_suite",
     "suite_for",
 ]

@@ -49,8 +49,8 @@ async def agent_fixture(
     world = ScriptedEnvironment(EnvironmentConfig(**(environment or {})), name="environment", peers=peers)
     policy = ScriptedModel(ModelConfig(**{"answer": ANSWER, **(model or {})}), name="policy", peers=peers)
     agent = target.build(peers, **changes)
-    async with over(transport, world, policy, agent) as found:
-        yield AgentFixture(found["target"], policy)
+    async with over(transport, world, policy, agent) as peers_by_name:
+        yield AgentFixture(peers_by_name["target"], policy)
 
 
 def a_row(target: ServerTarget, *, answer: str = ANSWER, **task: Any) -> Row:
@@ -61,10 +61,10 @@ def a_row(target: ServerTarget, *, answer: str = ANSWER, **task: Any) -> Row:
 
 
 def expect_verdict(rollout: Rollout, outcome: Outcome, reward: float) -> None:
-    found = rollout.failure.message if rollout.failure else rollout.reward
+    got = rollout.failure.message if rollout.failure else rollout.reward
     expect(
         (rollout.outcome, rollout.reward) == (outcome, reward),
-        f"expected {outcome} {reward}, got {rollout.outcome} {found}",
+        f"expected {outcome} {reward}, got {rollout.outcome} {got}",
     )
 
 
@@ -225,7 +225,7 @@ async def survives_its_line(target: ServerTarget) -> None:
 
 
 async def transports_agree(target: ServerTarget) -> None:
-    found = []
+    outcomes = []
     for transport in TRANSPORTS:
         async with agent_fixture(target, transport) as fixture:
             rows = [
@@ -235,8 +235,8 @@ async def transports_agree(target: ServerTarget) -> None:
                 a_row(target, grade="leak"),
             ]
             rollouts = [await fixture.run(row) for row in rows]
-            found.append([(one.outcome, one.reward, len(one.turns)) for one in rollouts])
-    expect(found[0] == found[1] == found[2], f"directly, over ASGI and over HTTP: {found}")
+            outcomes.append([(rollout.outcome, rollout.reward, len(rollout.turns)) for rollout in rollouts])
+    expect(outcomes[0] == outcomes[1] == outcomes[2], f"directly, over ASGI and over HTTP: {outcomes}")
 
 
 async def unknown_config_is_refused(target: ServerTarget) -> None:

@@ -51,10 +51,10 @@ async def run_suite(
     behaviours: Iterable[Behaviour[S]], target: S, *, timeout_s: float = CHECK_TIMEOUT_S
 ) -> list[BehaviourResult]:
     """Check each behaviour, one after the other."""
-    return [await run_one(behaviour, target, timeout_s=timeout_s) for behaviour in behaviours]
+    return [await run_behaviour(behaviour, target, timeout_s=timeout_s) for behaviour in behaviours]
 
 
-async def run_one(behaviour: Behaviour[S], target: S, *, timeout_s: float = CHECK_TIMEOUT_S) -> BehaviourResult:
+async def run_behaviour(behaviour: Behaviour[S], target: S, *, timeout_s: float = CHECK_TIMEOUT_S) -> BehaviourResult:
     started = time.monotonic()
 
     def result(outcome: Literal["passed", "failed", "skipped"], detail: str = "") -> BehaviourResult:

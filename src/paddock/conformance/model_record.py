@@ -72,15 +72,16 @@ async def turns_can_be_read_meanwhile(target: ServerTarget) -> None:
         transcript = await _transcript(fixture, secret)
         outputs = [[item.get("id") for item in reply["output"]] for reply in (first, second)]
         expect(
-            [[item.get("id") for item in one.output] for one in transcript] == outputs, "other items than were answered"
+            [[item.get("id") for item in entry.output] for entry in transcript] == outputs,
+            "other items than were answered",
         )
         expect(
-            [one.id for one in await _transcript(fixture, secret, skip=1)] == [transcript[1].id],
+            [entry.id for entry in await _transcript(fixture, secret, skip=1)] == [transcript[1].id],
             "a turn that was to be skipped came again",
         )
         await fixture.ask(secret, _next(second))
         turns = (await fixture.record(secret)).turns
-        expect([turn.id for turn in turns[:2]] == [one.id for one in transcript], "the record has other turns")
+        expect([turn.id for turn in turns[:2]] == [entry.id for entry in transcript], "the record has other turns")
         expect(len(turns) == 3, "a rollout whose turns were looked at could not go on")
 
 

@@ -71,10 +71,10 @@ async def each_call_is_one_turn(target: ServerTarget) -> None:
             )
         ids = [turn.id for turn in record.turns]
         expect(len(set(ids)) == 3, "turns share an id")
-        for place, turn in enumerate(record.turns):
+        for index, turn in enumerate(record.turns):
             expect(
-                turn.parent is None or turn.parent in ids[:place],
-                f"turn {place} continues {turn.parent}, no earlier turn",
+                turn.parent is None or turn.parent in ids[:index],
+                f"turn {index} continues {turn.parent}, no earlier turn",
             )
 
 
@@ -128,7 +128,9 @@ async def rollouts_do_not_mix(target: ServerTarget) -> None:
         secrets = [await fixture.open_rollout() for _ in range(8)]
         await asyncio.gather(*(_conversation(fixture, secret, 2) for secret in secrets))
         records = [await fixture.record(secret) for secret in secrets]
-        expect([len(record.turns) for record in records] == [2] * 8, f"turns: {[len(one.turns) for one in records]}")
+        expect(
+            [len(record.turns) for record in records] == [2] * 8, f"turns: {[len(entry.turns) for entry in records]}"
+        )
         ids = [turn.id for record in records for turn in record.turns]
         expect(len(ids) == len(set(ids)), "a turn stands in two rollouts")
 
@@ -171,14 +173,14 @@ async def bad_bodies_are_400(target: ServerTarget) -> None:
 
 
 async def transports_agree(target: ServerTarget) -> None:
-    found = []
+    answers = []
     for transport in TRANSPORTS:
         async with model_fixture(target, transport) as fixture:
             secret = await fixture.open_rollout()
             replies = await _conversation(fixture, secret, 2)
             record = await fixture.record(secret)
-            found.append(([_without_ids(reply["output"]) for reply in replies], len(record.turns), record.engine))
-    expect(found[0] == found[1] == found[2], f"directly, over ASGI and over HTTP: {found}")
+            answers.append(([_without_ids(reply["output"]) for reply in replies], len(record.turns), record.engine))
+    expect(answers[0] == answers[1] == answers[2], f"directly, over ASGI and over HTTP: {answers}")
 
 
 async def secrets_are_written_nowhere(target: ServerTarget) -> None:

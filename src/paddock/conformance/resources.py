@@ -88,15 +88,15 @@ async def judge(peer: Peer, row: Row, response: Any) -> Verdict:
 
 def cases(target: ServerTarget) -> list[tuple[Row, JsonObject]]:
     """Pair every row with answers whose verdicts differ."""
-    found = []
+    pairs = []
     for row in rows_of(target):
         other = make_response([message_item("something else")], row.responses_create_params, model="nobody")
-        found += [(row, empty_answer(row)), (row, other)]
+        pairs += [(row, empty_answer(row)), (row, other)]
         try:
-            found.append((row, good_answer(target, row)))
+            pairs.append((row, good_answer(target, row)))
         except NotApplicable:
             continue
-    return found
+    return pairs
 
 
 async def has_rows(target: ServerTarget) -> None:
@@ -168,14 +168,14 @@ async def concurrent_calls_do_not_interfere(target: ServerTarget) -> None:
 
 async def transports_agree(target: ServerTarget) -> None:
     chosen = cases(target)[:12]
-    found: dict[str, list[Verdict]] = {}
+    verdicts: dict[str, list[Verdict]] = {}
     for transport in TRANSPORTS:
         async with peer_of(target, transport) as peer:
-            found[transport] = [await judge(peer, row, response) for row, response in chosen]
+            verdicts[transport] = [await judge(peer, row, response) for row, response in chosen]
     for transport in TRANSPORTS[1:]:
-        for one, other in zip(found[TRANSPORTS[0]], found[transport], strict=True):
-            expect(one.reward == other.reward, f"{one.reward} directly, {other.reward} over {transport}")
-            expect((one.reason, one.detail) == (other.reason, other.detail), f"{transport} gives another reason")
+        for plain, other in zip(verdicts[TRANSPORTS[0]], verdicts[transport], strict=True):
+            expect(plain.reward == other.reward, f"{plain.reward} directly, {other.reward} over {transport}")
+            expect((plain.reason, plain.detail) == (other.reason, other.detail), f"{transport} gives another reason")
 
 
 async def wrong_rows_name_their_key(target: ServerTarget) -> None:
@@ -189,15 +189,15 @@ async def refused_rows(target: ServerTarget) -> dict[str, tuple[Row, str]]:
     """Map each refused key to a row with nonsense under it and the refusal's message; `""`: a row without any key."""
     row = rows_of(target)[0]
     wrong = {key: {**row.task, key: {"nonsense": [1]}} for key in row.task}
-    found: dict[str, tuple[Row, str]] = {}
+    refused: dict[str, tuple[Row, str]] = {}
     async with peer_of(target) as peer:
         for key, task in {**wrong, "": {}}.items():
             broken = row.model_copy(update={"task": task})
             try:
                 await judge(peer, broken, empty_answer(broken))
             except RowError as error:
-                found[key] = (broken, error.message)
-    return found
+                refused[key] = (broken, error.message)
+    return refused
 
 
 async def wrong_rows_are_422(target: ServerTarget) -> None:
@@ -298,8 +298,8 @@ async def post(target: ServerTarget, path: str, body: Any) -> tuple[int, JsonObj
 def _texts(node: Any) -> Sequence[str]:
     """Collect the strings of a tree but for types, ids, roles and names."""
     if isinstance(node, dict):
-        kept = (value for key, value in node.items() if key not in ("type", "id", "call_id", "status", "role", "name"))
-        return [text for value in kept for text in _texts(value)]
+        shown = (value for key, value in node.items() if key not in ("type", "id", "call_id", "status", "role", "name"))
+        return [text for value in shown for text in _texts(value)]
     if isinstance(node, list):
         return [text for item in node for text in _texts(item)]
     return [node] if isinstance(node, str) else []

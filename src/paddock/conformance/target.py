@@ -95,7 +95,7 @@ def _block(kind: Kind, spec: str, config: Config | None) -> JsonObject:
             return {}
         config = load([path], servers=())
     tree = parse(config.to_yaml(), "composed config").tree
-    names = [name for name, one in config.instances.items() if (one.kind, one.implementation) == (kind, spec)]
+    names = [name for name, entry in config.instances.items() if (entry.kind, entry.implementation) == (kind, spec)]
     if not names:
         return {}
     block: JsonObject = tree[names[0]][kind][spec] or {}

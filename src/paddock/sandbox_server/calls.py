@@ -76,10 +76,10 @@ class NodeCalls:
             await asyncio.wait(self._endings)
 
     def _end_later(self, call: NodeCall) -> "asyncio.Task[None]":
-        ending = asyncio.ensure_future(_end(call))
-        self._endings.add(ending)
-        ending.add_done_callback(self._endings.discard)
-        return ending
+        task = asyncio.ensure_future(_end(call))
+        self._endings.add(task)
+        task.add_done_callback(self._endings.discard)
+        return task
 
 
 async def _end(call: NodeCall) -> None:

@@ -131,7 +131,7 @@ class Leases:
 
     def _in_background(self, act: Callable[[], Coroutine[Any, Any, None]]) -> "asyncio.Future[None]":
         """An end goes on where whoever asked for it has gone."""
-        ending = asyncio.ensure_future(act())
-        self._endings.add(ending)
-        ending.add_done_callback(self._endings.discard)
-        return asyncio.shield(ending)
+        task = asyncio.ensure_future(act())
+        self._endings.add(task)
+        task.add_done_callback(self._endings.discard)
+        return asyncio.shield(task)

@@ -106,7 +106,7 @@ def _operands(
     name: str, spec: CommandSpec, arguments: OptionArguments, context: FormContext, stdin: Form | None
 ) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...], bool]:
     """Their forms, what else of their spelling matters, and whether standard input became one of them."""
-    given = {each.option.name for each in arguments.options}
+    given = {pair.option.name for pair in arguments.options}
     operands = list(arguments.operands)
     if not operands and spec.default:
         operands = [literal(spec.default)]
@@ -134,7 +134,7 @@ def _operands(
         and not given & {"U", "sort"}
         and all(word.text is not None for word in operands)
     ):
-        forms = [form for _, form in sorted(zip(operands, forms, strict=True), key=lambda each: each[0].text or "")]
+        forms = [form for _, form in sorted(zip(operands, forms, strict=True), key=lambda pair: pair[0].text or "")]
     if name.startswith("git") and arguments.dashes_at is not None and roles and roles[-1] == "text":
         tail.append("--")
     if stdin and spec.nameless and not operands:

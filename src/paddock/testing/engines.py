@@ -152,9 +152,9 @@ class JsonCallParser:
         return self.whole("".join(self._text), ()) if finished else None
 
     def whole(self, text: str, ids: Sequence[int]) -> JsonObject:
-        thought, found, rest = text.partition("</think>")
-        body = rest if found else text
-        message: JsonObject = {"reasoning_content": thought.replace("<think>", "").strip()} if found else {}
+        thought, end_mark, rest = text.partition("</think>")
+        body = rest if end_mark else text
+        message: JsonObject = {"reasoning_content": thought.replace("<think>", "").strip()} if end_mark else {}
         calls: list[JsonObject] = []
         for block in re.findall(r"<tool_call>(.*?)</tool_call>", body, re.DOTALL):
             try:

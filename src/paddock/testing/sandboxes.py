@@ -83,10 +83,10 @@ def repository_image(store: ImageStore, name: str, files: Mapping[str, str], *, 
 
 
 def _busybox() -> str:
-    found = shutil.which("busybox")
-    if found is None:
+    path = shutil.which("busybox")
+    if path is None:
         raise FileNotFoundError("no busybox on this machine (apt-get install busybox-static)")
-    return found
+    return path
 
 
 def _write(root: Path, files: Mapping[str, str]) -> None:

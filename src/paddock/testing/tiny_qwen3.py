@@ -120,5 +120,5 @@ def _loss(model: Qwen3ForCausalLM, ids: torch.Tensor, labels: torch.Tensor) -> t
     """Over the labelled tokens alone, of which there are few."""
     hidden = model.model(input_ids=ids).last_hidden_state[:, :-1]
     wanted = labels[:, 1:]
-    kept = wanted != -100
-    return torch.nn.functional.cross_entropy(model.lm_head(hidden[kept]), wanted[kept])
+    labelled = wanted != -100
+    return torch.nn.functional.cross_entropy(model.lm_head(hidden[labelled]), wanted[labelled])

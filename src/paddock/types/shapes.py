@@ -20,7 +20,7 @@ Field = Literal["output", "item", "content", "name", "arguments"]
 class ShapeProblem(NamedTuple):
     """One field that is wrong."""
 
-    place: str
+    path: str
     """Its path, as `output.0.arguments`."""
     field: Field
     needs: str
@@ -28,62 +28,62 @@ class ShapeProblem(NamedTuple):
     """Its type in Python's words."""
 
     def __str__(self) -> str:
-        return f"{self.place}: needs {self.needs}, got {self.got}"
+        return f"{self.path}: needs {self.needs}, got {self.got}"
 
 
-def response_problem(response: JsonObject, place: str = "response") -> ShapeProblem | None:
-    """What is wrong with a response that is to be judged; None: nothing. `place`: its name in messages."""
+def response_problem(response: JsonObject, path: str = "response") -> ShapeProblem | None:
+    """What is wrong with a response that is to be judged; None: nothing. `path`: its name in messages."""
     output = response.get("output")
     if "output" not in response and MODEL_PATCH in response:
         return None
     if not isinstance(output, list):
-        return _problem(f"{place}.output", "output", "a list of items", output)
+        return _problem(f"{path}.output", "output", "a list of items", output)
     for nth, item in enumerate(output):
-        if (problem := item_problem(item, f"{place}.output.{nth}")) is not None:
+        if (problem := item_problem(item, f"{path}.output.{nth}")) is not None:
             return problem
     return None
 
 
-def item_problem(item: Any, place: str) -> ShapeProblem | None:
+def item_problem(item: Any, path: str) -> ShapeProblem | None:
     """What is wrong with a complete output item; None: nothing."""
     kind = item_type(item) if isinstance(item, dict) else ""
     if not kind:
-        return _problem(place, "item", "an object with a `type`", item)
+        return _problem(path, "item", "an object with a `type`", item)
     if not isinstance(item.get("type", ""), str):
-        return _problem(f"{place}.type", "item", "a text", item["type"])
+        return _problem(f"{path}.type", "item", "a text", item["type"])
     if kind in ("function_call", "custom_tool_call"):
         text = "arguments" if kind == "function_call" else "input"
-        wrong_name = name_problem(item.get("name"), f"{place}.name")
-        return wrong_name or arguments_problem(item.get(text), f"{place}.{text}")
+        wrong_name = name_problem(item.get("name"), f"{path}.name")
+        return wrong_name or arguments_problem(item.get(text), f"{path}.{text}")
     if kind == "message":
         if item.get("content") is None:
-            return _problem(f"{place}.content", "content", "a text or a list of parts", None)
-        return content_problem(item["content"], f"{place}.content")
+            return _problem(f"{path}.content", "content", "a text or a list of parts", None)
+        return content_problem(item["content"], f"{path}.content")
     if kind == "reasoning":
-        summary = content_problem(item.get("summary"), f"{place}.summary")
-        return summary or content_problem(item.get("content"), f"{place}.content")
+        summary = content_problem(item.get("summary"), f"{path}.summary")
+        return summary or content_problem(item.get("content"), f"{path}.content")
     return None
 
 
-def name_problem(name: Any, place: str) -> ShapeProblem | None:
-    return None if isinstance(name, str) else _problem(place, "name", "a text", name)
+def name_problem(name: Any, path: str) -> ShapeProblem | None:
+    return None if isinstance(name, str) else _problem(path, "name", "a text", name)
 
 
-def arguments_problem(arguments: Any, place: str) -> ShapeProblem | None:
+def arguments_problem(arguments: Any, path: str) -> ShapeProblem | None:
     # An object is no substitute: the text that the model wrote is judged, and can't be recovered from an object.
-    return None if isinstance(arguments, str | None) else _problem(place, "arguments", "the model's text", arguments)
+    return None if isinstance(arguments, str | None) else _problem(path, "arguments", "the model's text", arguments)
 
 
-def content_problem(value: Any, place: str) -> ShapeProblem | None:
+def content_problem(value: Any, path: str) -> ShapeProblem | None:
     parts = value if isinstance(value, list) else []
     if isinstance(value, str | list | None) and all(map(_is_part, parts)):
         return None
-    return _problem(place, "content", "a text or a list of parts", value)
+    return _problem(path, "content", "a text or a list of parts", value)
 
 
 def _is_part(part: Any) -> bool:
     return isinstance(part, str) or (isinstance(part, dict) and isinstance(part.get("text"), str | None))
 
 
-def _problem(place: str, field: Field, needs: str, got: Any) -> ShapeProblem:
-    return ShapeProblem(place, field, needs, type(got).__name__)
+def _problem(path: str, field: Field, needs: str, got: Any) -> ShapeProblem:
+    return ShapeProblem(path, field, needs, type(got).__name__)

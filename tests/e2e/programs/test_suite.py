@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.e2e.programs import calc_fixture
 
-from paddock.conformance import Behaviour, run_one
+from paddock.conformance import Behaviour, run_behaviour
 from paddock.conformance.harnesses import SUITE, HarnessTarget, find_harness
 from paddock.errors import ConfigError
 from paddock.sandbox import SandboxError
@@ -31,5 +31,5 @@ def target(request: pytest.FixtureRequest) -> HarnessTarget:
 
 @pytest.mark.parametrize("behaviour", SUITE, ids=lambda behaviour: behaviour.name)
 async def test_it_behaves_as_a_harness(target: HarnessTarget, behaviour: Behaviour[HarnessTarget]) -> None:
-    result = await run_one(behaviour, target)
+    result = await run_behaviour(behaviour, target)
     assert result.outcome != "failed", result

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from paddock.config import validate
 from paddock.config.files import PACKAGE
-from paddock.conformance import ServerTarget, run_one, suite_for
+from paddock.conformance import ServerTarget, run_behaviour, suite_for
 from paddock.conformance.scripted import EnvironmentConfig, ScriptedEnvironment
 from paddock.conformance.target import read_rows
 from paddock.errors import BugError, ConfigError, InfraError, PaddockError, RowError, VerifierError
@@ -135,6 +135,6 @@ async def test_it_behaves_as_the_server_elsewhere_does() -> None:
         at = peers["pivot"]
         assert isinstance(at, HttpPeer)
         target = ServerTarget("resources_servers", "external", ExternalServer, {"base_url": at.base_url}, rows)
-        results = [await run_one(one, target) for one in suite_for("resources_servers")]
+        results = [await run_behaviour(one, target) for one in suite_for("resources_servers")]
     assert [one for one in results if one.outcome == "failed"] == []
     assert sum(one.outcome == "passed" for one in results) > 12

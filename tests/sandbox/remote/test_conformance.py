@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.conformance import Behaviour, run_one
+from paddock.conformance import Behaviour, run_behaviour
 from paddock.conformance.sandboxes import SUITE, SandboxTarget, find_sandbox
 from paddock.sandbox import SandboxSettings
 
@@ -29,7 +29,7 @@ def target() -> Iterator[SandboxTarget]:
 async def test_a_remote_provider_does_what_sandboxes_do(
     behaviour: Behaviour[SandboxTarget], target: SandboxTarget
 ) -> None:
-    result = await run_one(behaviour, target)
+    result = await run_behaviour(behaviour, target)
     if result.outcome == "skipped":
         pytest.skip(result.detail)
     assert result.outcome == "passed", result.detail

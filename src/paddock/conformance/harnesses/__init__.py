@@ -51,7 +51,9 @@ def _block(spec: str, config: Config | None) -> JsonObject:
         return {}
     tree = parse(config.to_yaml(), "composed config").tree
     agents = [
-        tree[name][one.kind][one.implementation] for name, one in config.instances.items() if one.kind == "agents"
+        tree[name][entry.kind][entry.implementation]
+        for name, entry in config.instances.items()
+        if entry.kind == "agents"
     ]
     mine = [agent for agent in agents if agent and agent.get("harness") == spec]
     if not mine:

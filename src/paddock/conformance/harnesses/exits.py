@@ -136,15 +136,15 @@ async def cancelled_between_turns(target: HarnessTarget) -> None:
             )
 
         await _expect_over(asyncio.create_task(run()))
-        asked, done = len(conversation.bodies), await sandbox.out("cat done.txt", workdir="/testbed")
+        requests, done = len(conversation.bodies), await sandbox.out("cat done.txt", workdir="/testbed")
         if target.runs_program:
             # It acts on while its step is told; once the run is over, so is the program.
-            expect(asked <= len(turns), "a run that was cancelled after its first step went on to its end")
+            expect(requests <= len(turns), "a run that was cancelled after its first step went on to its end")
             await asyncio.sleep(STILL_S)
             still = (len(conversation.bodies), await sandbox.out("cat done.txt", workdir="/testbed"))
-            expect(still == (asked, done), "the program of a cancelled run went on to act")
+            expect(still == (requests, done), "the program of a cancelled run went on to act")
             return
-        expect(asked <= 2, "a run that was cancelled after its first step went on")
+        expect(requests <= 2, "a run that was cancelled after its first step went on")
         expect(done == "0", "a cancelled run went on to act")
 
 

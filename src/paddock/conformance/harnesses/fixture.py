@@ -261,11 +261,11 @@ class HarnessFixture:
     def _model(self, secret: str, sandbox: SandboxFixture, limits: RunLimits) -> RolloutModel:
         """Limits are the model server's for programs alone: a native harness ends by itself."""
 
-        async def tunnel(wish: TunnelOptions) -> Tunnel:
-            inside = wish.api_key is None
+        async def tunnel(options: TunnelOptions) -> Tunnel:
+            inside = options.api_key is None
             listener = await self.provider.tunnel(sandbox.id, port=TUNNEL_PORT) if inside else loopback_listener()
             upstream = PeerUpstream(self._peer, Call(), secret=secret, model="policy")
-            return Tunnel(listener, upstream, TunnelSettings(), hidden=[secret], **wish._asdict())
+            return Tunnel(listener, upstream, TunnelSettings(), hidden=[secret], **options._asdict())
 
         settings = RolloutSettings(max_turns=limits.max_turns, max_tokens=limits.max_tokens)
         return RolloutModel(self._peer, Call(), secret=secret, name="policy", open_tunnel=tunnel, settings=settings)

@@ -32,12 +32,12 @@ def _oracle(target: HarnessTarget, fix: Fix = FIX) -> list[list[JsonObject]]:
 
 
 async def its_oracle_is_pure(target: HarnessTarget) -> None:
-    one, other = _oracle(target), _oracle(target)
-    expect(_without_ids(one) == _without_ids(other), "the same fix gives other turns")
-    expect(len(one) >= LEAST_TURNS, f"its oracle has {len(one)} turns: look, edit, run the tests, finish")
-    ids = [item.get("call_id") for turn in one for item in calls_in(turn)]
+    first, second = _oracle(target), _oracle(target)
+    expect(_without_ids(first) == _without_ids(second), "the same fix gives other turns")
+    expect(len(first) >= LEAST_TURNS, f"its oracle has {len(first)} turns: look, edit, run the tests, finish")
+    ids = [item.get("call_id") for turn in first for item in calls_in(turn)]
     expect(all(ids) and len(set(ids)) == len(ids), "two calls of it have one id")
-    expect(any(FIX.test_command in str(turn) for turn in one), "it never runs the tests")
+    expect(any(FIX.test_command in str(turn) for turn in first), "it never runs the tests")
 
 
 async def its_oracle_makes_the_fix(target: HarnessTarget) -> None:

@@ -70,16 +70,16 @@ def _well_formed(tool: JsonObject) -> None:
     properties, required = schema.get("properties", {}), schema.get("required", [])
     expect(isinstance(properties, dict), f"{name}: its properties are no object")
     expect(isinstance(required, list), f"{name}: `required` is no list")
-    missing = [one for one in required if one not in properties]
+    missing = [key for key in required if key not in properties]
     expect(not missing, f"{name}: needs {missing}, which it does not have")
 
 
 async def one_task_one_request(target: HarnessTarget) -> None:
     async with harness_fixture(target) as fixture:
-        one = await _run_of_one_call(fixture)
+        here = await _run_of_one_call(fixture)
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-            other = await _run_of_one_call(fixture)
-        first = [_prompt(run) if target.runs_program else run.bodies[0] for run in (one, other)]
+            elsewhere = await _run_of_one_call(fixture)
+        first = [_prompt(run) if target.runs_program else run.bodies[0] for run in (here, elsewhere)]
         expect(first[0] == first[1], f"two first requests differ: {_difference(*first)}")
 
 
@@ -179,11 +179,11 @@ def _prompt(run: HarnessRun) -> bytes:
     return orjson.dumps([items, parsed.tools, parsed.arguments])
 
 
-def _difference(one: bytes, other: bytes) -> str:
+def _difference(left: bytes, right: bytes) -> str:
     at = next(
-        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+        (index for index, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right))
     )
-    return f"{one[max(0, at - 40) : at + 40]!r} and {other[max(0, at - 40) : at + 40]!r}"
+    return f"{left[max(0, at - 40) : at + 40]!r} and {right[max(0, at - 40) : at + 40]!r}"
 
 
 SUITE = [

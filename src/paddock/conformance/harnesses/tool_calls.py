@@ -195,9 +195,9 @@ def _expect_answered_once(run: HarnessRun, ids: list[Any], *, ordered: bool = Tr
     may report what is wrong with one before it runs another."""
     if len(run.bodies) < 2:
         raise NotApplicable("its run ends there")
-    found = [result.get("call_id") for result in results(run.requests[1]["input"])]
-    answered = found if ordered else sorted(found, key=lambda call: ids.index(call) if call in ids else -1)
-    expect(answered == ids, f"the calls {ids} were answered with results for {found}")
+    call_ids = [result.get("call_id") for result in results(run.requests[1]["input"])]
+    answered = call_ids if ordered else sorted(call_ids, key=lambda call: ids.index(call) if call in ids else -1)
+    expect(answered == ids, f"the calls {ids} were answered with results for {call_ids}")
     for result in results(run.requests[1]["input"]):
         text_of(result)
     orjson.dumps(run.results)

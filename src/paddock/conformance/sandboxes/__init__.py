@@ -55,9 +55,9 @@ def find_sandbox(words: str, *, settings: SandboxSettings | None = None, image: 
     """Find the runtime that `sandbox:NAME` names; `auto` is the first that works, `remote` the same one behind a node
     on loopback."""
     _, _, runtime = words.partition(":")
-    known = (*get_args(RuntimeName), "auto", REMOTE)
-    if runtime not in known:
-        raise ConfigError(f"no runtime {runtime!r}{suggestion(runtime, known)}", kind="runtime_unknown")
+    names = (*get_args(RuntimeName), "auto", REMOTE)
+    if runtime not in names:
+        raise ConfigError(f"no runtime {runtime!r}{suggestion(runtime, names)}", kind="runtime_unknown")
     settings = settings or SandboxSettings()
     if runtime != REMOTE:
         settings = settings.model_copy(update={"runtime": runtime})

@@ -88,9 +88,9 @@ async def a_filter_is_on(target: SandboxTarget) -> None:
 async def shared_calls_are_not_there(target: SandboxTarget) -> None:
     async with sandbox_fixture(target) as sandbox:
         numbers = _numbers()
-        asked = {str(numbers[name]): name for name in REFUSED.split()}
-        for number, text in (await _lines(sandbox, CALL, *asked)).items():
-            expect(text == "ENOSYS", f"{asked[number]} answers {text}, not ENOSYS")
+        names = {str(numbers[name]): name for name in REFUSED.split()}
+        for number, text in (await _lines(sandbox, CALL, *names)).items():
+            expect(text == "ENOSYS", f"{names[number]} answers {text}, not ENOSYS")
 
 
 async def sockets_stay_inside(target: SandboxTarget) -> None:

@@ -22,8 +22,8 @@ CANARY = "PADDOCK_CANARY"
 async def exit_codes_are_exact(target: SandboxTarget) -> None:
     async with sandbox_fixture(target) as sandbox:
         results = await asyncio.gather(*(sandbox.sh(f"exit {code}") for code in CODES))
-        found = tuple(result.exit_code for result in results)
-        expect(found == CODES, f"asked for {CODES}, got {found}")
+        codes = tuple(result.exit_code for result in results)
+        expect(codes == CODES, f"asked for {CODES}, got {codes}")
         expect(all(result.killed_by is None for result in results), "a command that ended itself was told as killed")
 
 
@@ -50,8 +50,8 @@ async def what_cannot_start_is_its_own_failure(target: SandboxTarget) -> None:
 async def words_arrive_unchanged(target: SandboxTarget) -> None:
     async with sandbox_fixture(target) as sandbox:
         result = await sandbox.run("/bin/sh", "-c", "printf '%s\\0' \"$@\"", "sh", *ODD_WORDS)
-        found = tuple(word.decode() for word in bytes(result.stdout).split(b"\0")[:-1])
-        expect(found == ODD_WORDS, f"{ODD_WORDS} arrived as {found}")
+        words = tuple(word.decode() for word in bytes(result.stdout).split(b"\0")[:-1])
+        expect(words == ODD_WORDS, f"{ODD_WORDS} arrived as {words}")
 
 
 async def long_words_arrive_whole(target: SandboxTarget) -> None:
@@ -90,20 +90,20 @@ async def stdin_arrives_whole(target: SandboxTarget) -> None:
 
 
 async def environment_is_what_was_asked(target: SandboxTarget) -> None:
-    asked, added = {"ONE": "1", "LINES_": "a\nb=c", "EMPTY": ""}, {"ONE": "2", "TWO": "ü"}
-    async with sandbox_fixture(target, env=asked) as sandbox:
+    of_sandbox, added = {"ONE": "1", "LINES_": "a\nb=c", "EMPTY": ""}, {"ONE": "2", "TWO": "ü"}
+    async with sandbox_fixture(target, env=of_sandbox) as sandbox:
         result = await sandbox.run("env", "-0", env=added)
-        found = dict(line.decode().split("=", 1) for line in bytes(result.stdout).split(b"\0")[:-1])
-        expected = {**DEFAULT_ENV, **target.image_env, **asked, **added}
-        expect(found == expected, f"{found} is not {expected}")
+        environment = dict(line.decode().split("=", 1) for line in bytes(result.stdout).split(b"\0")[:-1])
+        expected = {**DEFAULT_ENV, **target.image_env, **of_sandbox, **added}
+        expect(environment == expected, f"{environment} is not {expected}")
 
 
 async def hosts_environment_stays_out(target: SandboxTarget) -> None:
     with _canary() as value:
         async with sandbox_fixture(target) as sandbox:
             shell = await sandbox.shell()
-            found = [await shell.out("env"), await sandbox.out("env; cat /proc/[0-9]*/environ 2>/dev/null; true")]
-            expect(not any(value in text for text in found), "a variable of the host's can be read inside")
+            texts = [await shell.out("env"), await sandbox.out("env; cat /proc/[0-9]*/environ 2>/dev/null; true")]
+            expect(not any(value in text for text in texts), "a variable of the host's can be read inside")
 
 
 async def workdirs_are_obeyed(target: SandboxTarget) -> None:
@@ -127,11 +127,11 @@ async def commands_do_not_mix(target: SandboxTarget) -> None:
 async def requests_are_served_once(target: SandboxTarget) -> None:
     async with sandbox_fixture(target) as sandbox:
         request = ExecRequest(argv=["/bin/sh", "-c", "echo x >> /tmp/once; sleep 0.2; wc -l < /tmp/once"])
-        one, two = await asyncio.gather(
+        first, second = await asyncio.gather(
             *(sandbox.provider.exec(sandbox.id, request, request_id="same") for _ in range(2))
         )
-        three = await sandbox.provider.exec(sandbox.id, request, request_id="same")
-        expect(one == two == three, f"one request was answered {one}, {two} and {three}")
+        third = await sandbox.provider.exec(sandbox.id, request, request_id="same")
+        expect(first == second == third, f"one request was answered {first}, {second} and {third}")
         expect(await sandbox.out("wc -l < /tmp/once") == "1", "a request that was repeated ran again")
         spec = SandboxSpec(image=target.image)
         handles = [await sandbox.provider.create(spec, request_id="one") for _ in range(2)]
@@ -153,8 +153,8 @@ async def cancelled_commands_are_killed(target: SandboxTarget) -> None:
             starting = [asyncio.ensure_future(sandbox.sh(f"sleep {sandbox.mark}")) for _ in range(2)]
             for _ in range(ticks):
                 await asyncio.sleep(0)
-            for one in starting:
-                one.cancel()
+            for command in starting:
+                command.cancel()
             await asyncio.wait(starting)
         await asyncio.sleep(0.1)
         await sandbox.expect_gone("a command whose caller went away while it started")

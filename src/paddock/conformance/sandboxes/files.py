@@ -64,8 +64,8 @@ async def modes_are_set(target: SandboxTarget) -> None:
             ("/tmp/b", None, 0o755),
         ):
             await sandbox.provider.write(sandbox.id, path, b"x", mode=mode)
-            found = int(await sandbox.out(f"stat -c %a {path}"), 8)
-            expect(found == expected, f"{path} has mode {found:o}, not {expected:o}")
+            actual = int(await sandbox.out(f"stat -c %a {path}"), 8)
+            expect(actual == expected, f"{path} has mode {actual:o}, not {expected:o}")
 
 
 async def links_are_followed_inside(target: SandboxTarget) -> None:
@@ -137,10 +137,10 @@ async def links_and_modes_work(target: SandboxTarget) -> None:
         image_file = await sandbox.out("for f in /etc/*; do test -f $f && test ! -L $f && echo $f && break; done")
         await sandbox.out(f"ln {image_file} /tmp/hard; echo more >> /tmp/hard")
         expect(await sandbox.out(f"tail -n 1 {image_file}") == "more", "a hard link to a file of the image is a copy")
-        found = await sandbox.out(
+        listing = await sandbox.out(
             f"chmod 4701 {image_file}; stat -c %a:%h {image_file}; touch -d @1000 /tmp/hard; stat -c %Y {image_file}"
         )
-        expect(found == "4701:2\n1000", f"mode, links and time are {found!r}")
+        expect(listing == "4701:2\n1000", f"mode, links and time are {listing!r}")
         await sandbox.out(
             "ln -s nowhere /tmp/soft && test -L /tmp/soft && test ! -e /tmp/soft && "
             "mkdir /tmp/x && chmod 000 /tmp/x && rmdir /tmp/x"

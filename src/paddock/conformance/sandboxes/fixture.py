@@ -194,7 +194,7 @@ async def error_of(awaitable: Awaitable[object]) -> Exception | None:
 
 def processes_marked(mark: str) -> list[int]:
     """Return the ids of the host's processes that have `mark` as an argument."""
-    found = []
+    pids = []
     for folder in _processes():
         try:
             words = (folder / "cmdline").read_bytes().split(b"\0")
@@ -202,8 +202,8 @@ def processes_marked(mark: str) -> list[int]:
         except OSError:
             continue
         if mark.encode() in words and state != b"Z":
-            found.append(int(folder.name))
-    return found
+            pids.append(int(folder.name))
+    return pids
 
 
 def namespace_of(pid: int | str, kind: str) -> str:
@@ -222,10 +222,10 @@ def neighbours(pid: int) -> Sequence[int]:
 
 def namespace_init(pid: int) -> int:
     """Return the host's id of process 1 of a process's pid namespace: when it ends, the sandbox ends."""
-    for one in sorted(neighbours(pid)):
-        lines = Path(f"/proc/{one}/status").read_text().splitlines()
+    for neighbour in sorted(neighbours(pid)):
+        lines = Path(f"/proc/{neighbour}/status").read_text().splitlines()
         if any(line.startswith("NSpid") and line.split()[-1] == "1" for line in lines):
-            return one
+            return neighbour
     raise AssertionError("its first process is not there")
 
 

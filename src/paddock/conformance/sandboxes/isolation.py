@@ -97,7 +97,7 @@ async def no_process_is_root_of_the_host(target: SandboxTarget) -> None:
     async with sandbox_fixture(target) as sandbox:
         shell = await sandbox.shell()
         await shell.run(f"sleep {sandbox.mark} &")
-        asked = asyncio.ensure_future(sandbox.run("sleep", sandbox.mark))
+        sleeper = asyncio.ensure_future(sandbox.run("sleep", sandbox.mark))
         pid = await sandbox.wait_for_process()
         payload = (await sandbox.out("cat /proc/self/uid_map")).split()[1]
         expect(payload != "0", "it is root of the host")
@@ -108,8 +108,8 @@ async def no_process_is_root_of_the_host(target: SandboxTarget) -> None:
             expect(set(gids) <= {payload if os.geteuid() == 0 else str(os.getegid())}, f"gids {gids} on the host")
             groups = _status(other, "Groups")
             expect(os.geteuid() != 0 or set(groups) <= {payload, "65534"}, f"it is in groups {groups}")
-        asked.cancel()
-        await asyncio.wait([asked])
+        sleeper.cancel()
+        await asyncio.wait([sleeper])
         mapped = (await sandbox.out("cat /proc/self/uid_map")).split()
         expect(len(mapped) == 3 and mapped[2] == "1", f"more than one uid is mapped: {mapped}")
 
@@ -128,9 +128,9 @@ async def nothing_has_capabilities(target: SandboxTarget) -> None:
 async def namespaces_are_its_own(target: SandboxTarget) -> None:
     async with provider_of(target) as provider:
         rooms = [await create_sandbox(provider, target) for _ in range(2)]
-        found = [await _namespaces(sandbox) for sandbox in rooms]
+        by_sandbox = [await _namespaces(sandbox) for sandbox in rooms]
         for kind in NAMESPACES:
-            inside = {namespaces[kind] for namespaces in found} | {namespace_of("self", kind)}
+            inside = {namespaces[kind] for namespaces in by_sandbox} | {namespace_of("self", kind)}
             expect(len(inside) == 3, f"{kind} namespaces are shared: {inside}")
 
 
@@ -188,10 +188,10 @@ async def host_listeners_are_out_of_reach(target: SandboxTarget) -> None:
 async def kernel_settings_are_closed(target: SandboxTarget) -> None:
     async with sandbox_fixture(target) as sandbox:
         await sandbox.needs("find")
-        found = [file for file in (await sandbox.out(OPEN_FOR_WRITING, timeout_s=60)).split() if not OWN.match(file)]
-        expect(not found, f"{len(found)} files of the kernel can be opened for writing: {found[:5]}")
-        found = (await sandbox.out(WRITABLE_SYS)).split()
-        expect(not found, f"can be written below /sys: {found}")
+        writable = [file for file in (await sandbox.out(OPEN_FOR_WRITING, timeout_s=60)).split() if not OWN.match(file)]
+        expect(not writable, f"{len(writable)} files of the kernel can be opened for writing: {writable[:5]}")
+        writable = (await sandbox.out(WRITABLE_SYS)).split()
+        expect(not writable, f"can be written below /sys: {writable}")
 
 
 async def host_files_are_out_of_reach(target: SandboxTarget) -> None:
@@ -273,14 +273,14 @@ async def descriptors_of_the_keeper_are_out_of_reach(target: SandboxTarget) -> N
 async def sandboxes_do_not_meet(target: SandboxTarget) -> None:
     async with provider_of(target) as provider:
         sandbox, other = await create_sandbox(provider, target), await create_sandbox(provider, target)
-        asked = asyncio.ensure_future(sandbox.run("sleep", sandbox.mark))
+        sleeper = asyncio.ensure_future(sandbox.run("sleep", sandbox.mark))
         await sandbox.wait_for_process()
         await sandbox.out("echo secret > /tmp/mine; echo secret > /dev/shm/mine")
         expect(sandbox.mark not in await other.out("cat /proc/[0-9]*/cmdline"), "another sandbox's process can be seen")
         expect(await other.fails("cat /tmp/mine"), "another sandbox's file can be read")
         expect(await other.fails("cat /dev/shm/mine"), "another sandbox's shared memory can be read")
-        asked.cancel()
-        await asyncio.wait([asked])
+        sleeper.cancel()
+        await asyncio.wait([sleeper])
 
 
 def _status(pid: int, field: str) -> list[str]:

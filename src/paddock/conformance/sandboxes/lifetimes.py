@@ -57,7 +57,9 @@ async def destroying_leaves_nothing(target: SandboxTarget) -> None:
 async def closing_destroys_all(target: SandboxTarget) -> None:
     async with provider_of(target) as provider:
         rooms = await asyncio.gather(*(create_sandbox(provider, target) for _ in range(4)))
-        expect({one.sandbox_id for one in provider.live()} == {sandbox.id for sandbox in rooms}, "live() lists others")
+        expect(
+            {live.sandbox_id for live in provider.live()} == {sandbox.id for sandbox in rooms}, "live() lists others"
+        )
         for sandbox in rooms:
             await sandbox.sh(f"sleep {sandbox.mark} >/dev/null 2>&1 &")
             await sandbox.wait_for_process()
@@ -107,17 +109,17 @@ async def nothing_is_told_of_the_dead(target: SandboxTarget) -> None:
         await sandbox.out("mkdir /made")
         running = asyncio.ensure_future(sandbox.run("sleep", sandbox.mark))
         os.kill(namespace_init(await sandbox.wait_for_process()), signal.SIGKILL)
-        kept = f"conformance/{uuid.uuid4().hex}"
+        image = f"conformance/{uuid.uuid4().hex}"
         questions: tuple[tuple[str, Callable[[], Awaitable[object]]], ...] = (
             ("changes", lambda: provider.changes(sandbox.id)),
             ("a patch", lambda: provider.patch(sandbox.id, "/made")),
-            ("a snapshot", lambda: provider.snapshot(sandbox.id, kept)),
+            ("a snapshot", lambda: provider.snapshot(sandbox.id, image)),
             ("a command", lambda: running),
         )
         for name, ask in questions:
             error = await asyncio.wait_for(error_of(ask()), 10)
             expect(isinstance(error, SandboxGone), f"{name} of a sandbox that was killed: {error!r}")
-        error = await error_of(create_sandbox(provider, target, image=kept))
+        error = await error_of(create_sandbox(provider, target, image=image))
         expect(isinstance(error, ImageMissing), f"a snapshot of it is there: {error!r}")
 
 
@@ -138,10 +140,10 @@ async def changes_are_told(target: SandboxTarget) -> None:
     async with sandbox_fixture(target) as sandbox:
         expect(not await sandbox.provider.changes(sandbox.id, "/usr"), "a new sandbox has changes")
         await sandbox.out("mkdir -p /usr/new; echo 12345 > /usr/new/file; ln -s x /usr/new/link; rm -rf /etc/passwd")
-        found = {change.path: change for change in await sandbox.provider.changes(sandbox.id)}
-        expect(found["/usr/new/file"].kind == "added" and found["/usr/new/file"].size_bytes == 6, f"{found}")
-        expect(found["/usr/new/link"].type == "symlink", f"{found.get('/usr/new/link')}")
-        expect(found["/etc/passwd"].kind == "removed", f"{found.get('/etc/passwd')}")
+        changes = {change.path: change for change in await sandbox.provider.changes(sandbox.id)}
+        expect(changes["/usr/new/file"].kind == "added" and changes["/usr/new/file"].size_bytes == 6, f"{changes}")
+        expect(changes["/usr/new/link"].type == "symlink", f"{changes.get('/usr/new/link')}")
+        expect(changes["/etc/passwd"].kind == "removed", f"{changes.get('/etc/passwd')}")
         below = await sandbox.provider.changes(sandbox.id, "/usr/new")
         expect(all(change.path.startswith("/usr/new") for change in below), f"{below}")
 
@@ -175,8 +177,8 @@ async def forks_are_independent(target: SandboxTarget) -> None:
         expect(await provider.snapshot(sandbox.id, name) == name, "the snapshot has another name")
         forks = [await create_sandbox(provider, target, image=name) for _ in range(2)]
         for fork in forks:
-            found = await fork.out("cat /tmp/f; ls /etc; stat -c %a /root/closed; stat -c %a /tmp")
-            expect(found == "base\none\n700\n1777", f"a fork has {found!r}")
+            listing = await fork.out("cat /tmp/f; ls /etc; stat -c %a /root/closed; stat -c %a /tmp")
+            expect(listing == "base\none\n700\n1777", f"a fork has {listing!r}")
         await forks[0].out("echo first > /tmp/f")
         await sandbox.out("echo origin > /tmp/f")
         await provider.destroy(sandbox.id)
@@ -195,9 +197,9 @@ async def many_live_at_once(target: SandboxTarget) -> None:
 
 def _left(target: SandboxTarget, sandbox: SandboxFixture) -> list[str]:
     """Folders, mounts and cgroups with the sandbox's id in their names."""
-    found = [str(path) for path in target.settings.home.glob(f"state/*/*{sandbox.id}*")]
-    found += [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if sandbox.id in line]
-    return found + [folder for folder, _, _ in os.walk(CGROUPS) if sandbox.id in folder]
+    left = [str(path) for path in target.settings.home.glob(f"state/*/*{sandbox.id}*")]
+    left += [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if sandbox.id in line]
+    return left + [folder for folder, _, _ in os.walk(CGROUPS) if sandbox.id in folder]
 
 
 def _sandbox_folders(target: SandboxTarget) -> list[Path]:

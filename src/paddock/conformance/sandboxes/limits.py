@@ -77,8 +77,8 @@ async def disk_is_bounded(target: SandboxTarget) -> None:
         expect(isinstance(error, BudgetExceeded) and error.budget == "disk", f"90 MiB of 20: {error!r}")
         error = await error_of(sandbox.sh("true"))
         expect(isinstance(error, BudgetExceeded) and error.budget == "disk", f"the next command: {error!r}")
-        found = {change.path for change in await sandbox.provider.changes(sandbox.id, "/root")}
-        expect("/root/1" in found, f"what it wrote before is told as {sorted(found)}")
+        paths = {change.path for change in await sandbox.provider.changes(sandbox.id, "/root")}
+        expect("/root/1" in paths, f"what it wrote before is told as {sorted(paths)}")
 
 
 async def deleted_files_count(target: SandboxTarget) -> None:

@@ -70,7 +70,7 @@ async def streams_do_not_block_each_other(target: SandboxTarget) -> None:
     async with sandbox_fixture(target) as sandbox:
         script = "head -c 1000000 /dev/zero >&2; head -c 1000000 /dev/zero; head -c 1000000 /dev/zero >&2"
         result = await sandbox.sh(script, timeout_s=30, head_bytes=10, tail_bytes=10)
-        sizes = [len(one.head) + len(one.tail) + one.dropped_bytes for one in (result.stdout, result.stderr)]
+        sizes = [len(out.head) + len(out.tail) + out.dropped_bytes for out in (result.stdout, result.stderr)]
         expect(sizes == [1_000_000, 2_000_000], f"2 MB and 1 MB in turns came as {sizes} ({result.killed_by})")
 
 

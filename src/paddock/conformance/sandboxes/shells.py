@@ -219,9 +219,9 @@ async def many_at_once(target: SandboxTarget) -> None:
         await asyncio.gather(
             *(shell.out(f"n={i}; cd /proc/self/fd/.. 2>/dev/null; :") for i, shell in enumerate(shells))
         )
-        found = await asyncio.gather(*(shell.out("echo $n; sleep 0.1; echo $n") for shell in shells))
+        outputs = await asyncio.gather(*(shell.out("echo $n; sleep 0.1; echo $n") for shell in shells))
         expected = [f"{i}\n{i}" for i in range(12)]
-        expect(found == expected, f"12 shells at once say {found}")
+        expect(outputs == expected, f"12 shells at once say {outputs}")
 
 
 async def closing_kills_what_runs(target: SandboxTarget) -> None:

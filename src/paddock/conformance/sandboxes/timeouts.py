@@ -76,8 +76,8 @@ async def limits_kill_nothing_else(target: SandboxTarget) -> None:
 async def output_before_the_limit_is_kept(target: SandboxTarget) -> None:
     async with sandbox_fixture(target) as sandbox:
         result = await sandbox.sh("echo out; echo err >&2; sleep 60", timeout_s=1.0)
-        kept = (bytes(result.stdout), bytes(result.stderr))
-        expect(kept == (b"out\n", b"err\n"), f"of a killed command's output came {kept}")
+        streams = (bytes(result.stdout), bytes(result.stderr))
+        expect(streams == (b"out\n", b"err\n"), f"of a killed command's output came {streams}")
 
 
 SUITE = [

@@ -48,8 +48,8 @@ async def uids_are_its_own(target: SandboxTarget) -> None:
         grading = await create_sandbox(provider, target, purpose="grading")
         agents = [await _uid(sandbox) for sandbox in rooms]
         expect(agents[0] != agents[1], f"two sandboxes run as uid {agents[0]} of the host")
-        for found, allowed in ((agents, ranges.of("agent")), ([await _uid(grading)], ranges.of("grading"))):
-            expect(all(uid in allowed for uid in found), f"they run as {found}, which are not all in {allowed}")
+        for uids, allowed in ((agents, ranges.of("agent")), ([await _uid(grading)], ranges.of("grading"))):
+            expect(all(uid in allowed for uid in uids), f"they run as {uids}, which are not all in {allowed}")
 
 
 async def limits_are_its_own(target: SandboxTarget) -> None:
@@ -74,7 +74,7 @@ async def limits_are_its_own(target: SandboxTarget) -> None:
 
 
 async def _ranges(target: SandboxTarget, sandbox: SandboxFixture) -> UidRanges:
-    runtime = next(one for one in RUNTIMES if one.name == sandbox.handle.runtime)
+    runtime = next(candidate for candidate in RUNTIMES if candidate.name == sandbox.handle.runtime)
     why_not = await asyncio.to_thread(why_shared, target.settings, runtime)
     if target.settings.uids is None or why_not is not None:
         raise NotApplicable(f"all sandboxes run as one uid here: {why_not}")

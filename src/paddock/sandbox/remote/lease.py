@@ -122,9 +122,9 @@ async def open_lease(http: NodeHttp, ttl_s: float, timeout_s: float) -> NodeLeas
     deadline = loop.time() + timeout_s
     message = Message("POST", LEASES, encode(LeaseRequest(ttl_s=ttl_s)))
     while True:
-        asked_at = loop.time()
+        requested_at = loop.time()
         try:
-            answer = await http.send(message, {}, timeout_s=max(0.1, deadline - asked_at))
+            answer = await http.send(message, {}, timeout_s=max(0.1, deadline - requested_at))
             break
         except UnreachableError as error:
             if loop.time() + OPEN_WAIT_S >= deadline:
@@ -134,4 +134,4 @@ async def open_lease(http: NodeHttp, ttl_s: float, timeout_s: float) -> NodeLeas
         grant = LeaseGrant.model_validate_json(answer.content(http.url))
     except ValidationError as error:
         raise SandboxError(f"{http.url}: is no node of sandboxes", kind="node_unreadable") from error
-    return NodeLease(http, grant.lease_id, ttl_s, asked_at)
+    return NodeLease(http, grant.lease_id, ttl_s, requested_at)

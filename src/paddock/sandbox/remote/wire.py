@@ -193,8 +193,8 @@ def decode(cls: type[Reply], body: bytes) -> Reply:
 
 def query(**words: str | int | None) -> str:
     """The end of a URL with these words; any text, surrogates too. None: it is left out."""
-    known = {name: word for name, word in words.items() if word is not None}
-    return "?" + urlencode(known, errors="surrogatepass")
+    fields = {name: word for name, word in words.items() if word is not None}
+    return "?" + urlencode(fields, errors="surrogatepass")
 
 
 def parse_query(text: bytes) -> dict[str, str]:

@@ -75,7 +75,7 @@ def canonical_instructions(body: JsonObject) -> list[JsonObject]:
 
 def shown_names(namespaces: Mapping[str, tuple[str, str]]) -> dict[tuple[str, str], str]:
     """The name under which a tool is offered, by its namespace and name."""
-    return {place: name for name, place in namespaces.items()}
+    return {qualified: name for name, qualified in namespaces.items()}
 
 
 def canonical_items(
@@ -85,7 +85,7 @@ def canonical_items(
     if isinstance(given, str):
         return [canonical_message("user", given)]
     names = shown or {}
-    found: list[JsonObject] = []
+    items: list[JsonObject] = []
     for item in output_items(given):
         kind = item_type(item)
         read = _READERS.get(kind)
@@ -98,8 +98,8 @@ def canonical_items(
             canonical["id"] = item_id
         if names and "namespace" in item and "name" in canonical:
             canonical["name"] = names.get((_text(item["namespace"]), canonical["name"]), canonical["name"])
-        found.append(canonical)
-    return found
+        items.append(canonical)
+    return items
 
 
 def has_image(items: Iterable[JsonObject]) -> bool:

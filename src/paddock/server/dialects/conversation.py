@@ -46,10 +46,10 @@ class ClientRequest(NamedTuple):
 
 def read_request(dialect: Dialect, request: JsonObject) -> ClientRequest:
     """Read a client's request; keys that are not known are left out."""
-    known = KNOWN[dialect]
+    accepted = KNOWN[dialect]
     given = {key: value for key, value in request.items() if value is not None}
-    body = {key: value for key, value in given.items() if key in known}
-    dropped = [key for key in given if key not in known]
+    body = {key: value for key, value in given.items() if key in accepted}
+    dropped = [key for key in given if key not in accepted]
     needed = "input" if dialect == "responses" else "messages"
     if not isinstance(body.get(needed), list | str if dialect == "responses" else list):
         raise RequestError(f"body: needs `{needed}`", kind="request_invalid")
@@ -81,7 +81,7 @@ def _with_added_tools(body: JsonObject) -> JsonObject:
 def _nested(body: JsonObject) -> JsonObject:
     """Take the client's `extra_body` and `chat_template_kwargs` out of the body, wherever they are."""
     metadata = body.get("metadata")
-    found: JsonObject = {}
+    nested: JsonObject = {}
     for key in _NESTED:
         value = body.pop(key, None)
         if value is None and isinstance(metadata, dict) and key in metadata:
@@ -89,10 +89,10 @@ def _nested(body: JsonObject) -> JsonObject:
             metadata = body["metadata"] = {name: metadata[name] for name in metadata if name != key}
         if value is None:
             continue
-        found.update(_object(value, key) if key == "extra_body" else {key: _object(value, key)})
+        nested.update(_object(value, key) if key == "extra_body" else {key: _object(value, key)})
     if metadata == {}:
         del body["metadata"]
-    return found
+    return nested
 
 
 def _object(value: Any, where: str) -> JsonObject:

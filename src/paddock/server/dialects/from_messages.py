@@ -40,21 +40,21 @@ class ResponsesForm(NamedTuple):
 def responses_form(body: JsonObject) -> ResponsesForm:
     """`body`: known keys without nulls."""
     dropped: list[str] = []
-    found: JsonObject = {key: body[key] for key in _SAME if key in body}
-    found.update({name: body[key] for key, name in _RENAMED.items() if key in body})
-    found["input"] = [*_system(body.get("system")), *_history(body["messages"], dropped)]
+    out: JsonObject = {key: body[key] for key in _SAME if key in body}
+    out.update({name: body[key] for key, name in _RENAMED.items() if key in body})
+    out["input"] = [*_system(body.get("system")), *_history(body["messages"], dropped)]
     tools = list(_tools(body.get("tools"), dropped))
     if tools:
-        found["tools"] = tools
-    found.update(_choice(body.get("tool_choice")))
-    found.update(_output(body.get("output_config")))
+        out["tools"] = tools
+    out.update(_choice(body.get("tool_choice")))
+    out.update(_output(body.get("output_config")))
     metadata = body.get("metadata")
     dropped += [f"metadata.{key}" for key in metadata] if isinstance(metadata, dict) else []
     thinking = body.get("thinking")
     mode = thinking if isinstance(thinking, dict) else {}
     dropped += [f"thinking.{key}" for key in mode if key != "type"]
     kwargs = {"enable_thinking": False} if mode.get("type") == "disabled" else {}
-    return ResponsesForm(found, kwargs, dropped)
+    return ResponsesForm(out, kwargs, dropped)
 
 
 def _system(given: Any) -> Iterator[JsonObject]:
@@ -168,30 +168,30 @@ def _tools(given: Any, dropped: list[str]) -> Iterator[JsonObject]:
         if kind != "custom" or "input_schema" not in tool:
             dropped.append(f"tools.{kind}")
             continue
-        found = {"type": "function", "name": tool.get("name", ""), "parameters": tool["input_schema"]}
-        yield found | {key: tool[key] for key in ("description", "strict") if tool.get(key) is not None}
+        function = {"type": "function", "name": tool.get("name", ""), "parameters": tool["input_schema"]}
+        yield function | {key: tool[key] for key in ("description", "strict") if tool.get(key) is not None}
 
 
 def _choice(choice: Any) -> JsonObject:
     if not isinstance(choice, dict):
         return {}
-    found: JsonObject = {"parallel_tool_calls": False} if choice.get("disable_parallel_tool_use") is True else {}
+    fields: JsonObject = {"parallel_tool_calls": False} if choice.get("disable_parallel_tool_use") is True else {}
     kind = choice.get("type")
     if kind == "tool":
-        return found | {"tool_choice": {"type": "function", "name": _text(choice.get("name"))}}
-    return found | ({"tool_choice": _CHOICES[kind]} if isinstance(kind, str) and kind in _CHOICES else {})
+        return fields | {"tool_choice": {"type": "function", "name": _text(choice.get("name"))}}
+    return fields | ({"tool_choice": _CHOICES[kind]} if isinstance(kind, str) and kind in _CHOICES else {})
 
 
 def _output(config: Any) -> JsonObject:
     if not isinstance(config, dict):
         return {}
-    found: JsonObject = {}
+    fields: JsonObject = {}
     effort, form = config.get("effort"), config.get("format")
     if isinstance(effort, str):
-        found["reasoning"] = {"effort": _EFFORTS.get(effort, effort)}
+        fields["reasoning"] = {"effort": _EFFORTS.get(effort, effort)}
     if isinstance(form, dict) and form.get("type") == "json_schema":
-        found["text"] = {"format": {"type": "json_schema", "name": "answer", "schema": form.get("schema")}}
-    return found
+        fields["text"] = {"format": {"type": "json_schema", "name": "answer", "schema": form.get("schema")}}
+    return fields
 
 
 def _text(value: Any) -> str:

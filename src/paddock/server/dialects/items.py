@@ -38,13 +38,13 @@ def custom_call_item(name: str, text: str, call_id: str | None = None) -> JsonOb
 def with_ids(item: JsonObject, *, fresh: bool = False) -> JsonObject:
     """The item with its type, id and call id; `fresh`: new ones, whatever it had."""
     kind = item_type(item)
-    found = dict(item)
-    found["type"] = kind
+    out = dict(item)
+    out["type"] = kind
     if fresh or not isinstance(item.get("id"), str) or not item["id"]:
-        found["id"] = new_id(ID_PREFIX.get(kind, "item"))
+        out["id"] = new_id(ID_PREFIX.get(kind, "item"))
     if kind in CALLS and (fresh or not isinstance(item.get("call_id"), str) or not item["call_id"]):
-        found["call_id"] = new_id("call")
-    return found
+        out["call_id"] = new_id("call")
+    return out
 
 
 def reasoning_text(item: JsonObject) -> str:

@@ -18,24 +18,24 @@ PARAMETERS = frozenset([*SAMPLING, *BUDGETS])
 
 def chat_params(body: JsonObject) -> JsonObject:
     """What a request says about sampling, under the names of Chat. `body` as `read_request` gave it."""
-    found = {key: body[key] for key in _SAME if key in body}
-    return found if "messages" in body else {**found, **_renamed(body)}
+    params = {key: body[key] for key in _SAME if key in body}
+    return params if "messages" in body else {**params, **_renamed(body)}
 
 
 def _renamed(body: JsonObject) -> JsonObject:
     """Keys that Chat calls otherwise."""
-    found: JsonObject = {}
+    params: JsonObject = {}
     if "max_output_tokens" in body:
-        found["max_tokens"] = body["max_output_tokens"]
+        params["max_tokens"] = body["max_output_tokens"]
     effort = body["reasoning"].get("effort") if isinstance(body.get("reasoning"), dict) else None
     if effort is not None:
-        found["reasoning_effort"] = effort
+        params["reasoning_effort"] = effort
     form = body["text"].get("format") if isinstance(body.get("text"), dict) else None
     if isinstance(form, dict) and form.get("type") not in (None, "text"):
         kind = form["type"]
         schema = {key: value for key, value in form.items() if key != "type" and value is not None}
-        found["response_format"] = {"type": kind, kind: schema} if kind == "json_schema" else {"type": kind}
-    return found
+        params["response_format"] = {"type": kind, kind: schema} if kind == "json_schema" else {"type": kind}
+    return params
 
 
 class MergedSampling(NamedTuple):
@@ -62,12 +62,12 @@ def merge_sampling(client: Mapping[str, Any], row: Mapping[str, Any], config: Ma
 
 def sampling_of(params: Mapping[str, Any]) -> JsonObject:
     """The sampling parameters of a request's body."""
-    found: JsonObject = {}
+    sampling: JsonObject = {}
     for name, value in params.items():
         if value is not None and name in SAMPLING:
-            found[name] = value
+            sampling[name] = value
     for name in BUDGETS:
         if params.get(name) is not None:
-            found["max_tokens"] = params[name]
+            sampling["max_tokens"] = params[name]
             break
-    return found
+    return sampling

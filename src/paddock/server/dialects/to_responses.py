@@ -19,45 +19,45 @@ def responses_request(body: JsonObject) -> ChatForm:
     """`body` as `read_request` gave it."""
     if "messages" not in body:
         return _clean_request(body)
-    found = {key: body[key] for key in _SAME if key in body}
-    found.setdefault("store", False)
-    found.update(_renamed(body))
+    fields = {key: body[key] for key in _SAME if key in body}
+    fields.setdefault("store", False)
+    fields.update(_renamed(body))
     tools = responses_tools(body.get("tools"))
     if tools.tools:
-        found["tools"] = tools.tools
+        fields["tools"] = tools.tools
         if "tool_choice" in body:
-            found["tool_choice"] = responses_tool_choice(body["tool_choice"])
+            fields["tool_choice"] = responses_tool_choice(body["tool_choice"])
     else:
-        found.pop("parallel_tool_calls", None)
+        fields.pop("parallel_tool_calls", None)
     items = [_with_id(item) for item in items_of_chat(body["messages"])]
-    return ChatForm({"input": items, **found}, [key for key in _LOST if key in body])
+    return ChatForm({"input": items, **fields}, [key for key in _LOST if key in body])
 
 
 def _clean_request(body: JsonObject) -> ChatForm:
     """A Responses request: its items lose their nulls; reasoning that has no id gets one."""
-    found = {key: value for key, value in body.items() if key not in ("stream", "stream_options")}
+    fields = {key: value for key, value in body.items() if key not in ("stream", "stream_options")}
     if isinstance(body["input"], list):
-        found["input"] = [
+        fields["input"] = [
             _with_id({key: value for key, value in item.items() if value is not None})
             for item in output_items(body["input"])
         ]
     if not body.get("tools"):
-        found.pop("tool_choice", None)
-    return ChatForm(found, [])
+        fields.pop("tool_choice", None)
+    return ChatForm(fields, [])
 
 
 def _renamed(body: JsonObject) -> JsonObject:
-    found: JsonObject = {}
+    fields: JsonObject = {}
     budget = body.get("max_completion_tokens", body.get("max_tokens"))
     if budget is not None:
-        found["max_output_tokens"] = budget
+        fields["max_output_tokens"] = budget
     if "reasoning_effort" in body:
-        found["reasoning"] = {"effort": body["reasoning_effort"]}
+        fields["reasoning"] = {"effort": body["reasoning_effort"]}
     form = body.get("response_format")
     if isinstance(form, dict) and form.get("type") not in (None, "text"):
         nested = form.get(form["type"])
-        found["text"] = {"format": {"type": form["type"], **(nested if isinstance(nested, dict) else {})}}
-    return found
+        fields["text"] = {"format": {"type": form["type"], **(nested if isinstance(nested, dict) else {})}}
+    return fields
 
 
 def _with_id(item: JsonObject) -> JsonObject:

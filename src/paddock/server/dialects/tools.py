@@ -51,7 +51,7 @@ class _Tool(NamedTuple):
 def chat_tools(tools: Any) -> OfferedTools:
     """Tool definitions of a client as Chat functions."""
     dropped: list[str] = []
-    found: list[JsonObject] = []
+    functions: list[JsonObject] = []
     custom: set[str] = set()
     namespaces: dict[str, tuple[str, str]] = {}
     for tool in _named_tools(tools, dropped):
@@ -63,20 +63,20 @@ def chat_tools(tools: Any) -> OfferedTools:
             spec = _function(spec)
         if tool.namespace:
             namespaces[tool.shown] = (tool.namespace, _name(tool.spec))
-        found.append({"type": "function", "function": spec})
-    return OfferedTools(found, dropped, frozenset(custom), namespaces)
+        functions.append({"type": "function", "function": spec})
+    return OfferedTools(functions, dropped, frozenset(custom), namespaces)
 
 
 def responses_tools(tools: Any) -> Tools:
     """Tool definitions of a client as Responses definitions; those of hosted tools pass as they are."""
-    found = Tools([], [])
+    definitions = Tools([], [])
     for kind, spec in _specs(tools):
         if kind == "function":
             # There, what is not said to be lenient is strict.
-            found.tools.append({"type": "function", "strict": False, **_function(spec)})
+            definitions.tools.append({"type": "function", "strict": False, **_function(spec)})
         else:
-            found.tools.append({**spec, "type": kind})
-    return found
+            definitions.tools.append({**spec, "type": kind})
+    return definitions
 
 
 def chat_tool_choice(choice: Any) -> Any:
@@ -98,10 +98,10 @@ def responses_tool_choice(choice: Any) -> Any:
 def input_of(arguments: str) -> str:
     """A custom tool's text from the arguments of the function that stood for it; what has another form is the text."""
     try:
-        found = orjson.loads(arguments)
+        value = orjson.loads(arguments)
     except orjson.JSONDecodeError:
         return arguments
-    text = found.get("input") if isinstance(found, dict) else None
+    text = value.get("input") if isinstance(value, dict) else None
     return text if isinstance(text, str) else arguments
 
 
@@ -112,14 +112,14 @@ def arguments_of(text: str) -> str:
 
 def _named_tools(tools: Any, dropped: list[str]) -> Iterator[_Tool]:
     """Functions and custom tools with the names that are offered."""
-    found: dict[tuple[str, str], _Tool] = {}
+    named: dict[tuple[str, str], _Tool] = {}
     for tool in _flat(tools, ""):
         if tool.kind in ("function", "custom"):
-            found[tool.namespace, _name(tool.spec)] = tool
+            named[tool.namespace, _name(tool.spec)] = tool
         else:
             dropped.append(f"tools.{tool.kind}")
-    uses = Counter(name for _, name in found)
-    for (namespace, name), tool in found.items():
+    uses = Counter(name for _, name in named)
+    for (namespace, name), tool in named.items():
         yield tool._replace(shown=f"{namespace}__{name}" if namespace and uses[name] > 1 else name)
 
 

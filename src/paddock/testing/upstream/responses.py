@@ -72,19 +72,19 @@ def _items(answer: ScriptedAnswer, custom: frozenset[str], mark: str) -> list[Js
 
 
 def _item_events(nth: int, item: JsonObject) -> Iterator[tuple[str, JsonObject]]:
-    place: JsonObject = {"output_index": nth, "item_id": item["id"]}
+    position: JsonObject = {"output_index": nth, "item_id": item["id"]}
     empty: JsonObject
     if item["type"] == "reasoning":
         kind, text, empty = "response.reasoning_summary_text", item["summary"][0]["text"], {"summary": []}
-        place["summary_index"] = 0
+        position["summary_index"] = 0
     elif item["type"] == "message":
         kind, text, empty = "response.output_text", item["content"][0]["text"], {"content": []}
-        place["content_index"] = 0
+        position["content_index"] = 0
     elif item["type"] == "custom_tool_call":
         kind, text, empty = "response.custom_tool_call_input", item["input"], {"input": ""}
     else:
         kind, text, empty = "response.function_call_arguments", item["arguments"], {"arguments": ""}
     yield "response.output_item.added", {"output_index": nth, "item": {**item, **empty}}
     for start in range(0, len(text), PIECE):
-        yield f"{kind}.delta", {**place, "delta": text[start : start + PIECE]}
+        yield f"{kind}.delta", {**position, "delta": text[start : start + PIECE]}
     yield "response.output_item.done", {"output_index": nth, "item": item}
