@@ -91,7 +91,7 @@ class SweAgentConfig(AgentConfig):
     limits: SandboxLimits = SandboxLimits()
     """Budgets of one sandbox."""
     admission: AdmissionSettings = AdmissionSettings()
-    """How many sandboxes this machine takes at once; the others wait."""
+    """How many sandboxes this machine takes at once; the others wait. With `sandbox.nodes` each node has its own."""
     blocklist: BlocklistSettings = BlocklistSettings()
     """Commands that are refused with advice before they run."""
     tunnel: TunnelSettings = TunnelSettings()

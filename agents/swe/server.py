@@ -5,13 +5,13 @@ Outcome `truncated` when a limit of the agent or its sandbox's own budget ended 
         A sandbox or model that fails is `infra`; a canary in what the agent saw is `leak`; no patch is a verdict.
 Doubt   a sandbox, or a program in it, that the policy may have ended itself (`paddock.sandbox.ends`) is `infra` once.
         Where the row is stamped with such an end, another counts as the policy's: `completed`, what is there is graded.
-Time    waiting for room on this machine counts as part of the rollout, not of the agent's own time.
+Time    waiting for room on this machine, or on nodes, counts as part of the rollout, not of the agent's own time.
 """
 
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from typing import Any
 
 from paddock.agents.swe import canaries, oracle
@@ -72,8 +72,9 @@ class SweAgent(AgentServer[SweAgentConfig]):
     async def start(self) -> None:
         self._admission = await shared_admission(self.config.admission)
         self._leases.append(self._admission)
-        for variant in self._variants.all():
-            self._admission.value.check(self._room(variant))
+        if not self.config.sandbox.nodes:
+            for variant in self._variants.all():
+                self._admission.value.check(self._room(variant))
         self._programs = await asyncio.to_thread(self._installed_programs)
         self._canary_tokens = await asyncio.to_thread(canaries.plant, self.config.sandbox.home)
         self._provider = await shared_provider(self.config.sandbox)
@@ -113,6 +114,10 @@ class SweAgent(AgentServer[SweAgentConfig]):
         wanted = (variant.program for variant in self._variants.all())
         return {program.folder: store.find(program) for program in wanted if program is not None}
 
+    def _hold_room(self, variant: Variant) -> AbstractAsyncContextManager[None]:
+        """Wait for room on this machine and hold it; nodes see to their own."""
+        return nullcontext() if self.config.sandbox.nodes else self._admission.value.hold(self._room(variant))
+
     def _room(self, variant: Variant) -> Capacity:
         """Return what one rollout takes of the machine: its sandbox, and what runs beside it."""
         room = self.config.admission.demand(self.config.limits.memory_mib)
@@ -129,7 +134,7 @@ class SweAgent(AgentServer[SweAgentConfig]):
                 watch = self._canaries(run, state.task_spec)
                 state.step_rewards = await self._step_rewards(run, state.task_spec, stack)
             with run.stage("sandbox"):
-                await sandbox_stack.enter_async_context(self._admission.value.hold(self._room(state.variant)))
+                await sandbox_stack.enter_async_context(self._hold_room(state.variant))
                 sandbox_id = await sandbox_stack.enter_async_context(sandbox(self._provider.value, state.task_spec))
             with run.stage("model"):
                 state.exit = await self._run_harness(run, state, sandbox_id, watch)

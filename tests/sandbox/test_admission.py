@@ -1,6 +1,7 @@
 """Claims about admission: who waits, who goes first, and what is free afterwards."""
 
 import asyncio
+import math
 import os
 
 import pytest
@@ -107,18 +108,44 @@ async def test_fractions_of_cores_add_up() -> None:
 @pytest.mark.parametrize("demand", [Capacity(1001, 1), Capacity(1, 5)])
 async def test_what_never_fits_is_said_at_once(demand: Capacity) -> None:
     admission = Admission(ALL)
-    with pytest.raises(ConfigError, match=r"never fits.*1000 MiB and 4 cores"):
+    with pytest.raises(ConfigError, match=r"never fits.*1000 MiB of memory, 4 cores"):
         async with admission.hold(demand):
             pass
 
 
 def test_settings_default_to_this_machine_and_count_a_sandbox_by_its_limit() -> None:
     settings = AdmissionSettings(memory_headroom_mib=100, cores_each=0.5)
-    assert settings.total() == Capacity(machine_mib() - 100, len(os.sched_getaffinity(0)))
-    assert settings.demand(2048) == Capacity(2048, 0.5)
+    assert settings.total() == Capacity(machine_mib() - 100, len(os.sched_getaffinity(0)), math.inf, math.inf)
+    assert settings.demand(2048) == Capacity(2048, 0.5, 256, 1)
     assert settings.demand(None).memory_mib == settings.total().memory_mib
     assert AdmissionSettings(memory_each_mib=300).demand(2048).memory_mib == 300
-    assert AdmissionSettings(memory_mib=5000, cores=3).total() == Capacity(5000, 3)
+    bounded = AdmissionSettings(memory_mib=5000, cores=3, disk_mib=700, max_sandboxes=4)
+    assert bounded.total() == Capacity(5000, 3, 700, 4)
+    assert settings.resolved(900).total() == settings.total()._replace(
+        memory_mib=int(machine_mib() - 100), disk_mib=900
+    )
+
+
+async def test_what_is_not_bounded_stays_so_however_much_is_taken() -> None:
+    admission = Admission(AdmissionSettings(memory_mib=500, cores=2).total())
+    async with admission.hold(admission.total):
+        assert admission.free == Capacity(0, 0, math.inf, math.inf)
+    assert admission.free == admission.total
+
+
+async def test_room_is_taken_at_once_or_not_at_all_and_never_before_those_who_wait() -> None:
+    admission = Admission(ALL)
+    first, large = Guest(admission, 500), Guest(admission, 900)
+    await asyncio.sleep(0)
+    assert not admission.take_now(Capacity(100, 1))
+    large.task.cancel()
+    await asyncio.wait([large.task])
+    assert admission.take_now(Capacity(100, 1))
+    assert not admission.take_now(Capacity(500, 1))
+    admission.give(Capacity(100, 1))
+    first.leave.set()
+    await first.task
+    assert admission.free == ALL
 
 
 async def test_servers_of_a_process_share_the_count() -> None:

@@ -34,11 +34,13 @@ def test_a_home_in_a_closed_folder_is_refused_with_what_would_open_it(tmp_path: 
         check_home(closed / "home")
 
 
-def test_a_node_is_one_url() -> None:
-    assert SandboxSettings(nodes=("https://node.example:8900",)).nodes
-    for nodes, word in ((("http://a:1", "http://b:1"), "one node alone"), (("a:1",), "http://HOST:PORT")):
+def test_nodes_are_urls_each_named_once() -> None:
+    assert SandboxSettings(nodes=("https://node.example:8900", "http://b:1"), max_sandboxes=3).nodes
+    for nodes, word in ((("http://a:1", "http://a:1/"), "named twice"), (("a:1",), "http://HOST:PORT")):
         with pytest.raises(ValidationError, match=word):
             SandboxSettings(nodes=nodes)
+    with pytest.raises(ValidationError, match="only of nodes"):
+        SandboxSettings(max_sandboxes=3)
 
 
 async def test_settings_with_a_node_give_a_provider_of_it_and_none_of_this_machine() -> None:

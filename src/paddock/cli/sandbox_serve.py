@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from paddock.sandbox.admission import AdmissionSettings
     from paddock.sandbox.settings import SandboxSettings
     from paddock.server.sockets import Address
 
@@ -20,7 +21,9 @@ STOP_MARGIN_S = 5.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--settings", type=Path, metavar="FILE", help="YAML with the keys of a `sandbox` block")
+    parser.add_argument(
+        "--settings", type=Path, metavar="FILE", help="YAML with the keys of a `sandbox` block, and `admission`"
+    )
     parser.add_argument("--host", default=LOOPBACK, help="address to bind; beyond loopback a token is needed")
     parser.add_argument("--port", type=int, default=0, help="port to bind (default: any free one)")
     parser.add_argument(
@@ -35,15 +38,17 @@ def run(args: argparse.Namespace) -> int:
     from paddock.server.loops import run_until_signalled
     from paddock.server.sockets import Address, require_token
 
-    settings = _settings(args)
+    settings, admission = _settings(args)
     token = find_token(args.token_file)
     require_token(NAME, args.host, token)
     address = Address(args.host, args.port)
     stop_timeout_s = settings.stop_timeout_s + STOP_MARGIN_S
-    return run_until_signalled(_serve(settings, address, token), stop_timeout_s=stop_timeout_s)
+    return run_until_signalled(_serve(settings, admission, address, token), stop_timeout_s=stop_timeout_s)
 
 
-async def _serve(settings: "SandboxSettings", address: "Address", token: str | None) -> int:
+async def _serve(
+    settings: "SandboxSettings", admission: "AdmissionSettings", address: "Address", token: str | None
+) -> int:
     from paddock.sandbox_server import serve_node
     from paddock.server.access import make_access, tokens_for_clients
     from paddock.server.sockets import bind
@@ -51,7 +56,7 @@ async def _serve(settings: "SandboxSettings", address: "Address", token: str | N
     access = make_access(token, make=True)
     bound = bind(NAME, address)
     assert access.token is not None  # one is made where none is configured
-    async with serve_node(settings, bound, access=access):
+    async with serve_node(settings, bound, access=access, admission=admission):
         if not access.made:
             _say(bound.url)
             await asyncio.Event().wait()
@@ -62,10 +67,11 @@ async def _serve(settings: "SandboxSettings", address: "Address", token: str | N
     return 0
 
 
-def _settings(args: argparse.Namespace) -> "SandboxSettings":
+def _settings(args: argparse.Namespace) -> tuple["SandboxSettings", "AdmissionSettings"]:
     from paddock.config.validation import validate
     from paddock.config.yaml_text import parse
     from paddock.errors import ConfigError
+    from paddock.sandbox.admission import AdmissionSettings
     from paddock.sandbox.settings import SandboxSettings
 
     keys = {}
@@ -76,10 +82,11 @@ def _settings(args: argparse.Namespace) -> "SandboxSettings":
             raise ConfigError(f"--settings {args.settings}: {error}", kind="config_unreadable") from error
     if args.home is not None:
         keys["home"] = str(args.home.absolute())
+    admission = validate(AdmissionSettings, keys.pop("admission", {}), "admission")
     settings = validate(SandboxSettings, keys, "sandbox")
     if settings.nodes:
-        raise ConfigError("sandbox.nodes: a node serves its own machine's sandboxes", kind="nodes_unusable")
-    return settings
+        raise ConfigError("nodes: a node serves its own machine's sandboxes", kind="nodes_unusable")
+    return settings, admission
 
 
 def _say(line: str) -> None:

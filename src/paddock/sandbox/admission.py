@@ -1,4 +1,4 @@
-"""Admission of sandboxes: memory and cores of this machine, granted in the order of the requests.
+"""Admission of sandboxes: memory, cores and disk of this machine, granted in the order of the requests.
 
 Law     first come, first served: a small demand does not overtake a large one, which would else wait for ever. What is
         granted is reserved until it is given back; what a sandbox uses meanwhile is the watchdog's business.
@@ -8,6 +8,7 @@ Errors  ConfigError at once for a demand that is larger than all there is.
 
 import asyncio
 import contextlib
+import math
 import os
 from collections import deque
 from collections.abc import AsyncIterator
@@ -27,13 +28,22 @@ _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 
 
 class Capacity(NamedTuple):
-    """An amount of machine."""
+    """An amount of machine; what is not bounded is infinite."""
 
     memory_mib: float
     cores: float
+    disk_mib: float = 0.0
+    sandboxes: float = 0.0
 
     def fits(self, within: "Capacity") -> bool:
-        return self.memory_mib <= within.memory_mib + ROUNDING and self.cores <= within.cores + ROUNDING
+        return all(own <= there + ROUNDING for own, there in zip(self, within, strict=True))
+
+    def plus(self, other: "Capacity") -> "Capacity":
+        return Capacity(*(own + more for own, more in zip(self, other, strict=True)))
+
+    def less(self, other: "Capacity") -> "Capacity":
+        """What is left; of what is not bounded all is."""
+        return Capacity(*(own if math.isinf(own) else own - less for own, less in zip(self, other, strict=True)))
 
 
 class AdmissionSettings(Record):
@@ -49,15 +59,34 @@ class AdmissionSettings(Record):
     """What one sandbox is counted as; None: its memory limit, so that all of them can be at their limits."""
     cores_each: float = Field(default=0.25, ge=0)
     """Cores that one sandbox is counted as."""
+    disk_mib: int | None = Field(default=None, ge=1)
+    """MiB of disk for all sandboxes together; None: a node takes what is free at its start, an agent counts none."""
+    disk_each_mib: int = Field(default=256, ge=0)
+    """MiB of disk that one sandbox is counted as."""
+    max_sandboxes: int | None = Field(default=None, ge=1)
+    """Sandboxes at the same time, whatever they are counted as; None: as many as there is room for."""
 
     def total(self) -> Capacity:
         memory = self.memory_mib if self.memory_mib is not None else machine_mib() - self.memory_headroom_mib
-        return Capacity(max(0, memory), self.cores if self.cores is not None else float(len(os.sched_getaffinity(0))))
+        return Capacity(
+            max(0, memory),
+            self.cores if self.cores is not None else float(len(os.sched_getaffinity(0))),
+            self.disk_mib or math.inf,
+            self.max_sandboxes or math.inf,
+        )
 
     def demand(self, limit_mib: int | None) -> Capacity:
         """What a sandbox with that memory limit is counted as; one without any limit has the machine to itself."""
         memory = self.memory_each_mib or limit_mib
-        return Capacity(self.total().memory_mib if memory is None else memory, self.cores_each)
+        return Capacity(
+            self.total().memory_mib if memory is None else memory, self.cores_each, float(self.disk_each_mib), 1.0
+        )
+
+    def resolved(self, free_disk_mib: int) -> "AdmissionSettings":
+        """The same with the amounts of this machine, for who is elsewhere."""
+        total = self.total()
+        memory_mib, disk_mib = max(1, int(total.memory_mib)), self.disk_mib or max(1, free_disk_mib)
+        return self.model_copy(update={"memory_mib": memory_mib, "cores": total.cores, "disk_mib": disk_mib})
 
 
 class Admission:
@@ -76,9 +105,8 @@ class Admission:
         """Raise ConfigError where the demand could never be granted."""
         if not demand.fits(self.total):
             raise ConfigError(
-                f"a sandbox that is counted as {demand.memory_mib:g} MiB and {demand.cores:g} cores never fits: "
-                f"there are {self.total.memory_mib:g} MiB and {self.total.cores:g} cores for sandboxes; "
-                "lower limits.memory_mib, or see the fields of admission",
+                f"a sandbox that is counted as {describe(demand)} never fits: there are {describe(self.total)} for "
+                "sandboxes; lower limits.memory_mib, or see the fields of admission",
                 kind="never_admitted",
             )
 
@@ -90,7 +118,19 @@ class Admission:
         try:
             yield
         finally:
-            self._give(demand)
+            self.give(demand)
+
+    def take_now(self, demand: Capacity) -> bool:
+        """Reserve it at once, until `give`; False: there is no room, or others wait for it."""
+        if self.waiting or not demand.fits(self.free):
+            return False
+        self.free = self.free.less(demand)
+        return True
+
+    def give(self, demand: Capacity) -> None:
+        """Give back what was taken."""
+        self.free = self.free.plus(demand)
+        self._grant()
 
     async def _take(self, demand: Capacity) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -100,14 +140,10 @@ class Admission:
             await future
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
-                self._give(demand)  # granted to a task that was cancelled
+                self.give(demand)  # granted to a task that was cancelled
             else:
                 self._grant()  # those that waited behind it may be granted
             raise
-
-    def _give(self, demand: Capacity) -> None:
-        self.free = Capacity(self.free.memory_mib + demand.memory_mib, self.free.cores + demand.cores)
-        self._grant()
 
     def _grant(self) -> None:
         while self._waiting:
@@ -116,7 +152,7 @@ class Admission:
                 return
             self._waiting.popleft()
             if not future.done():
-                self.free = Capacity(self.free.memory_mib - demand.memory_mib, self.free.cores - demand.cores)
+                self.free = self.free.less(demand)
                 future.set_result(None)
 
 
@@ -130,6 +166,12 @@ async def shared_admission(settings: AdmissionSettings) -> Lease[Admission]:
         return
 
     return await lease(settings, make, close)
+
+
+def describe(amount: Capacity) -> str:
+    """The amount in words; without its disk where that is not bounded."""
+    disk = "" if math.isinf(amount.disk_mib) else f", {amount.disk_mib:g} MiB of disk"
+    return f"{amount.memory_mib:g} MiB of memory, {amount.cores:g} cores{disk}"
 
 
 def machine_mib() -> float:

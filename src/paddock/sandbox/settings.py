@@ -112,9 +112,16 @@ class SandboxSettings(BaseModel):
     stop_timeout_s: float = Field(default=10.0, gt=0)
     """Seconds for a sandbox to be gone."""
     nodes: tuple[str, ...] = ()
-    """URLs of machines whose sandboxes are used in place of this one's (`paddock sandbox serve`); one at most."""
+    """URLs of machines whose sandboxes are used in place of this one's (`paddock sandbox serve`)."""
     node_token_file: Path | None = None
     """File with the token of the nodes; None: the variable PADDOCK_TOKEN, or what a node of this machine has stored."""
+    max_sandboxes: int | None = Field(default=None, ge=1)
+    """Sandboxes of this client at the same time on all nodes together; None: as many as have room. With nodes only:
+    an agent's `admission` bounds those of its own machine."""
+    node_health_s: float = Field(default=10.0, gt=0)
+    """Seconds between questions to a node of how it is; one that does not answer within them gets no sandboxes."""
+    node_poll_s: float = Field(default=1.0, gt=0)
+    """Seconds between such questions while sandboxes wait for room, or while the node is in trouble."""
     lease_ttl_s: float = Field(default=60.0, ge=1)
     """Seconds without a word after which a node ends this client's sandboxes, and this client gives them up."""
     answer_margin_s: float = Field(default=30.0, gt=0)
@@ -137,11 +144,18 @@ class SandboxSettings(BaseModel):
             raise ValueError(f"uids: payload_id, {self.payload_id}, is one of them: give a range without it")
         return self
 
+    @model_validator(mode="after")
+    def _bounded_elsewhere(self) -> "SandboxSettings":
+        if self.max_sandboxes is not None and not self.nodes:
+            raise ValueError("max_sandboxes: only of nodes; admission.max_sandboxes bounds those of one machine")
+        return self
+
     @field_validator("nodes")
     @classmethod
-    def _one_node(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if len(value) > 1:
-            raise ValueError(f"{len(value)} nodes: sandboxes are placed on one node alone: give one URL")
+    def _urls_of_nodes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        named = [url.rstrip("/") for url in value]
+        if len(set(named)) < len(named):
+            raise ValueError(f"{', '.join(value)}: a node is named twice")
         for url in value:
             if not url.startswith(("http://", "https://")):
                 raise ValueError(f"{url!r}: give the URL that `paddock sandbox serve` prints, as http://HOST:PORT")

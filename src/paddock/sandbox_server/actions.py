@@ -4,11 +4,12 @@ import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from paddock.sandbox import ExecRequest, ExecResult, Patch, Provider, SandboxHandle, SandboxSpec, ShellRequest
+from paddock.sandbox import ExecRequest, ExecResult, Patch, SandboxHandle, SandboxSpec, ShellRequest
 from paddock.sandbox.records import ShellResult, Stats
 from paddock.sandbox.remote import wire
 from paddock.sandbox.remote.wire import NodeRoute, Nothing
 from paddock.sandbox_server.leases import ClientLease
+from paddock.sandbox_server.room import AdmittedSandboxes
 from paddock.sandbox_server.tunnels import NodeTunnel
 from paddock.types import Record
 
@@ -16,8 +17,13 @@ from paddock.types import Record
 class Action:
     """One request of one client."""
 
-    def __init__(self, provider: Provider, lease: ClientLease, words: dict[str, str], call_id: str) -> None:
-        self.provider = provider
+    def __init__(
+        self, sandboxes: AdmittedSandboxes, lease: ClientLease, words: dict[str, str], call_id: str, *, waiting: int
+    ) -> None:
+        """`waiting`: sandboxes for which clients wait."""
+        self.provider = sandboxes.provider
+        self.sandboxes = sandboxes
+        self.waiting = waiting
         self.lease = lease
         self.sandbox_id = words.get("sandbox_id", "")
         self.words = words
@@ -25,7 +31,7 @@ class Action:
         """The provider's id of this request: no other client's has it."""
 
     async def create(self, spec: SandboxSpec) -> SandboxHandle:
-        handle = await self.provider.create(spec, request_id=self.request_id)
+        handle = await self.sandboxes.create(spec, request_id=self.request_id, waiting=self.waiting)
         await self.lease.add(handle)
         return handle
 

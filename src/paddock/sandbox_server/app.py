@@ -1,10 +1,13 @@
-"""The app of a node: the methods of a provider as routes, leases, `GET /healthz` and `GET /status`.
+"""The app of a node: the methods of a provider as routes, leases, and what it says of itself.
+
+Itself  `GET /healthz`: whether a sandbox can be started. `GET /status`: clients, sandboxes and room. `GET /images`.
 
 Bodies  see `paddock.sandbox.remote.wire`.
 Errors  of the provider: as `paddock.sandbox.remote.errors` writes them. A client without a lease of this node: 410.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -15,12 +18,15 @@ from starlette.responses import JSONResponse
 
 from paddock import __version__
 from paddock.errors import PaddockError, RequestError, describe
-from paddock.sandbox import Provider, SandboxRequestError
+from paddock.sandbox import SandboxRequestError
 from paddock.sandbox.remote import wire
 from paddock.sandbox.remote.errors import error_to_wire, status_of
+from paddock.sandbox.remote.room import ImageNames, NodeStatus
 from paddock.sandbox_server.actions import ACTIONS, UNDOS, Action
 from paddock.sandbox_server.calls import NodeCall, Reply
 from paddock.sandbox_server.leases import ClientLease, Leases
+from paddock.sandbox_server.machine import NodeHost
+from paddock.sandbox_server.room import AdmittedSandboxes
 from paddock.types import JsonObject, Record
 
 MAX_WAIT_S = 60.0
@@ -35,25 +41,27 @@ class NodeApp:
 
     def __init__(
         self,
-        provider: Provider,
+        sandboxes: AdmittedSandboxes,
         leases: Leases,
         *,
         why_not_ready: Callable[[], Awaitable[str | None]],
-        room: Callable[[], Awaitable[JsonObject]],
+        machine: NodeHost,
     ) -> None:
-        """`why_not_ready`: None where a sandbox can be started. `room`: what the machine has left, for `/status`."""
-        self._provider = provider
+        """`why_not_ready`: None where a sandbox can be started."""
+        self._sandboxes = sandboxes
         self._leases = leases
         self._why_not_ready = why_not_ready
-        self._room = room
+        self._machine = machine
+        self._since = time.monotonic()
 
     def build(self) -> FastAPI:
         app = FastAPI(
             title="paddock sandbox node", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
         )
         app.add_api_route("/", self._live, methods=["GET"])
-        app.add_api_route("/healthz", self._health, methods=["GET"])
-        app.add_api_route("/status", self._status, methods=["GET"])
+        app.add_api_route(wire.HEALTH, self._health, methods=["GET"])
+        app.add_api_route(wire.STATUS, self._status, methods=["GET"])
+        app.add_api_route(wire.IMAGES, self._images, methods=["GET"])
         app.add_api_route(wire.LEASES, _answering(self._open_lease), methods=["POST"])
         app.add_api_route(wire.RENEWAL, _answering(self._renew), methods=["POST"])
         app.add_api_route(wire.LEASES, _answering(self._end_lease), methods=["DELETE"])
@@ -77,7 +85,7 @@ class NodeApp:
             if not call_id:
                 raise RequestError(f"{wire.CALL_HEADER}: give each call an id", kind="call_unnamed")
             words = {**wire.parse_query(request.scope["query_string"]), **request.path_params}
-            action = Action(self._provider, lease, words, call_id)
+            action = Action(self._sandboxes, lease, words, call_id, waiting=self._leases.waiting)
             undoing = None if undo is None else lambda reply: undo(action, reply)
             return await _reply(lease.calls.start(call_id, lambda: act(action, body), undoing), request)
 
@@ -88,6 +96,8 @@ class NodeApp:
         lease = self._leases.get(headers.get(wire.LEASE_HEADER, ""))
         if done := headers.get(wire.DONE_HEADER):
             lease.calls.forget(done.split(","))
+        waiting = headers.get(wire.WAITING_HEADER, "")
+        lease.waiting = int(waiting) if waiting.isdecimal() else 0
         return lease
 
     async def _open_lease(self, request: Request) -> Response:
@@ -136,9 +146,21 @@ class NodeApp:
             return JSONResponse({"status": "ok", **identity})
         return JSONResponse({"status": "unavailable", "reason": why_not, **identity}, status_code=503)
 
-    async def _status(self) -> JsonObject:
-        live = self._provider.live()
-        return {"leases": len(self._leases), "sandboxes": len(live), "room": await self._room()}
+    async def _status(self) -> Response:
+        facts = await asyncio.to_thread(self._machine.look)
+        status = NodeStatus(
+            version=__version__,
+            runtime=self._machine.runtime,
+            up_s=time.monotonic() - self._since,
+            leases=len(self._leases),
+            sandboxes=len(self._sandboxes.provider.live()),
+            room=self._sandboxes.report(waiting=self._leases.waiting),
+            **facts._asdict(),
+        )
+        return _json(status)
+
+    async def _images(self) -> Response:
+        return _json(ImageNames(names=await asyncio.to_thread(self._machine.store.names)))
 
 
 def _act(route: wire.NodeRoute[Any, Any]) -> Act:

@@ -9,16 +9,20 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Protocol
 
 from paddock.errors import RequestError
-from paddock.sandbox import Provider, SandboxGone, SandboxHandle
+from paddock.sandbox import SandboxGone, SandboxHandle
 from paddock.sandbox.remote.wire import LEASE_UNKNOWN
 from paddock.sandbox_server.calls import NodeCalls
 from paddock.sandbox_server.tunnels import NodeTunnel
 
 LEASE_BYTES = 24
 _log = logging.getLogger("paddock.sandbox_server")
+
+
+class SandboxDestroyer(Protocol):
+    async def destroy(self, sandbox_id: str) -> None: ...
 
 
 class LeaseUnknownError(RequestError):
@@ -31,7 +35,7 @@ class LeaseUnknownError(RequestError):
 class ClientLease:
     """What one client holds, and until when."""
 
-    def __init__(self, ttl_s: float, provider: Provider) -> None:
+    def __init__(self, ttl_s: float, destroyer: SandboxDestroyer) -> None:
         self.id = secrets.token_urlsafe(LEASE_BYTES)
         self.ttl_s = ttl_s
         self.calls = NodeCalls()
@@ -39,7 +43,9 @@ class ClientLease:
         self.tunnels: dict[tuple[str, str], NodeTunnel] = {}
         """By the ids of sandbox and tunnel."""
         self.ended = False
-        self._provider = provider
+        self.waiting = 0
+        """Sandboxes that this client wants and has no room for, as it says."""
+        self._destroyer = destroyer
 
     def check(self, sandbox_id: str) -> None:
         """SandboxGone unless it is this lease's."""
@@ -49,7 +55,7 @@ class ClientLease:
     async def add(self, handle: SandboxHandle) -> None:
         """Take a sandbox over; where the lease has ended meanwhile, it is destroyed."""
         if self.ended:
-            await self._provider.destroy(handle.sandbox_id)
+            await self._destroyer.destroy(handle.sandbox_id)
             raise SandboxGone(handle.sandbox_id, "its lease has ended")
         self.sandboxes[handle.sandbox_id] = handle
 
@@ -58,7 +64,7 @@ class ClientLease:
         if self.sandboxes.pop(sandbox_id, None) is not None:
             # Tunnels end last: no command sees one break, and ends as if by itself.
             try:
-                await self._provider.destroy(sandbox_id)
+                await self._destroyer.destroy(sandbox_id)
             finally:
                 await self.close_tunnels(sandbox_id)
 
@@ -73,7 +79,7 @@ class ClientLease:
         sandboxes = list(self.sandboxes)
         self.sandboxes.clear()
         # The commands of a sandbox end with it: sooner than one after the other.
-        results = await asyncio.gather(*map(self._provider.destroy, sandboxes), return_exceptions=True)
+        results = await asyncio.gather(*map(self._destroyer.destroy, sandboxes), return_exceptions=True)
         await self.close_tunnels()
         await self.calls.close()
         for error in results:
@@ -84,8 +90,8 @@ class ClientLease:
 class Leases:
     """The leases of a node."""
 
-    def __init__(self, provider: Provider) -> None:
-        self._provider = provider
+    def __init__(self, destroyer: SandboxDestroyer) -> None:
+        self._destroyer = destroyer
         self._leases: dict[str, ClientLease] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._endings: set[asyncio.Task[None]] = set()
@@ -93,8 +99,13 @@ class Leases:
     def __len__(self) -> int:
         return len(self._leases)
 
+    @property
+    def waiting(self) -> int:
+        """Sandboxes for which clients wait."""
+        return sum(lease.waiting for lease in self._leases.values())
+
     def open(self, ttl_s: float) -> ClientLease:
-        lease = ClientLease(ttl_s, self._provider)
+        lease = ClientLease(ttl_s, self._destroyer)
         self._leases[lease.id] = lease
         self.renew(lease)
         return lease

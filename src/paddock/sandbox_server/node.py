@@ -4,14 +4,12 @@ Law     whoever can ask a node for sandboxes runs programs on its machine: beyon
         clients have made ends with the node.
 """
 
-import asyncio
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import psutil
 from starlette.types import ASGIApp
 
+from paddock.sandbox.admission import AdmissionSettings
 from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.readiness import Readiness
 from paddock.sandbox.remote.wire import BYTES
@@ -19,27 +17,35 @@ from paddock.sandbox.runtime_choice import open_local_provider
 from paddock.sandbox.settings import SandboxSettings
 from paddock.sandbox_server.app import NodeApp
 from paddock.sandbox_server.leases import Leases
+from paddock.sandbox_server.machine import NodeHost
+from paddock.sandbox_server.room import AdmittedSandboxes
 from paddock.server.access import Access
 from paddock.server.http_server import HttpServer
 from paddock.server.request_checks import LimitedBodies, LocalRequests, RequireToken
 from paddock.server.settings import DEFAULT_LIMITS, RequestLimits
 from paddock.server.sockets import Bound
-from paddock.types import JsonObject
+
+DEFAULT_ADMISSION = AdmissionSettings()
 
 
 @asynccontextmanager
 async def serve_node(
-    settings: SandboxSettings, bound: Bound, *, access: Access, limits: RequestLimits = DEFAULT_LIMITS
+    settings: SandboxSettings,
+    bound: Bound,
+    *,
+    access: Access,
+    admission: AdmissionSettings = DEFAULT_ADMISSION,
+    limits: RequestLimits = DEFAULT_LIMITS,
 ) -> AsyncIterator[LocalProvider]:
     """Serve this machine's sandboxes on a socket, and give the provider behind it."""
     provider = await open_local_provider(settings)
-    leases = Leases(provider)
-    server = HttpServer(
-        build_app(provider, leases, access=access, limits=limits),
-        bound.sock,
-        stall_timeout_s=limits.stall_timeout_s,
-        websockets=True,
-    )
+    machine = NodeHost(provider)
+    sandboxes = AdmittedSandboxes(provider, admission.resolved(machine.free_disk_mib()))
+    leases = Leases(sandboxes)
+    readiness = Readiness(provider)
+    node = NodeApp(sandboxes, leases, why_not_ready=readiness.why_not, machine=machine)
+    app = _checked(node.build(), access, limits)
+    server = HttpServer(app, bound.sock, stall_timeout_s=limits.stall_timeout_s, websockets=True)
     try:
         await server.start()
         yield provider
@@ -49,18 +55,8 @@ async def serve_node(
         await provider.close()
 
 
-def build_app(
-    provider: LocalProvider, leases: Leases, *, access: Access, limits: RequestLimits = DEFAULT_LIMITS
-) -> ASGIApp:
+def _checked(app: ASGIApp, access: Access, limits: RequestLimits) -> ASGIApp:
     """The app with the checks that come before it."""
-
-    async def room() -> JsonObject:
-        disk = await asyncio.to_thread(shutil.disk_usage, provider.settings.home)
-        free = psutil.virtual_memory().available
-        return {"memory_mib": free >> 20, "disk_mib": disk.free >> 20, "cores": psutil.cpu_count() or 1}
-
-    readiness = Readiness(provider)
-    app: ASGIApp = NodeApp(provider, leases, why_not_ready=readiness.why_not, room=room).build()
     app = LimitedBodies(app, limits, also=(BYTES.encode(),))
     if access.token is not None:
         app = RequireToken(app, access.token, access.made)

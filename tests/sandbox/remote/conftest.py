@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from paddock.sandbox import SandboxSettings
+from paddock.sandbox.admission import AdmissionSettings
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.images.tiny import tiny_image
 from paddock.sandbox.local import LocalProvider
@@ -28,6 +29,9 @@ class NodeFixture(NamedTuple):
     url: str
     provider: LocalProvider
     stop: Callable[[], Awaitable[None]]
+
+
+Serve = Callable[..., Awaitable[NodeFixture]]
 
 
 class LossyProxy:
@@ -73,8 +77,8 @@ class LossyProxy:
 
 
 @pytest.fixture(scope="module")
-def home() -> Iterator[Path]:
-    """Where the payload's user can pass, unlike pytest's own folders."""
+def homes() -> Iterator[Path]:
+    """A folder for homes, where the payload's user can pass, unlike pytest's own."""
     if not shutil.which("bwrap"):
         pytest.skip("no bwrap")
     folder = Path(tempfile.mkdtemp(prefix="paddock-remote-", dir="/var/tmp"))
@@ -84,17 +88,34 @@ def home() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
+def home(homes: Path) -> Path:
+    return homes / "home"
+
+
+@pytest.fixture(scope="module")
 def image(home: Path) -> str:
     return tiny_image(ImageStore(home, payload_id=SandboxSettings().payload_id), rich=True)
 
 
 @pytest.fixture
-async def node(home: Path) -> AsyncIterator[NodeFixture]:
-    bound = bind("node", Address(LOOPBACK, 0))
-    settings = SandboxSettings(home=home, runtime="bubblewrap")
-    async with AsyncExitStack() as stack:
-        provider = await stack.enter_async_context(serve_node(settings, bound, access=Access(TOKEN)))
-        yield NodeFixture(bound.url, provider, stack.aclose)
+async def serve() -> AsyncIterator[Serve]:
+    """Serves nodes: of a home, on a port or any, with the fields of their admission."""
+    async with AsyncExitStack() as nodes:
+
+        async def start(home: Path, *, port: int = 0, **admission: float) -> NodeFixture:
+            bound = bind("node", Address(LOOPBACK, port))
+            settings = SandboxSettings(home=home, runtime="bubblewrap")
+            room = AdmissionSettings(**{"memory_each_mib": 1, **admission})
+            stack = await nodes.enter_async_context(AsyncExitStack())
+            node = serve_node(settings, bound, access=Access(TOKEN), admission=room)
+            return NodeFixture(bound.url, await stack.enter_async_context(node), stack.aclose)
+
+        yield start
+
+
+@pytest.fixture
+async def node(home: Path, serve: Serve) -> NodeFixture:
+    return await serve(home)
 
 
 @pytest.fixture
@@ -113,8 +134,9 @@ async def client_of() -> AsyncIterator[Callable[..., RemoteProvider]]:
     """Makes clients of a URL, with settings."""
     clients: list[RemoteProvider] = []
 
-    def make(url: str, **settings: float) -> RemoteProvider:
-        clients.append(RemoteProvider(SandboxSettings(nodes=(url,), **settings), token=TOKEN))
+    def make(*urls: str, **settings: float) -> RemoteProvider:
+        quick = {"node_health_s": 2.0, "node_poll_s": 0.1, **settings}
+        clients.append(RemoteProvider(SandboxSettings(nodes=urls, **quick), token=TOKEN))
         return clients[-1]
 
     yield make

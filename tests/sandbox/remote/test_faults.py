@@ -217,7 +217,7 @@ async def test_nobody_acts_without_token_and_lease(node: NodeFixture) -> None:
         async with session.get(node.url + "/status", headers=headers) as reply:
             body = await reply.json()
             assert (body["sandboxes"], body["leases"]) == (0, 0)
-            assert body["room"]["disk_mib"] > 0
+            assert body["room"]["free"]["disk_mib"] > 0
 
 
 async def test_a_client_with_a_wrong_token_is_told(node: NodeFixture, image: str) -> None:

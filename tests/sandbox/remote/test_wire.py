@@ -28,9 +28,11 @@ from paddock.sandbox import (
     ShellResult,
     Stats,
 )
+from paddock.sandbox.admission import AdmissionSettings
 from paddock.sandbox.failures import ImageInvalid
 from paddock.sandbox.remote import wire
 from paddock.sandbox.remote.errors import error_from_wire, error_to_wire
+from paddock.sandbox.remote.room import FreeRoom, NodeFullError, NodeRoom
 from paddock.types import Record
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -91,6 +93,18 @@ def test_budgets_come_back(budget: str, message: str) -> None:
     back = error_from_wire(error_to_wire(error), "node")
     assert isinstance(back, BudgetExceeded)
     assert (back.budget, back.message, str(back)) == (budget, message, message)
+
+
+@pytest.mark.parametrize("draining", [False, True])
+def test_a_refusal_comes_back_with_the_room_that_there_is(*, draining: bool) -> None:
+    admission = AdmissionSettings(memory_mib=1000, cores=2)
+    room = NodeRoom(admission=admission, free=FreeRoom.of(admission.total()), waiting=3, draining=draining)
+    back = error_from_wire(error_to_wire(NodeFullError(room)), "node")
+    assert isinstance(back, NodeFullError)
+    assert (back.room, back.kind, back.retryable) == (room, "node_draining" if draining else "node_full", True)
+    assert back.room.free.amount == admission.total()
+    unreadable = error_from_wire({"error": {"class": "NodeFullError", "message": "full"}}, "node")
+    assert type(unreadable) is SandboxError
 
 
 @pytest.mark.parametrize(("message", "path"), [("said so", None), ("", "/tmp/\N{SNOWMAN} x"), ("a: b", "")])

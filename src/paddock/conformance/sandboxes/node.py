@@ -4,10 +4,14 @@ import secrets
 from contextlib import AsyncExitStack
 
 from paddock.sandbox import Provider, SandboxSettings
+from paddock.sandbox.admission import AdmissionSettings
 from paddock.sandbox.remote.client import RemoteProvider
 from paddock.sandbox_server import serve_node
 from paddock.server.access import Access
 from paddock.server.sockets import LOOPBACK, Address, bind
+
+ROOM = AdmissionSettings(memory_each_mib=1, cores_each=0.0, disk_each_mib=0)
+"""As much as is asked for: the suite is about sandboxes, and may hold many large ones."""
 
 
 class NodeProvider(RemoteProvider):
@@ -27,6 +31,6 @@ async def open_node(settings: SandboxSettings) -> Provider:
     token = secrets.token_urlsafe()
     bound = bind("node", Address(LOOPBACK, 0))
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(serve_node(settings, bound, access=Access(token)))
+        await stack.enter_async_context(serve_node(settings, bound, access=Access(token), admission=ROOM))
         return NodeProvider(settings.model_copy(update={"nodes": (bound.url,)}), token, stack.pop_all())
     raise AssertionError("unreachable")

@@ -84,6 +84,13 @@ class ImageStore:
     def names(self) -> list[str]:
         return sorted(unquote(path.stem) for path in self._images.glob("*.json"))
 
+    def mark(self) -> str:
+        """Another word once another name is there."""
+        try:
+            return f"{len(list(self._images.iterdir()))}-{self._images.stat().st_mtime_ns}"
+        except FileNotFoundError:
+            return "none"
+
     def records(self) -> list[ImageRecord]:
         return [_read(path) for path in sorted(self._images.glob("*.json"))]
 

@@ -1,17 +1,21 @@
-"""The provider of a node: sandboxes of another machine, over HTTP.
+"""The provider over nodes: sandboxes of other machines, over HTTP.
 
 Law     what it raises is what the provider there raises; a node that can't be reached is a SandboxError, never a
-        command's output. All its sandboxes belong to one lease; where that is lost they are gone, and the next
-        `create` opens another.
+        command's output. Its sandboxes on a node belong to one lease; where that is lost they are gone, and the next
+        `create` there opens another.
+Places  clients place and nodes admit: see `placement`. There is nothing between them that could fail by itself.
 """
 
 import asyncio
+import itertools
 import logging
+import random
 from collections.abc import Sequence
+from typing import NamedTuple
 from urllib.parse import quote
 
 from paddock.http.access import find_token
-from paddock.sandbox.failures import SandboxError, SandboxGone
+from paddock.sandbox.failures import ImageMissing, SandboxError, SandboxGone
 from paddock.sandbox.layers import Patch
 from paddock.sandbox.protocol import TunnelListener
 from paddock.sandbox.records import (
@@ -27,8 +31,10 @@ from paddock.sandbox.records import (
 )
 from paddock.sandbox.remote import wire
 from paddock.sandbox.remote.calls import call, transfer
-from paddock.sandbox.remote.http import OK, Message, NodeHttp, UnreachableError
-from paddock.sandbox.remote.lease import NodeLease, open_lease
+from paddock.sandbox.remote.lease import NodeLease
+from paddock.sandbox.remote.node import LOST, NodeClient
+from paddock.sandbox.remote.placement import Grant, NodePlacement
+from paddock.sandbox.remote.room import NodeFullError
 from paddock.sandbox.remote.tunnel import LinkListener
 from paddock.sandbox.remote.wire import Nothing
 from paddock.sandbox.requests import RequestLog
@@ -37,20 +43,34 @@ from paddock.sandbox.settings import SandboxSettings
 _log = logging.getLogger("paddock.sandbox")
 
 
+class _HeldSandbox(NamedTuple):
+    handle: SandboxHandle
+    lease: NodeLease
+    grant: Grant
+
+
 class RemoteProvider:
-    """Sandboxes on one node; made in a running event loop."""
+    """Sandboxes on the nodes of the settings; made in a running event loop."""
 
     def __init__(self, settings: SandboxSettings, *, token: str | None = None) -> None:
         """`token`: before that of the settings."""
         if token is None and settings.node_token_file is not None:
             token = find_token(settings.node_token_file)
         self.settings = settings
-        self._http = NodeHttp(settings.nodes[0], token)
-        self._lease: NodeLease | None = None
-        self._opening = asyncio.Lock()
-        self._sandboxes: dict[str, tuple[SandboxHandle, NodeLease]] = {}
+        # In an order of its own, so that clients which start together do not all begin with the same node.
+        urls = random.sample(settings.nodes, len(settings.nodes))
+        self._nodes = {node.state.url: node for node in (NodeClient(url, token, settings) for url in urls)}
+        self._placement = NodePlacement(
+            [node.state for node in self._nodes.values()],
+            max_sandboxes=settings.max_sandboxes,
+            patience_s=settings.answer_margin_s,
+        )
+        self._tickets = itertools.count()
+        self._sandboxes: dict[str, _HeldSandbox] = {}
         self._tunnels: dict[str, list[LinkListener]] = {}
         self._requests = RequestLog()
+        self._first_words = [asyncio.ensure_future(node.ask()) for node in self._nodes.values()]
+        self._watching = [asyncio.ensure_future(self._watch(node)) for node in self._nodes.values()]
 
     async def create(self, spec: SandboxSpec, *, request_id: str) -> SandboxHandle:
         return await self._requests.once(
@@ -62,7 +82,7 @@ class RemoteProvider:
         if held is None:
             return
         self._requests.forget(sandbox_id)
-        await asyncio.shield(self._destroy(sandbox_id, held[1]))
+        await asyncio.shield(self._destroy(sandbox_id, held))
 
     async def exec(self, sandbox_id: str, request: ExecRequest, *, request_id: str) -> ExecResult:
         return await self._requests.once((sandbox_id, request_id), lambda: self._exec(sandbox_id, request))
@@ -124,7 +144,10 @@ class RemoteProvider:
 
     async def snapshot(self, sandbox_id: str, name: str) -> str:
         request = wire.SnapshotName(name=name)
-        return (await call(self._held(sandbox_id), wire.SNAPSHOT, request, sandbox_id=sandbox_id)).name
+        lease = self._held(sandbox_id)
+        kept = (await call(lease, wire.SNAPSHOT, request, sandbox_id=sandbox_id)).name
+        self._nodes[lease.http.url].state.images.add(kept)
+        return kept
 
     async def tunnel(self, sandbox_id: str, *, port: int) -> TunnelListener:
         lease = self._held(sandbox_id)
@@ -140,62 +163,101 @@ class RemoteProvider:
         return (await call(self._held(sandbox_id), wire.KILLS, Nothing(), sandbox_id=sandbox_id)).kills
 
     async def why_not_ready(self) -> str | None:
-        """Why the node can start no sandbox; None: it can."""
-        try:
-            answer = await self._http.send(Message("GET", "/healthz"), {}, timeout_s=self.settings.answer_margin_s)
-        except UnreachableError as error:
-            return f"{self._http.url}: {error}"
-        if answer.status == OK:
-            return None
-        reason = answer.json.get("reason") if isinstance(answer.json, dict) else None
-        return f"{self._http.url}: {reason or answer.status}"
+        """Why no node can start a sandbox; None: one can."""
+        await self._ask_first()
+        troubles = [node.state.trouble for node in self._nodes.values()]
+        return "; ".join(trouble.message for trouble in troubles if trouble) if all(troubles) else None
 
     def live(self) -> list[SandboxHandle]:
-        return [handle for handle, _ in self._sandboxes.values()]
+        return [held.handle for held in self._sandboxes.values() if not held.lease.lost.done()]
 
     async def close(self) -> None:
+        for task in (*self._watching, *self._first_words):
+            task.cancel()
+        await asyncio.wait([*self._watching, *self._first_words])
         self._sandboxes.clear()
-        if self._lease is not None:
-            await self._lease.end(self.settings.answer_margin_s)
+        await asyncio.gather(*(node.close() for node in self._nodes.values()))
         for sandbox_id in list(self._tunnels):
             await self._end_tunnels(sandbox_id)
-        await self._http.close()
 
     async def _create(self, spec: SandboxSpec) -> SandboxHandle:
-        lease = await self._live_lease()
-        handle = await call(lease, wire.CREATE, spec)
-        self._sandboxes[handle.sandbox_id] = (handle, lease)
-        return handle
+        ticket = next(self._tickets)
+        await self._ask_first()
+        while True:
+            grant = await self._room(spec, ticket)
+            try:
+                handle, lease = await self._nodes[grant.node.url].create(spec)
+            except NodeFullError as full:
+                self._placement.refuse(grant, full.room)
+            except ImageMissing:
+                grant.node.images.discard(spec.image)
+                self._placement.give(grant)
+            except SandboxError as error:
+                if error.kind in LOST:
+                    grant.node.is_in_trouble(error)
+                self._placement.give(grant)
+                if error.kind not in LOST:
+                    raise
+            except BaseException:
+                self._placement.give(grant)
+                raise
+            else:
+                self._sandboxes[handle.sandbox_id] = _HeldSandbox(handle, lease, grant)
+                return handle
 
-    async def _destroy(self, sandbox_id: str, lease: NodeLease) -> None:
+    async def _room(self, spec: SandboxSpec, ticket: int) -> Grant:
+        """Room for a sandbox. An image of which no node has told may have been made since."""
         try:
-            await call(lease, wire.DESTROY, Nothing(), sandbox_id=sandbox_id)
+            return await self._placement.take(spec, ticket)
+        except ImageMissing:
+            await self._ask_all()
+            return await self._placement.take(spec, ticket)
+
+    async def _destroy(self, sandbox_id: str, held: _HeldSandbox) -> None:
+        try:
+            await call(held.lease, wire.DESTROY, Nothing(), sandbox_id=sandbox_id)
         except SandboxError as error:
             _log.warning("sandbox %s was not destroyed by this client, and ends with its lease: %s", sandbox_id, error)
+        finally:
+            self._placement.give(held.grant)
         await self._end_tunnels(sandbox_id)
+
+    async def _ask_first(self) -> None:
+        """Wait until each node has said how it is, or had time to."""
+        await asyncio.wait(self._first_words, timeout=self.settings.answer_margin_s)
+
+    async def _ask_all(self) -> None:
+        await asyncio.gather(*(node.ask() for node in self._nodes.values()))
+
+    async def _watch(self, node: NodeClient) -> None:
+        """Ask a node how it is for as long as this client lives."""
+        await asyncio.wait(self._first_words)
+        while True:
+            self._placement.place()
+            if node.state.trouble is not None:
+                self._placement.let_go_of_the_lost()
+            node.say_waiting(self._placement.waiting)
+            await self._pause(node)
+            await node.ask()
+
+    async def _pause(self, node: NodeClient) -> None:
+        """Wait until the node is to be asked: soon where it is in trouble, or somebody waits for room."""
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + self.settings.node_health_s
+        while (left_s := ends_at - loop.time()) > 0:
+            await asyncio.sleep(min(left_s, self.settings.node_poll_s))
+            if node.state.trouble is not None or self._placement.waiting:
+                return
 
     async def _exec(self, sandbox_id: str, request: ExecRequest) -> ExecResult:
         timeout_s = self._deadline_s(request.timeout_s)
         return await call(self._held(sandbox_id), wire.EXEC, request, timeout_s=timeout_s, sandbox_id=sandbox_id)
 
-    async def _live_lease(self) -> NodeLease:
-        async with self._opening:
-            if self._lease is None or self._lease.lost.done():
-                self._lease = await open_lease(self._http, self.settings.lease_ttl_s, self.settings.answer_margin_s)
-                self._lease.lost.add_done_callback(lambda _: self._drop_lost())
-            return self._lease
-
-    def _drop_lost(self) -> None:
-        """Sandboxes of a lost lease are gone."""
-        for sandbox_id, (_, lease) in list(self._sandboxes.items()):
-            if lease.lost.done():
-                del self._sandboxes[sandbox_id]
-
     def _held(self, sandbox_id: str) -> NodeLease:
         held = self._sandboxes.get(sandbox_id)
-        if held is None:
+        if held is None or held.lease.lost.done():
             raise SandboxGone(sandbox_id)
-        return held[1]
+        return held.lease
 
     def _deadline_s(self, limit_s: float | None) -> float | None:
         return None if limit_s is None else limit_s + self.settings.answer_margin_s

@@ -7,9 +7,12 @@ Errors  an answer that is no error of a provider, such as a refused token's, is 
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, get_args
 
-from paddock.errors import BugError, InfraError, PaddockError
+from pydantic import ValidationError
+
+from paddock.errors import BugError, ConfigError, InfraError, PaddockError
 from paddock.sandbox.failures import (
     Budget,
     BudgetExceeded,
@@ -21,10 +24,11 @@ from paddock.sandbox.failures import (
     SandboxGone,
     SandboxRequestError,
 )
+from paddock.sandbox.remote.room import NodeFullError, NodeRoom
 from paddock.types import JsonObject
 
 MACHINE = {cls.__name__: cls for cls in (SandboxError, SandboxGone, RuntimeMissing, ImageDamaged)}
-OTHERS = {cls.__name__: cls for cls in (SandboxRequestError, ImageMissing, ImageInvalid, BugError)}
+OTHERS = {cls.__name__: cls for cls in (SandboxRequestError, ImageMissing, ImageInvalid, BugError, ConfigError)}
 FILES: dict[str, type[OSError]] = {
     cls.__name__: cls
     for cls in (
@@ -47,6 +51,9 @@ def error_to_wire(error: BaseException) -> JsonObject:
     """The error as JSON; one of an unknown class becomes a BugError that names it."""
     if isinstance(error, BudgetExceeded):
         return {"error": {"class": "BudgetExceeded", "budget": error.budget, "message": _text(error.message)}}
+    if isinstance(error, NodeFullError):
+        full = {"class": "NodeFullError", "message": error.message, "kind": error.kind}
+        return {"error": {**full, "retryable": True, "room": error.room.model_dump(mode="json")}}
     if isinstance(error, PaddockError):
         return {"error": _owner_error(error)}
     if isinstance(error, OSError):
@@ -62,6 +69,9 @@ def error_from_wire(body: Any, where: str) -> Exception:
     name, message = error.get("class"), str(error.get("message", ""))
     if name == "BudgetExceeded" and error.get("budget") in get_args(Budget):
         return BudgetExceeded(error["budget"], message)
+    if name == "NodeFullError":
+        with suppress(ValidationError):
+            return NodeFullError(NodeRoom.model_validate(error.get("room")), f"{where}: {message}")
     if name in FILES:
         return _rebuild_file_error(FILES[name], error)
     if name in MACHINE or name in OTHERS:

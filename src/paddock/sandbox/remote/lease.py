@@ -20,6 +20,7 @@ from paddock.sandbox.remote.wire import (
     LEASE_UNKNOWN,
     LEASES,
     RENEWAL,
+    WAITING_HEADER,
     LeaseGrant,
     LeaseRequest,
     encode,
@@ -29,7 +30,6 @@ RENEWALS = 4
 """Tries in the time of a lease."""
 MAX_DONE = 64
 """Ids of calls in one message."""
-OPEN_WAIT_S = 0.2
 _log = logging.getLogger("paddock.sandbox")
 
 
@@ -43,6 +43,8 @@ class NodeLease:
         """Why it is no more."""
         self.done: list[str] = []
         """Ids of calls that nobody waits for, to be told to the node."""
+        self.waiting = 0
+        """Sandboxes that this client wants and has no room for, told to the node."""
         self._id = lease_id
         self._ttl_s = ttl_s
         self._ends_at = opened_at + ttl_s
@@ -54,6 +56,8 @@ class NodeLease:
         headers = {LEASE_HEADER: self._id}
         if self.done:
             headers[DONE_HEADER] = ",".join(self.done[:MAX_DONE])
+        if self.waiting:
+            headers[WAITING_HEADER] = str(self.waiting)
         return headers
 
     def delivered(self, headers: dict[str, str]) -> None:
@@ -118,18 +122,11 @@ class NodeLease:
 
 async def open_lease(http: NodeHttp, ttl_s: float, timeout_s: float) -> NodeLease:
     """A new lease; SandboxError where the node does not give one within `timeout_s`."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + timeout_s
-    message = Message("POST", LEASES, encode(LeaseRequest(ttl_s=ttl_s)))
-    while True:
-        requested_at = loop.time()
-        try:
-            answer = await http.send(message, {}, timeout_s=max(0.1, deadline - requested_at))
-            break
-        except UnreachableError as error:
-            if loop.time() + OPEN_WAIT_S >= deadline:
-                raise SandboxError(f"{http.url}: {error}", kind="node_unreachable") from error
-        await asyncio.sleep(OPEN_WAIT_S)
+    requested_at = asyncio.get_running_loop().time()
+    try:
+        answer = await http.send(Message("POST", LEASES, encode(LeaseRequest(ttl_s=ttl_s))), {}, timeout_s=timeout_s)
+    except UnreachableError as error:
+        raise SandboxError(f"{http.url}: {error}", kind="node_unreachable") from error
     try:
         grant = LeaseGrant.model_validate_json(answer.content(http.url))
     except ValidationError as error:
