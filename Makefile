@@ -5,7 +5,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # More than two cores: many tests wait.
 WORKERS ?= 3
-TESTS := WORKERS=$(WORKERS) scripts/run_tests.sh $(BIN)/pytest
+# More of them for pytest.
+ARGUMENTS ?=
+TESTS := WORKERS=$(WORKERS) scripts/run_tests.sh $(BIN)/pytest $(ARGUMENTS)
 # Its parsers and rules alone; what it needs to run containers of its own weighs half a gigabyte. In requirements.lock, too.
 SWEBENCH := 5.0.2
 

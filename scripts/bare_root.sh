@@ -2,7 +2,8 @@
 # Usage: bare_root.sh FOLDER COMMAND
 # Runs a shell command in a fresh clone of this checkout's commit on a bare Debian 12: a root file system that holds what
 # the README asks for (git, make, python3-venv) and nothing else, with this machine's network and the certificates that it
-# trusts. FOLDER keeps that system between runs; each run works on a copy, so that what one installs no other has.
+# trusts. FOLDER keeps that system between runs; each run works on a copy, so that what one installs no other has. What the
+# command leaves in /out is in FOLDER/out.
 # Needs root and debootstrap.
 set -euo pipefail
 folder=$1
@@ -18,10 +19,11 @@ if [ ! -d "$folder/debian" ]; then
     mv "$folder/unfinished" "$folder/debian"
 fi
 root=$folder/root
-rm -rf "$root"
+rm -rf "$root" "$folder/out"
 trap 'rm -rf "$root"' EXIT
 cp -a --reflink=auto "$folder/debian" "$root"
 git clone -q "$here" "$root/paddock"
+mkdir "$folder/out" "$root/out"
 # What pip was told about certificates; all else of this machine's environment stays outside.
 variables=()
 for name in PIP_CERT SSL_CERT_FILE REQUESTS_CA_BUNDLE; do
@@ -31,6 +33,7 @@ done
 enter='
     root=$1
     mount --rbind "$root" "$root"
+    mount --bind "$2" "$root/out"
     mount -t proc proc "$root/proc"
     # Not the cgroups of this machine: their owners are processes that cannot be seen from inside.
     mount -t sysfs sysfs "$root/sys"
@@ -44,7 +47,7 @@ enter='
     pivot_root . outside
     cd /paddock
     umount -l /outside
-    shift
+    shift 2
     exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root CI=true "$@"
 '
-unshare --mount --pid --fork --kill-child --propagation private bash -euc "$enter" enter "$root" "${variables[@]}" bash -c "$command"
+unshare --mount --pid --fork --kill-child --propagation private bash -euc "$enter" enter "$root" "$folder/out" "${variables[@]}" bash -c "$command"

@@ -37,8 +37,36 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whichever test needs vLLM first waits until a model is made and has been loaded."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--passed-to", type=Path, metavar="FILE", help="add the names of tests that pass to this file")
+    parser.addoption("--without-passed", type=Path, metavar="FILE", help="leave out the tests that this file names")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    passed_to: Path | None = config.getoption("--passed-to")
+    if passed_to and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Passed(passed_to))
+
+
+class _Passed:
+    """Writes what passed, for `--without-passed`: unlike what was skipped, it is the same where parameters are what a
+    machine has. One in a worker of xdist would write each name twice."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call" and report.passed:
+            with self._file.open("a") as file:
+                file.write(f"{report.nodeid}\n")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    without: Path | None = config.getoption("--without-passed")
+    passed = set(without.read_text().splitlines()) if without else set()
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in passed])
+    items[:] = [item for item in items if item.nodeid not in passed]
+    # Whichever test needs vLLM first waits until a model is made and has been loaded.
     for item in items:
         own = item.get_closest_marker("timeout")
         if item.get_closest_marker("vllm") and (own is None or own.args[0] < VLLM_TIMEOUT_S):
