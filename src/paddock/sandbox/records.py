@@ -68,7 +68,8 @@ class SandboxHandle(Record):
     """A live sandbox."""
 
     sandbox_id: str
-    runtime: RuntimeName
+    runtime: str
+    """A `RuntimeName`; another provider's sandboxes have a name of its own."""
     spec: SandboxSpec
 
 

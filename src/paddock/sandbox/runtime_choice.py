@@ -1,4 +1,4 @@
-"""Opens a provider: of a node, or over a container runtime that works here.
+"""Opens a provider: a class of one's own, of a node, or over a container runtime that works here.
 
 Law     a runtime is used when it has passed its trial (`doctor.try_runtime`) since this machine started; `auto` takes
         the first that does. Nothing is ever run without isolation.
@@ -6,6 +6,7 @@ Law     a runtime is used when it has passed its trial (`doctor.try_runtime`) si
 
 import asyncio
 
+from paddock.config.plugins import resolve_class
 from paddock.errors import ConfigError
 from paddock.sandbox.cgroups import find_cgroups
 from paddock.sandbox.doctor.trial import has_passed, remember, try_runtime
@@ -15,10 +16,16 @@ from paddock.sandbox.protocol import Provider
 from paddock.sandbox.runtimes import RUNTIMES
 from paddock.sandbox.settings import SandboxSettings, check_home
 
+KIND = "sandboxes"
+"""What a provider of one's own has as its `KIND`."""
+
 
 async def open_provider(settings: SandboxSettings | None = None) -> Provider:
-    """A provider of sandboxes: on this machine, or on the node that the settings name."""
+    """A provider of sandboxes: the class or the nodes that the settings name, else this machine's."""
     settings = settings or SandboxSettings()
+    if settings.provider is not None:
+        provider: Provider = resolve_class(settings.provider, KIND)(settings)
+        return provider
     if not settings.nodes:
         return await open_local_provider(settings)
     # Imported here: sandboxes of this machine need no HTTP client.
@@ -30,8 +37,8 @@ async def open_provider(settings: SandboxSettings | None = None) -> Provider:
 async def open_local_provider(settings: SandboxSettings) -> LocalProvider:
     """One of sandboxes on this machine; RuntimeMissing says what was tried and what to install. ConfigError where the
     settings name a node."""
-    if settings.nodes:
-        message = f"sandbox.nodes {', '.join(settings.nodes)}: this needs the images and sandboxes of this machine"
+    if elsewhere := settings.provider or ", ".join(settings.nodes):
+        message = f"sandbox.nodes, sandbox.provider: {elsewhere}: this needs the images and sandboxes of this machine"
         raise ConfigError(message, kind="nodes_unusable")
     check_home(settings.home, settings.min_free_disk_mib)
     cgroups = await asyncio.to_thread(find_cgroups)

@@ -111,6 +111,9 @@ class SandboxSettings(BaseModel):
     """Seconds for a command to have started, or a file or port to be open; then the sandbox is ended as failed."""
     stop_timeout_s: float = Field(default=10.0, gt=0)
     """Seconds for a sandbox to be gone."""
+    provider: str | None = None
+    """`module:Class` of a provider of one's own, which is made with these settings (`sandbox/protocol.py`); None: the
+    sandboxes of `nodes`, else of this machine."""
     nodes: tuple[str, ...] = ()
     """URLs of machines whose sandboxes are used in place of this one's (`paddock sandbox serve`)."""
     node_token_file: Path | None = None

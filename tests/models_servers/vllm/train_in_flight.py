@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import psutil
-import requests  # type: ignore[import-untyped]
+import requests
 import torch
 from transformers import AutoModelForCausalLM
 from vllm.distributed.weight_transfer import HTTPVLLMWeightSyncClient, ModuleSource, WeightTransferTrainerFactory

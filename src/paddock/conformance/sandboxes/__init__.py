@@ -53,8 +53,13 @@ SUITE = [
 
 def find_sandbox(words: str, *, settings: SandboxSettings | None = None, image: str | None = None) -> SandboxTarget:
     """Find the runtime that `sandbox:NAME` names; `auto` is the first that works, `remote` the same one behind a node
-    on loopback."""
+    on loopback. `sandbox:module:Class` is a provider of one's own, whose images only it knows."""
     _, _, runtime = words.partition(":")
+    if ":" in runtime:
+        if image is None:
+            raise ConfigError(f"{words}: name an image that it knows (--image)", kind="image_missing")
+        own = (settings or SandboxSettings()).model_copy(update={"provider": runtime})
+        return SandboxTarget(own, image)
     names = (*get_args(RuntimeName), "auto", REMOTE)
     if runtime not in names:
         raise ConfigError(f"no runtime {runtime!r}{suggestion(runtime, names)}", kind="runtime_unknown")
