@@ -14,14 +14,14 @@ from paddock.sandbox.settings import HOME_VARIABLE
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 ROWS = "resources_servers/swe/data/example.jsonl"
-WORDS = ("faults", "payload", "--sandboxes", "4", "--minutes", "0.5", "--runtime", "bubblewrap", "--seed", "1")
+WORDS = ("faults", "payload", "--sandboxes", "4", "--minutes", "0.25", "--runtime", "bubblewrap", "--seed", "1")
 
 ZERO = ("wrong", "lost", "hung", "traces", "left", "grown")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 @pytest.mark.skipif(not shutil.which("bwrap"), reason="no bubblewrap on this machine")
-def test_half_a_minute_of_harm_changes_no_honest_verdict_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_quarter_of_a_minute_of_harm_changes_no_honest_verdict_and_leaves_nothing(tmp_path: Path) -> None:
     home = os.environ.get(HOME_VARIABLE) or f"/var/tmp/paddock-tests-{os.geteuid()}"
     env = {**os.environ, HOME_VARIABLE: home, "PYTHONPATH": str(ROOT)}
     build = [sys.executable, "-m", "paddock", "images", "build", "--rows", str(ROOT / ROWS)]

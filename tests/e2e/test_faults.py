@@ -154,7 +154,7 @@ async def test_a_broken_run_is_completed_by_resuming_once_the_upstream_is_well(t
     assert (summary["outcomes"], summary["mean_reward"]) == ({"completed": 6}, 1.0)
 
 
-@pytest.mark.parametrize(("count", "spent"), [(100, 2), pytest.param(2000, 20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("count", "spent"), [(100, 2), pytest.param(2000, 20, marks=pytest.mark.long)])
 async def test_thirty_percent_errors_lose_no_row_and_few_spend_all_their_tries(
     count: int, spent: int, tmp_path: Path
 ) -> None:

@@ -130,7 +130,7 @@ async def test_published_rows_run_by_the_published_names(tmp_path: Path, rows: P
 # first group however slow the machine is, and end with the third at the latest.
 OUTAGES = [
     pytest.param({"fail_first": 40}, 0.2, 0.15, id="40 questions"),
-    pytest.param({"down_for_s": 30.0}, 5.0, 0.5, id="30 s", marks=pytest.mark.slow),
+    pytest.param({"down_for_s": 10.0}, 1.5, 0.2, id="10 s", marks=pytest.mark.slow),
 ]
 
 

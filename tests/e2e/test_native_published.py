@@ -18,12 +18,7 @@ PATH = Path(os.environ.get("PADDOCK_TEST_DATA") or "/nowhere", "swe/instances.js
 ROWS: dict[str, JsonObject] = (
     {row["instance_id"]: row for row in map(json.loads, PATH.read_text().splitlines())} if PATH.exists() else {}
 )
-QUICK = (
-    "marshmallow-code__marshmallow-1343",
-    "pallets__flask-5063",
-    "psf__requests-6028",
-    "pytest-dev__pytest-7571",
-)
+QUICK = ("marshmallow-code__marshmallow-1343", "pallets__flask-5063")
 """Whose images are built, and whose tests run, in the shortest time."""
 pytestmark = [
     pytest.mark.sandbox,

@@ -43,12 +43,14 @@ def _lines(name: str) -> list[JsonObject]:
 INSTANCES = {str(row["instance_id"]): row for row in _lines("instances.jsonl")}
 HUNKS = [(name, index) for name, row in INSTANCES.items() for index in range(len(row["paddock"]["without_hunk"]))]
 PREDICTIONS = _lines("predictions.jsonl")
-QUICK = frozenset({"marshmallow-code__marshmallow-1702", "pallets__flask-5063", "django__django-16229"})
-"""Instances of which all is tried; of the others, whose tests take minutes, first the fix alone."""
+QUICK = frozenset({"marshmallow-code__marshmallow-1702", "pallets__flask-5063"})
+"""Instances of which all is tried; all of the others: `make test-slow`."""
+FIXED = QUICK | {"django__django-16229", "psf__requests-6028", "pytest-dev__pytest-7571"}
+"""One of each repository, of which the fix is tried."""
 
 
-def slow_param(name: str, *values: Any) -> Any:
-    return pytest.param(*(values or (name,)), marks=[] if name in QUICK else [pytest.mark.long])
+def slow_param(name: str, *values: Any, quick: frozenset[str] = QUICK) -> Any:
+    return pytest.param(*(values or (name,)), marks=[] if name in quick else [pytest.mark.long])
 
 
 pytestmark = [
@@ -95,7 +97,7 @@ def counts(verdict: Verdict, key: str) -> list[int]:
     return [passed, len(statuses) - passed]
 
 
-@pytest.mark.parametrize("name", INSTANCES)
+@pytest.mark.parametrize("name", [slow_param(name, quick=FIXED) for name in INSTANCES])
 async def test_the_fix_is_resolved_and_nothing_is_not(fixture: GraderFixture, name: str) -> None:
     row = INSTANCES[name]
     gold = await fixture.verify(row, patch_from_text(row["patch"]))
@@ -129,7 +131,10 @@ async def test_an_equivalent_rewrite_of_the_fix_is_resolved(fixture: GraderFixtu
     assert (verdict.reward, verdict.reason) == (1.0, "resolved"), verdict
 
 
-@pytest.mark.parametrize(("name", "index"), [slow_param(name, name, index) for name, index in HUNKS])
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [slow_param(name, name, index, quick=frozenset() if index else QUICK) for name, index in HUNKS],
+)
 async def test_the_fix_without_a_hunk_is_as_published(fixture: GraderFixture, name: str, index: int) -> None:
     row = INSTANCES[name]
     verdict = await fixture.verify(row, without(patch_from_text(row["patch"]), index))

@@ -39,10 +39,10 @@ DURING = ("first call", "model call", "tool call", "between", "parallel call", "
 POINTS = (*BEFORE, *DURING, *AFTER)
 COMMANDS = {"codex_cli": "codex", "opencode_cli": "opencode", "claude_code": "claude"}
 """What the program's processes are called."""
-FEW = {"codex_cli": DURING[::4], "opencode_cli": DURING[2:3], "mini_swe_agent": DURING[2:3]}
-"""Points that are tried beside those of `make test-slow`."""
-PATIENT = ("opencode_cli", "model")
-"""It asks a model that is gone again for minutes."""
+WHAT = ("program", "tunnel", "model", "agent")
+FEW = {("codex_cli", what): "parallel call" for what in WHAT}
+FEW |= {("mini_swe_agent", what): "tool call" for what in WHAT[:2]}
+"""What `.ci/run` tries, and where: a program in a sandbox, and one on this machine; all: `make test-slow`."""
 SUPERVISOR = "supervisor.py"
 Strike = Callable[[], Awaitable[None]]
 
@@ -208,11 +208,10 @@ def drivers() -> list[int]:
 def cases() -> list[Any]:
     made = []
     for harness in calc_fixture.PROGRAMS:
-        for what in ("program", "tunnel", "model", "agent"):
+        for what in WHAT:
             points = POINTS if what in ("agent", "model") else DURING
-            few = () if (harness, what) == PATIENT else FEW.get(harness, ())
             for point in points:
-                marks = () if point in few else pytest.mark.long
+                marks = () if FEW.get((harness, what)) == point else pytest.mark.long
                 made.append(pytest.param(harness, what, point, marks=marks))
     return made
 

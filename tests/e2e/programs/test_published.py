@@ -22,6 +22,8 @@ NO_EDITOR = ("mini_swe_agent",)
 OURS = Path(__file__).parents[3] / "resources_servers" / "swe" / "data" / "example.jsonl"
 IN_THE_DEMO = ("codex_cli", "opencode_cli")
 NOT_IN_IT = [name for name in calc_fixture.PROGRAMS if name not in IN_THE_DEMO]
+FEW = ("mini_swe_agent", "claude_code")
+"""A program on this machine, and one in a sandbox."""
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
@@ -35,7 +37,7 @@ def problems(harness: str, rows: Sequence[JsonObject], folder: Path, play_fixes:
 
 
 @pytest.mark.skipif(INSTANCE not in native.ROWS, reason="PADDOCK_TEST_DATA names no folder with published rows")
-@pytest.mark.parametrize("harness", few((*calc_fixture.PROGRAMS, *calc_fixture.LONG), NOT_IN_IT, pytest.mark.long))
+@pytest.mark.parametrize("harness", few((*calc_fixture.PROGRAMS, *calc_fixture.LONG), FEW, pytest.mark.long))
 def test_each_program_solves_a_published_instance(harness: str, tmp_path: Path, play_fixes: Any) -> None:
     assert problems(harness, [native.ROWS[INSTANCE]], tmp_path, play_fixes) == []
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from tests.e2e.programs import calc_fixture
+from tests.sampling import few
 
 from paddock.conformance.harnesses import find_harness
 from paddock.conformance.harnesses.fixture import harness_fixture
@@ -11,10 +12,12 @@ from paddock.errors import ConfigError
 from paddock.harness import harness_class
 from paddock.types.responses import call_item
 
+FEW = ("codex_cli", "opencode_cli", "claude_code")
+"""Those with much that they might ask besides."""
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
 
-@pytest.mark.parametrize("harness", calc_fixture.PROGRAMS)
+@pytest.mark.parametrize("harness", few(calc_fixture.PROGRAMS, FEW, pytest.mark.long))
 async def test_each_request_is_a_turn_and_none_had_to_be_refused(harness: str) -> None:
     calc_fixture.require(harness)
     lab = harness_class(harness).lab

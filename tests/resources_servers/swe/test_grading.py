@@ -331,7 +331,7 @@ async def test_a_file_where_reference_tests_need_a_folder_costs_no_verdict(stand
 
 @pytest.mark.slow
 async def test_endless_tests_are_the_patchs_fault_where_the_fix_ends_in_time(stand: Open, row: JsonObject) -> None:
-    grade = await stand(tests_timeout_s=10, official=False).grade(row, in_source("while True: pass"))
+    grade = await stand(tests_timeout_s=6, official=False).grade(row, in_source("while True: pass"))
     assert grade.reason == "timeout"
 
 

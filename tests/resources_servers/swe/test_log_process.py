@@ -130,7 +130,7 @@ PRINTS = "import sys\nsys.stderr.write({text} * {times})\n\n\ndef area(width, he
 @pytest.mark.parametrize(
     ("text", "times", "reason"),
     [
-        pytest.param("a ... Testing against Django installed in x\n", 100_000, "over_budget", marks=pytest.mark.slow),
+        pytest.param("a ... Testing against Django installed in x\n", 20_000, "over_budget", marks=pytest.mark.slow),
         ("FAIL:\n", 1, "tests_fail"),
         pytest.param("ERROR:\n", SHORT_CHARS, "tests_fail", marks=pytest.mark.slow),
     ],
@@ -150,7 +150,7 @@ async def test_a_patch_whose_log_no_parser_can_read_is_paid_nothing(
         gold, tests, "python tests/runtests.py --verbosity 2 test_noise", log_parser="parse_log_django", **lists
     )
     patch = diff({"shapes/__init__.py": PRINTS.format(text=repr(text), times=times)})
-    grade = await stand(log_cpu_s=2).grade(row, patch)
+    grade = await stand(log_cpu_s=1).grade(row, patch)
     assert grade.reason == reason, grade
 
 

@@ -81,7 +81,7 @@ def given_edits(examples: int) -> "Callable[[Callable[..., None]], Callable[...,
 
 
 @pytest.mark.slow
-@given_edits(5)
+@given_edits(15)
 def test_view_patch_and_apply_give_the_merged_tree(
     worlds: "Callable[[], LayerWorld]",
     applied: "Callable[[LayerWorld, bytes], Listing]",
@@ -92,7 +92,7 @@ def test_view_patch_and_apply_give_the_merged_tree(
     make_round_trip(worlds(), applied, image, second, edits)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @given_edits(60)
 def test_many_times_view_patch_and_apply_give_the_merged_tree(
