@@ -69,6 +69,23 @@ def test_too_few_processes_are_named_with_what_sets_them() -> None:
     assert lacks.startswith("needs about 42 processes for concurrency 17: `ulimit -u` is 40;")
 
 
+def test_workers_need_files_each_and_processes_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "raise_open_files", lambda: 96)
+    assert limits.lack_of_open_files(64, 2, workers=2) is None
+    lacks = limits.lack_of_open_files(66, 2, workers=2)
+    assert lacks is not None
+    assert lacks.startswith("needs about 98 open files in each of 2 workers for concurrency 66, has 96: ")
+    assert lacks.endswith(", or lower --concurrency to 64")
+    monkeypatch.setattr(limits, "_cgroup_maxima", lambda: iter([(Path("pids.max"), 40)]))
+    needs = limits.PROCESSES_BASE + 3 * limits.PROCESSES_OF_WORKER
+    assert needs < 40
+    assert limits.lack_of_processes(40 - needs, 1, workers=3) is None
+    lacks = limits.lack_of_processes(41 - needs, 1, workers=3)
+    assert lacks is not None
+    assert lacks.startswith(f"needs about 41 processes for concurrency {41 - needs} in 3 workers: pids.max is 40; ")
+    assert lacks.endswith("lower --concurrency or --workers")
+
+
 def test_a_disk_without_room_is_named_with_its_folder(tmp_path: Path) -> None:
     folder = tmp_path / "not" / "yet"
     assert limits.lack_of_disk(folder, 0) is None

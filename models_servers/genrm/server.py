@@ -39,6 +39,7 @@ MAX_NAMES = 1000
 
 
 class GenrmModelServer(ModelServer[GenrmModelConfig]):
+    SHARED: ClassVar[bool] = True
     COMPARES: ClassVar[bool] = True
     config_type = GenrmModelConfig
 

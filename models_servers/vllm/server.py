@@ -35,6 +35,7 @@ _log = logging.getLogger(__name__)
 
 class VllmServer(ExactServer[VllmConfig]):
     OWN_PROCESS: ClassVar[bool] = True
+    SHARED: ClassVar[bool] = True
     config_type = VllmConfig
     _engine: VllmEngine | None = None
 

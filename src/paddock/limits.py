@@ -16,6 +16,8 @@ OPEN_FILES_MAX = 1 << 20
 OPEN_FILES_BASE = 32
 """Open files of a process that has nothing in flight."""
 PROCESSES_BASE = 8
+PROCESSES_OF_WORKER = 6
+"""Processes and threads of a worker that has nothing in flight, its supervisor included."""
 MEMORY_MIB = 150
 """Address space below which the imports alone do not fit."""
 
@@ -38,19 +40,25 @@ def lack_of_memory() -> str | None:
     return f"needs at least {MEMORY_MIB} MiB of address space, has {soft >> 20}: raise it with `ulimit -v`"
 
 
-def lack_of_open_files(concurrency: int, per_rollout: int) -> str | None:
-    """An error text, or None. `per_rollout`: open files of one rollout in flight."""
-    has, needs = raise_open_files(), OPEN_FILES_BASE + per_rollout * concurrency
+def lack_of_open_files(concurrency: int, per_rollout: int, workers: int = 1) -> str | None:
+    """An error text, or None. `per_rollout`: open files of one rollout; `workers`: processes that have them."""
+    share = -(-concurrency // workers)
+    has, needs = raise_open_files(), OPEN_FILES_BASE + per_rollout * share
     if has >= needs:
         return None
-    fits = max(0, has - OPEN_FILES_BASE) // per_rollout
+    fits = max(0, has - OPEN_FILES_BASE) // per_rollout * workers
     lower = f", or lower --concurrency to {fits}" if fits else ""
-    return f"needs about {needs} open files for concurrency {concurrency}, has {has}: raise it with `ulimit -n`{lower}"
+    where = f" in each of {workers} workers" if workers > 1 else ""
+    return (
+        f"needs about {needs} open files{where} for concurrency {concurrency}, has {has}: raise it with `ulimit -n`"
+        f"{lower}"
+    )
 
 
-def lack_of_processes(concurrency: int, per_rollout: int) -> str | None:
-    """An error text, or None. `per_rollout`: processes of one rollout in flight."""
-    needs = PROCESSES_BASE + per_rollout * concurrency
+def lack_of_processes(concurrency: int, per_rollout: int, workers: int = 1) -> str | None:
+    """An error text, or None. `per_rollout`: processes of one rollout in flight; `workers`: processes that run them."""
+    of_workers = PROCESSES_OF_WORKER * workers if workers > 1 else 0
+    needs = PROCESSES_BASE + per_rollout * concurrency + of_workers
     soft = resource.getrlimit(resource.RLIMIT_NPROC)[0]
     limits = [(most, f"{path} is {most}") for path, most in _cgroup_maxima()]
     if soft != resource.RLIM_INFINITY:
@@ -58,7 +66,11 @@ def lack_of_processes(concurrency: int, per_rollout: int) -> str | None:
     least = min(limits, default=None)
     if least is None or least[0] >= needs:
         return None
-    return f"needs about {needs} processes for concurrency {concurrency}: {least[1]}; raise it, or lower --concurrency"
+    what, lower = (f" in {workers} workers", " or --workers") if workers > 1 else ("", "")
+    return (
+        f"needs about {needs} processes for concurrency {concurrency}{what}: {least[1]}; raise it, or lower "
+        f"--concurrency{lower}"
+    )
 
 
 def lack_of_disk(folder: Path, least_mib: int) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from paddock.collect import Plan, evaluate
-from paddock.collect.in_flight import InFlight
+from paddock.collect.in_flight import InFlight, slowest_text
 from paddock.collect.results import MemberKey
 from paddock.server.rollout import RolloutRun
 from paddock.types import Row
@@ -39,9 +39,9 @@ def test_the_longest_come_first_and_the_others_are_counted() -> None:
     with flight.attempt(MemberKey(3, 1), "far", "a"), flight.attempt(MemberKey(4, 0), "near", "b"):
         run = RolloutRun(Row(responses_create_params={}), *_call("b"), timeout_s=9.0)
         with run.stage("model"):
-            assert flight.slowest() == "3-1 at far for 0 s, 4-0 in model for 0 s"
-            assert flight.slowest(1) == "3-1 at far for 0 s and 1 more"
-    assert flight.slowest() == ""
+            assert slowest_text([flight.report()]) == "3-1 at far for 0 s, 4-0 in model for 0 s"
+            assert slowest_text([flight.report()], 1) == "3-1 at far for 0 s and 1 more"
+    assert slowest_text([flight.report()]) == ""
 
 
 def _call(secret: str) -> tuple[Any, Any]:

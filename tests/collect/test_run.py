@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from paddock.collect import CollectionResult, Plan, open_run
+from paddock.collect import CollectionResult, Plan, Run, open_run
+from paddock.collect.plan import GroupReader
+from paddock.collect.workers import Crew, LocalWorker
 from paddock.errors import ConfigError, InfraError
+from paddock.server.running_servers import Runtime
 from paddock.types import Rollout, Verdict
 
 MakeCase = Callable[..., Plan]
@@ -345,25 +348,26 @@ async def test_no_more_rollouts_are_in_flight_than_allowed(make_case: MakeCase, 
     seen = Peaks()
     plan = make_case(30, concurrency=4)
     with open_run(plan, tmp_path / "run") as run:
-        await run.collect({"agent": seen})
+        await run.collect(crew_of(run, seen))
     assert seen.peak == 4
 
 
 async def test_each_attempt_has_a_secret_of_its_own(make_case: MakeCase, tmp_path: Path) -> None:
     peer = Peaks(fail=True)
     with open_run(make_case([ROW], repeats=2), tmp_path / "run") as run:
-        await run.collect({"agent": peer})
+        await run.collect(crew_of(run, peer))
     assert len(set(peer.secrets)) == len(peer.secrets) == 6
     for file in (tmp_path / "run").iterdir():
         assert not any(secret.encode() in file.read_bytes() for secret in peer.secrets)
 
 
 async def test_servers_that_are_given_up_end_the_collection(make_case: MakeCase, tmp_path: Path) -> None:
-    failed = asyncio.Event()
-    asyncio.get_running_loop().call_later(0.05, failed.set)
-    with open_run(make_case([ROW] * 3), tmp_path / "run") as run:
-        collected = await run.collect({"agent": Peaks(delay_s=30.0)}, failed=failed)
-    assert (collected.how, collected.n_verdicts) == ("servers_failed", 0)
+    plan = make_case([ROW] * 3)
+    runtime = Runtime(plan.config, {})
+    asyncio.get_running_loop().call_later(0.05, runtime.fail, InfraError("it is gone"))
+    with open_run(plan, tmp_path / "run") as run:
+        collected = await run.collect(crew_of(run, Peaks(delay_s=30.0), runtime))
+    assert (collected.how, collected.n_verdicts, collected.why) == ("servers_failed", 0, "it is gone")
 
 
 async def test_shards_are_disjoint_and_together_the_whole(
@@ -388,6 +392,13 @@ async def test_the_oracle_plays_known_good_turns(make_case: MakeCase, run_plan: 
     collected = await run_plan(make_case(6, oracle=True))
     assert collected.summary[0]["mean_reward"] == 1.0
     assert {line["rollout"]["engine"] for line in read_lines("rollouts.jsonl")} == {"text"}
+
+
+def crew_of(run: Run, agent: "Peaks", runtime: Runtime | None = None) -> Crew:
+    """A crew of one worker in this process, whose agent is a test's."""
+    groups = GroupReader(run.plan.router, run.plan.identity.run_id)
+    worker = LocalWorker({"agent": agent}, groups, run.plan.settings, run.plan.settings.concurrency)
+    return Crew([worker], runtime)
 
 
 class Peaks:

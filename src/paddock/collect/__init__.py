@@ -6,8 +6,10 @@
 Files   see `folder`. Outcomes: only `completed` and `truncated` carry a reward and enter a mean.
 """
 
-from paddock.collect.evaluate import ServerLocations, check_servers, evaluate
+from paddock.collect.crew import check_servers
+from paddock.collect.evaluate import evaluate
 from paddock.collect.identity import read_identity
+from paddock.collect.locations import ServerLocations
 from paddock.collect.plan import Plan, PlannedGroup, make_plan, row_problems
 from paddock.collect.results import FailedAttempt, RolloutResult
 from paddock.collect.run import CollectionResult, Run, open_run, read_summary

@@ -54,7 +54,7 @@ class FinishedMember(NamedTuple):
     """None: its row can't be read."""
 
 
-class _NoVerdict(NamedTuple):
+class NoVerdict(NamedTuple):
     """Why one attempt gave no verdict."""
 
     outcome: Outcome
@@ -79,12 +79,13 @@ class Attempts:
         self._setup = setup
         self._in_flight = in_flight or InFlight()
 
-    async def run_member(self, group: PlannedGroup, member: int, failed_before: int, doubts: int = 0) -> FinishedMember:
-        """Make attempts until the member has ended. `failed_before`: how many earlier commands made, from which on
-        attempts are numbered; `doubts`: how many of those failed in doubt."""
-        made = 0
+    async def run_member(
+        self, group: PlannedGroup, member: int, failed_before: int, doubts: int = 0, *, made: int = 0
+    ) -> FinishedMember:
+        """Make attempts until the member has ended. `failed_before`: how many there were before, from which on attempts
+        are numbered; `made`: how many of those count for `max_attempts`; `doubts`: how many failed in doubt."""
+        attempt = failed_before
         while True:
-            attempt = failed_before + made
             made += 1
             result = await self._attempt(group, member, attempt, doubts)
             if isinstance(result, FinishedMember):
@@ -92,29 +93,28 @@ class Attempts:
             again = result.outcome in RETRIED and result.failure.retryable and made < self._settings.max_attempts
             if result.failure.doubtful:
                 again, doubts = doubts == 0, doubts + 1
-            failed = _failed_attempt(group, member, attempt, result, final=not again)
+            failed = failed_attempt(group, member, attempt, result, final=not again)
             await self._sink.failure(failed)
             if not again:
                 await self.withdraw(group, [member], attempt)
                 return FinishedMember(failed.result(), result.rollout)
+            attempt += 1
             await asyncio.sleep(min(MAX_RETRY_WAIT_S, self._settings.retry_wait_s * 2.0 ** (made - 1)))
 
-    async def _attempt(
-        self, group: PlannedGroup, member: int, attempt: int, doubts: int
-    ) -> FinishedMember | _NoVerdict:
+    async def _attempt(self, group: PlannedGroup, member: int, attempt: int, doubts: int) -> FinishedMember | NoVerdict:
         if group.error is not None or group.row is None or group.agent is None:
             error = group.error or BugError(f"{group.line.where}: a row without an agent", kind="no_agent")
-            return _NoVerdict(error.outcome, error.failure())
+            return NoVerdict(error.outcome, error.failure())
         row = _stamped(group.row, member, attempt, doubts)
         try:
             rollout = await self._run(group.agent, row, MemberKey(group.line.index, member))
             if rollout.failure is not None:
-                return _NoVerdict(rollout.outcome, rollout.failure, rollout)
+                return NoVerdict(rollout.outcome, rollout.failure, rollout)
             stored = rollout if rollout.row == row else rollout.model_copy(update={"row": row})
             line = _line(stored)
         except PaddockError as error:
             failure = error.failure()
-            return _NoVerdict(error.outcome, failure, Rollout(row=row, outcome=error.outcome, failure=failure))
+            return NoVerdict(error.outcome, failure, Rollout(row=row, outcome=error.outcome, failure=failure))
         result = result_of(stored, MemberKey(group.line.index, member))
         return FinishedMember(await self._sink.rollout(result, line), stored)
 
@@ -161,9 +161,8 @@ def _line(rollout: Rollout) -> bytes:
         raise BugError(f"rollout can't be written as JSON: {error}", kind="rollout_unwritable") from error
 
 
-def _failed_attempt(
-    group: PlannedGroup, member: int, attempt: int, failed: _NoVerdict, *, final: bool
-) -> FailedAttempt:
+def failed_attempt(group: PlannedGroup, member: int, attempt: int, failed: NoVerdict, *, final: bool) -> FailedAttempt:
+    """The record of an attempt that gave no verdict."""
     rollout = failed.rollout
     measured = {"timing": rollout.timing, "usage": rollout.usage} if rollout else {}
     return FailedAttempt.model_validate(

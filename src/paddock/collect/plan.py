@@ -62,17 +62,48 @@ class Plan(NamedTuple):
 
     def group(self, line: RowFileLine) -> PlannedGroup:
         """The row of a line, ready to run; or why it can't."""
+        return GroupReader(self.router, self.identity.run_id).group(line)
+
+    @property
+    def slots(self) -> list[int]:
+        """How many rollouts each worker has at a time."""
+        concurrency = self.settings.concurrency
+        n_workers = min(self.settings.workers, concurrency, self.n_rollouts)
+        share, more = divmod(concurrency, n_workers)
+        return [share + (nth < more) for nth in range(n_workers)]
+
+    @property
+    def is_group_wise(self) -> bool:
+        """Whether members of a group may wait for one another."""
+        return any(agent.group_wise for agent in self.router.agents.values())
+
+
+class GroupReader:
+    """Makes groups of lines, and holds the last one: its members mostly come one after another."""
+
+    def __init__(self, router: Router, run_id: str) -> None:
+        self._router = router
+        self._run_id = run_id
+        self._last: PlannedGroup | None = None
+
+    def group(self, line: RowFileLine) -> PlannedGroup:
+        """The row of a line, ready to run; or why it can't."""
+        if self._last is None or self._last.line != line:
+            self._last = self._read(line)
+        return self._last
+
+    def _read(self, line: RowFileLine) -> PlannedGroup:
         size = line.source.repeats
-        likely = self.router.fallback(line.source.agent)
+        likely = self._router.fallback(line.source.agent)
         try:
             row = read_line(line, own_prompt=likely is not None and likely.own_prompt)
         except RowError as error:
             return PlannedGroup(line, size, None, likely, error)
         try:
-            agent = self.router.agent_of(row, source_agent=line.source.agent)
+            agent = self._router.agent_of(row, source_agent=line.source.agent)
         except RowError as error:
             return PlannedGroup(line, size, row, None, RowError(f"{line.where}: {error.message}", kind=error.kind))
-        stamp = Stamp(run_id=self.identity.run_id, group_id=line.index, group_size=size)
+        stamp = Stamp(run_id=self._run_id, group_id=line.index, group_size=size)
         ready = row.model_copy(update={"stamp": stamp, "agent_ref": AgentRef(name=agent.name)})
         return PlannedGroup(line, size, ready, agent, None)
 
@@ -170,12 +201,16 @@ def _refuse_unknown_agent(plan: Plan) -> None:
 
 
 def _refuse_too_few_at_once(plan: Plan) -> None:
-    """Members that wait for one another must run at once. Rows start in order, so room for one group is enough."""
+    """Members that wait for one another must run at once, at one worker. Rows start in order, so room for one group is
+    enough."""
     waiting = [agent for agent in plan.router.agents.values() if agent.group_wise]
     size = max(source.repeats for source in plan.sources)
-    if waiting and plan.settings.concurrency < size:
+    n_workers, least = len(plan.slots), min(plan.slots)
+    if waiting and least < size:
+        each = f" with {n_workers} workers, so {least} at one" if n_workers > 1 else ""
         raise ConfigError(
-            f"eval.concurrency: {plan.settings.concurrency} rollouts at once, but {waiting[0].environment} judges the "
-            f"{size} rollouts of a row together, and they wait for each other: needs at least {size}",
+            f"eval.concurrency: {plan.settings.concurrency} rollouts at once{each}, but {waiting[0].environment} "
+            f"judges the {size} rollouts of a row together, and they wait for each other: needs at least "
+            f"{size * n_workers}",
             kind="concurrency_too_low",
         )

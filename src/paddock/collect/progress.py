@@ -7,11 +7,11 @@ Shows   the number of ended rollouts, mean reward, counts of outcomes, seconds. 
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from paddock.collect.in_flight import InFlight
+from paddock.collect.in_flight import RunningReport, slowest_text
 from paddock.collect.tally import Board
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ class ProgressView(NamedTuple):
     board: Board
     total: int
     """Rollouts that the run has when it is complete."""
-    in_flight: InFlight
+    running: Callable[[], Iterable[RunningReport]]
+    """Asks what runs."""
 
 
 def status_line(board: Board) -> str:
@@ -57,7 +58,7 @@ async def _lines(view: ProgressView, every_s: float) -> None:
         await asyncio.sleep(every_s)
         ended = view.board.outcomes.total()
         line = f"{ended}/{view.total} | {status_line(view.board)} | {time.monotonic() - started:.0f} s"
-        slowest = view.in_flight.slowest() if ended == before else ""
+        slowest = slowest_text(view.running()) if ended == before else ""
         print(f"{line} | waiting for {slowest}" if slowest else line, file=sys.stderr, flush=True)  # noqa: T201 - voice
         before = ended
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from paddock.collect.folder import FAILURES, RESULTS, ROLLOUTS, SUMMARY
-from paddock.collect.oracle import oracle_config
 from paddock.collect.plan import MAX_SHOWN, Plan, row_problems
 from paddock.collect.recovery import recover
 from paddock.collect.results import FailedAttempt
 from paddock.collect.run import CollectionResult
+from paddock.collect.workers import served_config
 from paddock.types import JsonObject
 
 if TYPE_CHECKING:
@@ -34,9 +34,11 @@ class PlanText(NamedTuple):
 def plan_lines(plan: Plan, folder: Path) -> PlanText:
     """The plan, every row checked against its environment; starts nothing."""
     wrong = [error.message for error in row_problems(plan)]
-    text = [f"{plan.n_rows} rows, {plan.n_rollouts} rollouts, {plan.settings.concurrency} at once, into {folder}"]
+    where = f" in {len(plan.slots)} workers" if len(plan.slots) > 1 else ""
+    at_once = f"{plan.settings.concurrency} at once{where}"
+    text = [f"{plan.n_rows} rows, {plan.n_rollouts} rollouts, {at_once}, into {folder}"]
     text += [f"rows   {file.path}: {file.n_rows} rows, {file.repeats} per row" for file in plan.identity.rows]
-    served = oracle_config(plan) if plan.identity.oracle else plan.config
+    served = served_config(plan)
     for name, instance in served.instances.items():
         text.append(f"server {name}: {instance.kind} {instance.implementation}")
     for name, who in plan.identity.agents.items():

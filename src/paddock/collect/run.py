@@ -9,16 +9,16 @@ Errors  ConfigError before anything starts; InfraError (kind `disk`) when the fo
 import asyncio
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import orjson
 
-from paddock.collect.attempts import Attempts, RolloutSetup
 from paddock.collect.breaker import Breaker
 from paddock.collect.folder import CONFIG, INDEX, RESULTS, RUN, SUMMARY, has_run, locked, write_json
+from paddock.collect.hand_out import WORKERS_LOST, HandOut, batches_of
 from paddock.collect.identity import (
     AgentIdentity,
     RunIdentity,
@@ -28,15 +28,16 @@ from paddock.collect.identity import (
     public_tree,
     read_identity,
 )
-from paddock.collect.in_flight import InFlight
+from paddock.collect.jobs import MemberJob
 from paddock.collect.journal import Groups, Journal
-from paddock.collect.plan import Plan, PlannedGroup
+from paddock.collect.plan import Plan
 from paddock.collect.recovery import StoredRun, recover
 from paddock.collect.results import MemberKey
+from paddock.collect.rows import RowFileLine
 from paddock.collect.tally import Board, Pace
+from paddock.collect.workers import Crew
 from paddock.config.yaml_text import dump, parse
 from paddock.errors import ConfigError, InfraError
-from paddock.http import Peer
 from paddock.types import REWARDED, JsonObject
 from paddock.whole_file import write_whole
 
@@ -59,15 +60,9 @@ class CollectionResult(NamedTuple):
         return sum(run["outcomes"].get(kind, 0) for run in self.summary for kind in REWARDED)
 
 
-class _MemberJob(NamedTuple):
-    """One member that a worker is to run."""
-
-    group: PlannedGroup
-    member: int
-    failed_before: int
-    doubts: int
-    ended: list[int]
-    """Members of the group that ended before this command; only the first job of a group has them."""
+class _End(NamedTuple):
+    how: EndReason
+    why: str | None = None
 
 
 class Run:
@@ -79,46 +74,33 @@ class Run:
         self.board = Board()
         self.started = False
         """True once the journals are open."""
-        self.in_flight = InFlight()
         self._stored = stored
         self._final_results = list(stored.final_results(frozenset(plan.settings.retry)))
         self.board.add_all(self._final_results)
 
     async def collect(
-        self,
-        peers: Mapping[str, Peer],
-        *,
-        setup: RolloutSetup | None = None,
-        failed: asyncio.Event | None = None,
-        watcher: AbstractAsyncContextManager[object] | None = None,
+        self, crew: Crew, *, watcher: AbstractAsyncContextManager[object] | None = None
     ) -> CollectionResult:
-        """Run what is missing. `failed`: set when the servers can't go on; `watcher`: entered while rollouts run."""
+        """Run what is missing. `watcher`: entered while rollouts run."""
         try:
-            return await self._collect(peers, setup, failed, watcher or nullcontext())
+            return await self._collect(crew, watcher or nullcontext())
         except OSError as error:
             raise InfraError(f"{self.folder}: can't be written: {error}", kind="disk", retryable=False) from error
 
-    async def _collect(
-        self,
-        peers: Mapping[str, Peer],
-        setup: RolloutSetup | None,
-        failed: asyncio.Event | None,
-        watcher: AbstractAsyncContextManager[object],
-    ) -> CollectionResult:
+    async def _collect(self, crew: Crew, watcher: AbstractAsyncContextManager[object]) -> CollectionResult:
         self.started = True
         (self.folder / RESULTS).write_bytes(b"")
         breaker = Breaker(self.plan.settings.failures_limit)
         journal = Journal(self.folder, self.board, Groups(self._final_results), breaker)
-        attempts = Attempts(peers, journal, self.plan.settings, setup, self.in_flight)
         before, started = stored_pace(self.folder), time.monotonic()
         try:
             async with watcher:
-                how = await self._drive(journal, attempts, failed)
+                end = await self._drive(journal, crew)
         finally:
             await journal.close()
             pace = before.plus(time.monotonic() - started, journal.n_ended)
             summary = self._summary(pace)
-        return CollectionResult(how, summary, self.plan.n_rollouts, breaker.why if how == "one_cause" else None)
+        return CollectionResult(end.how, summary, self.plan.n_rollouts, end.why)
 
     def _summary(self, pace: Pace) -> list[JsonObject]:
         try:
@@ -127,53 +109,49 @@ class Run:
             # Somebody else changed the folder: what was collected can't be read back.
             raise InfraError(error.message, kind="disk", retryable=False) from error
 
-    async def _drive(self, journal: Journal, attempts: Attempts, failed: asyncio.Event | None) -> EndReason:
-        jobs = self._jobs(journal)
-        count = min(self.plan.settings.concurrency, self.plan.n_rollouts)
-        workers = [asyncio.create_task(_worker(jobs, journal, attempts)) for _ in range(count)]
-        all_done = asyncio.create_task(_all_done(workers))
-        watched: dict[EndReason, asyncio.Task[bool]] = {"one_cause": asyncio.create_task(journal.breaker.open.wait())}
-        if failed is not None:
-            watched["servers_failed"] = asyncio.create_task(failed.wait())
+    async def _drive(self, journal: Journal, crew: Crew) -> _End:
+        hand_out = HandOut(self.plan, journal, self._batches(journal))
+        all_done = asyncio.create_task(hand_out.run(crew.places))
+        broken = asyncio.create_task(journal.breaker.open.wait())
+        failed = asyncio.create_task(crew.runtime.failed.wait() if crew.runtime else asyncio.Event().wait())
         try:
             timeout_s = self.plan.settings.deadline_s
-            waited = {all_done, *watched.values()}
+            waited = {all_done, broken, failed}
             await asyncio.wait(waited, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if all_done.done():
-                all_done.result()
-                return "finished"
-            return next((how for how, task in watched.items() if task.done()), "deadline")
+                return _end_of(all_done)
+            if broken.done():
+                return _End("one_cause", journal.breaker.why)
+            if failed.done() and crew.runtime is not None:
+                return _End("servers_failed", str(crew.runtime.failure))
+            return _End("deadline")
         finally:
-            tasks = [all_done, *watched.values(), *workers]
+            tasks = [all_done, broken, failed]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _jobs(self, journal: Journal) -> Iterator[_MemberJob]:
+    def _batches(self, journal: Journal) -> Iterator[Sequence[MemberJob]]:
         for line in self.plan.lines():
-            missing = journal.missing(line.index, line.source.repeats)
-            if missing:
-                group = self.plan.group(line)
-                ended = [member for member in range(group.size) if member not in missing]
-                for member in missing:
-                    key = MemberKey(line.index, member)
-                    failed_before, doubts = self._stored.failed_attempts.get(key, 0), self._stored.doubts.get(key, 0)
-                    yield _MemberJob(group, member, failed_before, doubts, ended)
-                    ended = []
+            size = line.source.repeats
+            missing = journal.missing(line.index, size)
+            ended = [member for member in range(size) if member not in missing]
+            jobs = [self._job(MemberKey(line.index, member), line) for member in missing]
+            yield from batches_of(jobs, ended, together=self.plan.is_group_wise)
+
+    def _job(self, key: MemberKey, line: RowFileLine) -> MemberJob:
+        attempt, doubts = self._stored.failed_attempts.get(key, 0), self._stored.doubts.get(key, 0)
+        return MemberJob(line, key.member, attempt, doubts=doubts)
 
 
-async def _worker(jobs: Iterator[_MemberJob], journal: Journal, attempts: Attempts) -> None:
-    # All workers draw from one iterator: a row is read when a worker is free for it.
-    for job in jobs:
-        await attempts.withdraw(job.group, job.ended)
-        finished = await attempts.run_member(job.group, job.member, job.failed_before, job.doubts)
-        journal.ended(finished.result, job.group.size)
-
-
-async def _all_done(workers: list[asyncio.Task[None]]) -> None:
-    done, _ = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
-    for worker in done:
-        worker.result()
+def _end_of(all_done: "asyncio.Task[None]") -> _End:
+    try:
+        all_done.result()
+    except InfraError as error:
+        if error.kind != WORKERS_LOST:
+            raise
+        return _End("servers_failed", str(error))
+    return _End("finished")
 
 
 @contextmanager

@@ -41,6 +41,11 @@ class EvalSettings(BaseModel):
     """Refuse to start when any row is wrong; otherwise such a row ends with outcome `row`, and the others run."""
     concurrency: int = Field(default=64, ge=1)
     """Rollouts in flight."""
+    workers: int = Field(default=1, ge=1)
+    """Processes that rollouts run in, which share `concurrency`; each has agents and servers of its own, but for those
+    of which there can be only one. 1: this process alone."""
+    worker_silence_s: float = Field(default=300.0, gt=0)
+    """Seconds without a sign of a worker process, which gives one each second; then it is ended and replaced."""
     max_attempts: int = Field(default=3, ge=1)
     """Attempts per rollout and command, the first included; only outcomes `infra` and `verifier` are tried again. An
     `infra` that the policy may have caused is tried again once in all, and for it even where this number is used up."""

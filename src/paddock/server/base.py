@@ -112,6 +112,8 @@ class Server(Generic[ConfigT]):
     KIND: ClassVar[Kind]
     OWN_PROCESS: ClassVar[bool] = False
     """It never runs in its callers' process: it imports what they need not have, or keeps a core busy."""
+    SHARED: ClassVar[bool] = False
+    """One serves all workers of a run: it starts what can't be had several times, or equal requests are one to it."""
     OPEN_FILES: ClassVar[int] = 1
     """Open files that one rollout in flight takes at least, in a process with the servers that it needs."""
     PROCESSES: ClassVar[int] = 0

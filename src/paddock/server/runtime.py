@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.config import Config, resolve_class
 from paddock.errors import ConfigError
-from paddock.http import DirectPeer
+from paddock.http import DirectPeer, HttpPeer
 from paddock.server.access import Access, make_access, tokens_for_clients
 from paddock.server.base import Server
 from paddock.server.lifecycle import build_servers, check_references, common_settings, serve_http, start_servers
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from paddock.server.telemetry import Telemetry
 
 
+NOWHERE: Mapping[str, str] = {}
+
+
 @asynccontextmanager
 async def open_runtime(
     config: Config,
@@ -36,15 +39,16 @@ async def open_runtime(
     isolate: bool = False,
     host: str | None = None,
     token: str | None = None,
+    elsewhere: Mapping[str, str] = NOWHERE,
 ) -> AsyncIterator[Runtime]:
     """The servers `names` and those that they reference; None: all of the config.
 
     `listen` serves each over HTTP too; `isolate`, which implies it, gives each its own process. `host` comes before
     the config's. Every server asks for `token` over HTTP, and the runtime's own calls bring it; None: for one that is
-    made here (`serve.loopback_token`).
+    made here (`serve.loopback_token`). `elsewhere`: URLs of servers that run already, by name; they are reached there.
     """
     settings = serve_settings(config)
-    chosen = _needed_names(config, names)
+    chosen = [name for name in _needed_names(config, names) if name not in elsewhere]
     config.require(chosen)
     check_references(config, chosen)
     # A server that runs for others may be asked again for what it was told before; a run of its own asks for nothing.
@@ -59,6 +63,12 @@ async def open_runtime(
             files = stack.enter_context(tokens_for_clients(access.token, bound, required=listen))
         servers = {name: _running_server(config, name, bound) for name in chosen}
         runtime = Runtime(config, servers, token=access.token, token_files=files)
+        if elsewhere:
+            from paddock.http.transport import make_client  # an HTTP client only where it is wanted
+
+            client = make_client()
+            stack.push_async_callback(client.aclose)
+            runtime.peers.update({name: HttpPeer(name, client, url, token=token) for name, url in elsewhere.items()})
         if apart:
             from paddock.server.isolate import run_isolated  # with its HTTP client: only where it is wanted
 
@@ -67,6 +77,13 @@ async def open_runtime(
         if here:
             await stack.enter_async_context(_in_process(runtime, here, bound, settings, access))
         yield runtime
+
+
+def shared_names(config: Config, names: Sequence[str]) -> list[str]:
+    """Of `names` and what they reference, the servers that are started once however many workers call them, and all
+    that those reference."""
+    needed = _needed_names(config, names)
+    return config.needed(name for name in needed if _class(config, name).SHARED or _is_apart(config, name))
 
 
 def describe_servers(
@@ -126,10 +143,14 @@ def _telemetry(listening_servers: Mapping[str, Server[Any]]) -> "dict[str, Telem
     return {name: Telemetry(server) for name, server in listening_servers.items()}
 
 
-def _is_apart(config: Config, name: str) -> bool:
+def _class(config: Config, name: str) -> type[Server[Any]]:
     instance = config.instance(name)
     cls: type[Server[Any]] = resolve_class(instance.implementation, instance.kind)
-    return cls.OWN_PROCESS or common_settings(config, name).python is not None
+    return cls
+
+
+def _is_apart(config: Config, name: str) -> bool:
+    return _class(config, name).OWN_PROCESS or common_settings(config, name).python is not None
 
 
 def _bind_all(

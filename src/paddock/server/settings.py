@@ -28,9 +28,10 @@ class ServeSettings(RequestLimits):
     """How servers are started, restarted and stopped, and what a request may take of them."""
 
     max_restarts: int = Field(default=20, ge=0)
-    """How often one isolated server that died is started again, in all; then the runtime has failed."""
+    """How often one isolated server that died is started again, in all, or one worker of `paddock eval`; then the
+    runtime has failed."""
     restart_wait_s: float = Field(default=0.5, ge=0)
-    """Wait before the first restart; twice as long before each further one of the same server, at most 60 s."""
+    """Wait before the first restart; twice as long before each further one of the same process, at most 60 s."""
     start_timeout_s: float = Field(default=60.0, gt=0)
     """Seconds for all servers to become ready."""
     stop_timeout_s: float = Field(default=2.0, gt=0)

@@ -1,0 +1,104 @@
+"""From a config to the workers of a collection: in this process, or in processes of their own.
+
+Shared  servers of which there can be only one (`Server.SHARED`), and those that run apart in any case, are started by
+        the driver, as `--isolate` starts all; workers reach them by URL. Each worker starts the others itself.
+Errors  ConfigError before anything starts; InfraError when a first worker or a server can't start.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from paddock.collect.jobs import WorkerSetup
+from paddock.collect.locations import ServerLocations
+from paddock.collect.oracle import OraclePrompter
+from paddock.collect.plan import Plan
+from paddock.collect.worker_process import ProcessPlace
+from paddock.collect.workers import Crew, addresses, open_local_worker, served_config
+from paddock.server.lifecycle import common_settings, longest_stop_s
+from paddock.server.runtime import Runtime, describe_servers, open_runtime, shared_names
+from paddock.server.settings import serve_settings
+
+IMPORT_S = 60.0
+"""Seconds that a worker has to start beyond those of its servers."""
+
+
+def check_servers(plan: Plan, locations: ServerLocations) -> None:
+    """ConfigError for what is wrong with the servers, as far as that shows before one is started or called."""
+    if plan.identity.oracle:
+        OraclePrompter(plan)
+    if locations.start:
+        describe_servers(served_config(plan), list(plan.router.agents), token=locations.token)
+    else:
+        addresses(plan, locations)
+
+
+@asynccontextmanager
+async def open_crew(plan: Plan, locations: ServerLocations) -> AsyncIterator[Crew]:
+    """The workers, ready; they end with the block, and so does all that they started."""
+    if len(plan.slots) == 1:
+        async with open_local_worker(plan, locations, plan.slots[0]) as opened:
+            yield Crew([opened.worker], opened.runtime)
+        return
+    check_servers(plan, locations)
+    async with AsyncExitStack() as stack:
+        runtime = await _open_shared(plan, locations, stack)
+        theirs = _locations_for_workers(plan, locations, runtime)
+        names = list(plan.router.agents)
+        config = served_config(plan)
+        starts = [common_settings(config, name).start_timeout_s or 0.0 for name in config.needed(names)]
+        start_timeout_s = IMPORT_S + serve_settings(config).start_timeout_s + sum(starts)
+        places = [
+            ProcessPlace(f"worker-{nth}", _setup(plan, theirs, slots), start_timeout_s=start_timeout_s)
+            for nth, slots in enumerate(plan.slots)
+        ]
+        stack.push_async_callback(_close_all, places)
+        await _start_all(places)
+        yield Crew(places, runtime)
+
+
+async def _open_shared(plan: Plan, locations: ServerLocations, stack: AsyncExitStack) -> Runtime | None:
+    config, agents = served_config(plan), list(plan.router.agents)
+    names = agents if locations.isolate else shared_names(config, agents)
+    if not locations.start or not names:
+        return None
+    return await stack.enter_async_context(open_runtime(config, names=names, isolate=True, token=locations.token))
+
+
+def _locations_for_workers(plan: Plan, locations: ServerLocations, runtime: Runtime | None) -> ServerLocations:
+    if not locations.start:
+        return locations._replace(urls=addresses(plan, locations))
+    if runtime is None:
+        return locations
+    urls = {name: server.url for name, server in runtime.servers.items() if server.url is not None}
+    starts = any(name not in urls for name in served_config(plan).needed(plan.router.agents))
+    return ServerLocations(start=starts, urls=urls, token=runtime.token)
+
+
+def _setup(plan: Plan, locations: ServerLocations, slots: int) -> WorkerSetup:
+    config = served_config(plan)
+    return WorkerSetup(
+        config=plan.config.to_yaml(),
+        settings=plan.settings,
+        identity=plan.identity,
+        slots=slots,
+        starts=locations.start,
+        urls=dict(locations.urls),
+        token=locations.token,
+        path=sys.path,
+        stop_timeout_s=longest_stop_s(config, serve_settings(config), list(plan.router.agents)),
+    )
+
+
+async def _start_all(places: list[ProcessPlace]) -> None:
+    try:
+        async with asyncio.TaskGroup() as group:
+            for place in places:
+                group.create_task(place.worker())
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+
+
+async def _close_all(places: list[ProcessPlace]) -> None:
+    await asyncio.gather(*(place.close() for place in places))

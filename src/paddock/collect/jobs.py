@@ -1,0 +1,154 @@
+"""What a driver and its workers tell each other, whatever carries it: a pipe to a process, or calls of an actor.
+
+Driver  a `WorkerSetup`, once; then `MemberJob`s, each with a number of the driver's choice.
+Worker  `ready` or an `error`, once; then events of jobs, by their number: `FailedAttempt`s and at most one verdict. A
+        verdict or a final failure ends the job. Between them, what runs the longest (`RunningReport`).
+Law     a message is a JSON object and bytes, which are no part of the JSON: rows and lines are passed on as they are.
+        Secrets travel here alone; the config is as it was composed: a worker reads the environment itself.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import Field
+
+from paddock.collect.identity import RunIdentity
+from paddock.collect.in_flight import RunningReport
+from paddock.collect.locations import ServerLocations
+from paddock.collect.plan import Plan
+from paddock.collect.results import FailedAttempt, MemberKey, RolloutResult
+from paddock.collect.routing import Router
+from paddock.collect.rows import RowFileLine, RowSource
+from paddock.collect.settings import EvalSettings, Selection
+from paddock.config import Config
+from paddock.errors import PaddockError
+from paddock.server.handover import Status
+from paddock.types import JsonObject, Record
+
+
+class WorkerMessage(NamedTuple):
+    """One message."""
+
+    head: JsonObject
+    body: bytes = b""
+
+
+class WorkerSetup(Record):
+    """Everything that a worker is given before its first job."""
+
+    config: str = Field(repr=False)
+    """The composed config, unresolved."""
+    settings: EvalSettings
+    identity: RunIdentity
+    slots: int
+    """Rollouts that it has at a time."""
+    starts: bool
+    """It starts the servers that have no URL."""
+    urls: dict[str, str]
+    """Where servers run that it does not start, by name."""
+    token: str | None = Field(default=None, repr=False)
+    """What those servers ask for."""
+    path: list[str]
+    """Of the driver's `sys.path`: the same plugins are found."""
+    stop_timeout_s: float
+    """Seconds that its servers may take to stop."""
+
+    def plan(self) -> Plan:
+        """The plan of the run, without row files: rows come as jobs."""
+        config = Config.from_yaml(self.config)
+        router = Router(config, default=self.settings.agent)
+        return Plan(config, self.settings, router, [], Selection(), self.identity)
+
+    @property
+    def locations(self) -> ServerLocations:
+        return ServerLocations(start=self.starts, urls=self.urls, token=self.token)
+
+    def to_message(self) -> WorkerMessage:
+        return WorkerMessage(self.model_dump(mode="json"))
+
+
+class MemberJob(NamedTuple):
+    """One member that is to be run to its end."""
+
+    line: RowFileLine
+    member: int
+    attempt: int = 0
+    """Number of its next attempt: how many there were, of all commands."""
+    made: int = 0
+    """How many of those this command made."""
+    doubts: int = 0
+    """How many of those failed in doubt."""
+    ended: Sequence[int] = ()
+    """Members of its group that ended elsewhere; only the first job of a group on a worker has them."""
+
+    @property
+    def key(self) -> MemberKey:
+        return MemberKey(self.line.index, self.member)
+
+    @property
+    def group_size(self) -> int:
+        return self.line.source.repeats
+
+    def to_message(self, number: int) -> WorkerMessage:
+        line = self.line
+        source = {"path": str(line.source.path), "repeats": line.source.repeats, "agent": line.source.agent}
+        head = {
+            "job": number,
+            "line": {"index": line.index, "number": line.number},
+            "source": source,
+            "member": self.member,
+            "attempt": self.attempt,
+            "made": self.made,
+            "doubts": self.doubts,
+            "ended": list(self.ended),
+        }
+        return WorkerMessage(head, line.text)
+
+    @classmethod
+    def from_message(cls, message: WorkerMessage) -> "MemberJob":
+        head: dict[str, Any] = dict(message.head)
+        source = head.pop("source")
+        row_source = RowSource(Path(source["path"]), source["repeats"], source["agent"])
+        line = RowFileLine(source=row_source, text=message.body, **head.pop("line"))
+        del head["job"]
+        return cls(line, **head)
+
+
+class VerdictEvent(NamedTuple):
+    """A rollout with a verdict, and its line in `rollouts.jsonl`."""
+
+    result: RolloutResult
+    line: bytes
+
+    def to_message(self, number: int) -> WorkerMessage:
+        return WorkerMessage({"job": number, "result": self.result.model_dump(exclude_defaults=True)}, self.line)
+
+
+def failure_message(number: int, failed: FailedAttempt) -> WorkerMessage:
+    return WorkerMessage({"job": number, "failed": failed.model_dump(exclude_defaults=True)})
+
+
+def read_event(message: WorkerMessage) -> VerdictEvent | FailedAttempt:
+    """The event of a message about a job."""
+    if "failed" in message.head:
+        return FailedAttempt.model_validate(message.head["failed"])
+    return VerdictEvent(RolloutResult.model_validate(message.head["result"]), message.body)
+
+
+def running_message(report: RunningReport) -> WorkerMessage:
+    return WorkerMessage({"running": report.model_dump()})
+
+
+READY = WorkerMessage({"status": Status(event="ready").model_dump()})
+
+
+def error_message(error: PaddockError) -> WorkerMessage:
+    return WorkerMessage({"status": Status.of(error).model_dump()})
+
+
+def read_status(message: WorkerMessage, name: str) -> None:
+    """Raises the error that a worker tells in place of `ready`; `name`: the worker's."""
+    status = Status.model_validate(message.head["status"])
+    if status.error is not None:
+        raise status.to_error(name)

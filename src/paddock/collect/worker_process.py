@@ -1,0 +1,186 @@
+"""A worker in a process of its own, as its driver sees it: started, given jobs, heard, and gone with all it started.
+
+Law     it is lost only when nothing of it runs any more, and after all that it said was heard: what another worker then
+        does again, it can't do too. However the driver ends, its workers end (`paddock.processes.supervised`).
+Errors  what a worker says against its start; InfraError where it ends or says nothing.
+"""
+
+import asyncio
+import itertools
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from functools import partial
+
+from paddock.collect.attempts import ResultSink
+from paddock.collect.in_flight import RunningReport
+from paddock.collect.jobs import MemberJob, WorkerMessage, WorkerSetup, read_event, read_status
+from paddock.collect.message_channel import MessageChannel
+from paddock.collect.results import FailedAttempt
+from paddock.collect.workers import WorkerLostError
+from paddock.errors import InfraError
+from paddock.processes import Supervised, exit_in_words, start_supervised
+from paddock.signals import hold_interrupts
+
+CLOSE_S = 1.0
+"""Seconds beyond its servers' time to stop in which it ends in order."""
+
+
+class ProcessWorker:
+    """One process. Made by `start`."""
+
+    def __init__(self, name: str, setup: WorkerSetup, channel: MessageChannel, child: Supervised) -> None:
+        self.name = name
+        self.slots = setup.slots
+        self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._setup = setup
+        self._channel = channel
+        self._child = child
+        self._numbers = itertools.count()
+        self._events: dict[int, asyncio.Queue[WorkerMessage | None]] = {}
+        self._report = RunningReport()
+        self._reported_at = time.monotonic()
+        self._listening: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def start(cls, name: str, setup: WorkerSetup, *, start_timeout_s: float) -> "ProcessWorker":
+        """Start it: it takes jobs when this returns, and is gone when it raises."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                child = _spawn(name, theirs, setup.stop_timeout_s + CLOSE_S)
+            except BaseException:
+                ours.close()
+                raise
+        worker = cls(name, setup, await MessageChannel.over(ours), child)
+        try:
+            async with asyncio.timeout(start_timeout_s):
+                await worker._prepare()
+        except TimeoutError as error:
+            await worker.close()
+            text = f"{name}: not ready within {start_timeout_s:g} s"
+            raise InfraError(text, kind="start_timeout", retryable=False) from error
+        except BaseException:
+            await worker.close()
+            raise
+        return worker
+
+    @property
+    def pid(self) -> int:
+        """The supervisor's, which leads its group."""
+        return self._child.pid
+
+    def report(self) -> RunningReport:
+        if self.lost.done():
+            return RunningReport()
+        return self._report.later(time.monotonic() - self._reported_at)
+
+    async def run(self, job: MemberJob, sink: ResultSink) -> None:
+        if self.lost.done():
+            raise WorkerLostError(self.lost.result())
+        number = next(self._numbers)
+        events = self._events[number] = asyncio.Queue()
+        try:
+            with suppress(ConnectionError):  # its end is told by `_listen`
+                await self._channel.send(job.to_message(number))
+            while (message := await events.get()) is not None:
+                event = read_event(message)
+                if not isinstance(event, FailedAttempt):
+                    await sink.rollout(event.result, event.line)
+                    return
+                await sink.failure(event)
+                if event.final:
+                    return
+            raise WorkerLostError(self.lost.result())
+        finally:
+            del self._events[number]
+
+    async def close(self) -> None:
+        """Have it end, and wait until nothing of it is left. Cancelled: it ends all the same."""
+        self._channel.close()
+        if self._listening is not None:
+            self._listening.cancel()
+        try:
+            await self._child.wait_or_kill(self._setup.stop_timeout_s + CLOSE_S)
+        finally:
+            await self._child.end()
+
+    async def _prepare(self) -> None:
+        with suppress(ConnectionError):  # the answer is missing, too
+            await self._channel.send(self._setup.to_message())
+        answer = await self._channel.receive()
+        if answer is None:
+            await self._child.end()
+            raise InfraError(f"{self.name}: {self._how} while starting", kind="child_died", retryable=False)
+        read_status(answer, self.name)
+        self._listening = asyncio.create_task(self._listen())
+
+    async def _listen(self) -> None:
+        """Pass on what it says until it is gone."""
+        why = ""
+        try:
+            while True:
+                async with asyncio.timeout(self._setup.settings.worker_silence_s):
+                    message = await self._channel.receive()
+                if message is None:
+                    break
+                if "status" in message.head:
+                    why = f"ended: {message.head['status']['error']['error']['message']}"
+                    break
+                if "running" in message.head:
+                    self._report = RunningReport.model_validate(message.head["running"])
+                    self._reported_at = time.monotonic()
+                elif (events := self._events.get(message.head["job"])) is not None:
+                    events.put_nowait(message)
+        except TimeoutError:
+            why = f"gave no sign for {self._setup.settings.worker_silence_s:g} s"
+        self._channel.close()
+        await self._child.end()
+        self.lost.set_result(why or self._how)
+        for events in self._events.values():
+            events.put_nowait(None)
+
+    @property
+    def _how(self) -> str:
+        """How it ended, in words."""
+        code = self._child.exited.result()
+        return exit_in_words(code if code < 128 else 128 - code)
+
+
+class ProcessPlace:
+    """Where one worker process is, and its successors."""
+
+    def __init__(self, name: str, setup: WorkerSetup, *, start_timeout_s: float) -> None:
+        self._name = name
+        self._setup = setup
+        self._start_timeout_s = start_timeout_s
+        self._worker: ProcessWorker | None = None
+
+    async def worker(self) -> ProcessWorker:
+        if self._worker is None or self._worker.lost.done():
+            self._worker = None
+            self._worker = await ProcessWorker.start(self._name, self._setup, start_timeout_s=self._start_timeout_s)
+        return self._worker
+
+    def report(self) -> RunningReport:
+        return self._worker.report() if self._worker is not None else RunningReport()
+
+    async def close(self) -> None:
+        if self._worker is not None:
+            await self._worker.close()
+
+
+def _spawn(name: str, channel: socket.socket, grace_s: float) -> Supervised:
+    scratch = tempfile.mkdtemp(prefix="paddock-")
+    # -P: the working directory comes first on the path only where the driver's own path, handed over, says so.
+    argv = [sys.executable, "-P", "-m", "paddock.collect.worker_main"]
+    with hold_interrupts():
+        started = start_supervised(
+            argv, scratch=scratch, grace_s=grace_s, stdout=channel.fileno(), stderr=2, env=os.environ
+        )
+    at_end = partial(shutil.rmtree, scratch, ignore_errors=True)
+    return Supervised(started, name=f"{name}-exit", grace_s=grace_s, at_end=at_end)
