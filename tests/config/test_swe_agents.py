@@ -110,7 +110,7 @@ def test_a_whole_block_of_theirs_is_an_agent_and_an_environment(load_text: Load)
         "rollout_timeout_s": 14400,
         "command_timeout_s": 200,
         "limits": {"memory_mib": 16384},
-        "admission": {"memory_each_mib": 2048},
+        "admission": {"memory_per_sandbox_mib": 2048},
         "sandbox": {"watchdog": {"period_s": 0.5}},
         "mix_per_rollout": False,
         "resources_server": {"type": "resources_servers", "name": "swe_agents_val_environment"},

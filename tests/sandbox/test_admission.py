@@ -114,11 +114,11 @@ async def test_what_never_fits_is_said_at_once(demand: Capacity) -> None:
 
 
 def test_settings_default_to_this_machine_and_count_a_sandbox_by_its_limit() -> None:
-    settings = AdmissionSettings(memory_headroom_mib=100, cores_each=0.5)
+    settings = AdmissionSettings(memory_headroom_mib=100, cores_per_sandbox=0.5)
     assert settings.total() == Capacity(machine_mib() - 100, len(os.sched_getaffinity(0)), math.inf, math.inf)
     assert settings.demand(2048) == Capacity(2048, 0.5, 256, 1)
     assert settings.demand(None).memory_mib == settings.total().memory_mib
-    assert AdmissionSettings(memory_each_mib=300).demand(2048).memory_mib == 300
+    assert AdmissionSettings(memory_per_sandbox_mib=300).demand(2048).memory_mib == 300
     bounded = AdmissionSettings(memory_mib=5000, cores=3, disk_mib=700, max_sandboxes=4)
     assert bounded.total() == Capacity(5000, 3, 700, 4)
     assert settings.resolved(900).total() == settings.total()._replace(

@@ -96,7 +96,7 @@ def expected(number: int, *, missing: dict[int, str]) -> float | None:
 @pytest.mark.parametrize("transport", ["direct", "http"])
 async def test_twenty_steps_three_without_a_call_one_vote_failed_one_judge_hanging(transport: Any) -> None:
     judge, server = world(vote_timeout_s=300.0, delay_s=0.001)
-    async with over(transport, judge, server) as peers, collector(peers["scoring"], prm_wait_s=0.1) as steps:
+    async with over(transport, judge, server) as peers, collector(peers["scoring"], score_timeout_s=0.1) as steps:
         for number in range(1, 21):
             steps.submit(number, items(number), f"turn_{number}")
         assert steps.n_pending == 20
@@ -118,7 +118,7 @@ async def test_twenty_steps_three_without_a_call_one_vote_failed_one_judge_hangi
 
 async def test_a_vote_that_hangs_costs_itself_alone_where_the_server_ends_it_first() -> None:
     judge, server = world(vote_timeout_s=0.3)
-    async with over("direct", judge, server) as peers, collector(peers["scoring"], prm_wait_s=60.0) as steps:
+    async with over("direct", judge, server) as peers, collector(peers["scoring"], score_timeout_s=60.0) as steps:
         steps.submit(HANGING, items(HANGING))
         rewards = await steps.collect()
     assert (rewards.scores[0].votes, rewards.scores[0].score) == ([-1, None, -1], -1.0)
@@ -126,7 +126,7 @@ async def test_a_vote_that_hangs_costs_itself_alone_where_the_server_ends_it_fir
 
 async def test_no_step_waits_for_a_score_and_the_end_waits_no_longer_than_it_may() -> None:
     judge, server = world(vote_timeout_s=300.0, hang_needle="[")
-    async with over("direct", judge, server) as peers, collector(peers["scoring"], prm_wait_s=0.2) as steps:
+    async with over("direct", judge, server) as peers, collector(peers["scoring"], score_timeout_s=0.2) as steps:
         for number in range(1, 21):
             steps.submit(number, items(number))
         assert judge.requests == 0, "asking is nothing that a step does itself"
@@ -139,7 +139,7 @@ async def test_no_step_waits_for_a_score_and_the_end_waits_no_longer_than_it_may
 
 async def test_steps_that_are_asked_about_at_once_are_bounded_and_those_that_wait_are_missing_too() -> None:
     judge, server = world(vote_timeout_s=300.0, hang_needle="[")
-    known: dict[str, Any] = {"prm_wait_s": 0.1, "max_concurrency": 1}
+    known: dict[str, Any] = {"score_timeout_s": 0.1, "max_concurrency": 1}
     async with over("direct", judge, server) as peers, collector(peers["scoring"], **known) as steps:
         for number in (1, 2, 3):
             steps.submit(number, items(number))
@@ -151,7 +151,10 @@ async def test_steps_that_are_asked_about_at_once_are_bounded_and_those_that_wai
 async def test_waiting_leaves_the_rollout_its_own_time() -> None:
     judge, server = world(vote_timeout_s=300.0, hang_needle="[")
     call = Call().within(SPARE_S + 0.1)
-    async with over("direct", judge, server) as peers, collector(peers["scoring"], call, prm_wait_s=300.0) as steps:
+    async with (
+        over("direct", judge, server) as peers,
+        collector(peers["scoring"], call, score_timeout_s=300.0) as steps,
+    ):
         steps.submit(1, items(1))
         rewards = await steps.collect()
     assert [step.missing for step in rewards.scores] == ["late"], "the rollout's own end would have been `timeout`"
@@ -220,7 +223,7 @@ async def _votes(seed_of: int) -> StepRewards:
 
 
 async def _ask_for_ever(peer: Peer) -> None:
-    async with collector(peer, prm_wait_s=300.0) as steps:
+    async with collector(peer, score_timeout_s=300.0) as steps:
         steps.submit(1, items(1))
         await steps.collect()
 
@@ -238,7 +241,7 @@ async def test_a_rollout_of_which_no_step_was_judged_is_masked_and_one_without_s
     judge, server = world(vote_timeout_s=300.0, hang_needle="[")
     async with (
         over("direct", judge, server) as peers,
-        collector(peers["scoring"], prm_wait_s=0.1, unscored="mask", skip_without_call=skips) as steps,
+        collector(peers["scoring"], score_timeout_s=0.1, unscored="mask", skip_without_call=skips) as steps,
     ):
         steps.submit(1, [message_item("[1] thinking aloud")])
         if skips:

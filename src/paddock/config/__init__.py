@@ -13,9 +13,9 @@ from paddock.config.files import find_file
 from paddock.config.loader import load
 from paddock.config.plugins import implementations, resolve_class
 from paddock.config.problems import nearest
-from paddock.config.renamed import RenamedKeys
 from paddock.config.settings import KINDS, Instance, Kind, Note, RunSettings
 from paddock.config.validation import validate
+from paddock.types.renamed import RenamedKeys
 
 __all__ = [
     "KINDS",

@@ -11,9 +11,9 @@ import contextlib
 import math
 import os
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import psutil
 from pydantic import Field
@@ -21,6 +21,7 @@ from pydantic import Field
 from paddock.errors import ConfigError
 from paddock.sandbox.leases import Lease, lease
 from paddock.types import Record
+from paddock.types.renamed import RenamedKeys
 
 ROUNDING = 1e-6
 """Slack of comparisons, because sums of fractions are not exact."""
@@ -46,8 +47,13 @@ class Capacity(NamedTuple):
         return Capacity(*(own if math.isinf(own) else own - less for own, less in zip(self, other, strict=True)))
 
 
-class AdmissionSettings(Record):
+class AdmissionSettings(RenamedKeys, Record):
     """How much of this machine sandboxes may have, and what one is counted as."""
+
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {
+        "memory_each_mib": "memory_per_sandbox_mib",
+        "cores_each": "cores_per_sandbox",
+    }
 
     memory_mib: int | None = Field(default=None, ge=1)
     """MiB of memory for all sandboxes together; None: this machine's, or its container's, less the headroom."""
@@ -55,13 +61,13 @@ class AdmissionSettings(Record):
     """MiB of memory that are left to everything else, where `memory_mib` is None."""
     cores: float | None = Field(default=None, gt=0)
     """Cores for all sandboxes together; None: those that this process may use."""
-    memory_each_mib: int | None = Field(default=None, ge=1)
+    memory_per_sandbox_mib: int | None = Field(default=None, ge=1)
     """What one sandbox is counted as; None: its memory limit, so that all of them can be at their limits."""
-    cores_each: float = Field(default=0.25, ge=0)
+    cores_per_sandbox: float = Field(default=0.25, ge=0)
     """Cores that one sandbox is counted as."""
     disk_mib: int | None = Field(default=None, ge=1)
     """MiB of disk for all sandboxes together; None: a node takes what is free at its start, an agent counts none."""
-    disk_each_mib: int = Field(default=256, ge=0)
+    disk_per_sandbox_mib: int = Field(default=256, ge=0)
     """MiB of disk that one sandbox is counted as."""
     max_sandboxes: int | None = Field(default=None, ge=1)
     """Sandboxes at the same time, whatever they are counted as; None: as many as there is room for."""
@@ -77,9 +83,12 @@ class AdmissionSettings(Record):
 
     def demand(self, limit_mib: int | None) -> Capacity:
         """What a sandbox with that memory limit is counted as; one without any limit has the machine to itself."""
-        memory = self.memory_each_mib or limit_mib
+        memory = self.memory_per_sandbox_mib or limit_mib
         return Capacity(
-            self.total().memory_mib if memory is None else memory, self.cores_each, float(self.disk_each_mib), 1.0
+            self.total().memory_mib if memory is None else memory,
+            self.cores_per_sandbox,
+            float(self.disk_per_sandbox_mib),
+            1.0,
         )
 
     def resolved(self, free_disk_mib: int) -> "AdmissionSettings":

@@ -1,7 +1,7 @@
 """Step rewards from an agent's side: each step is judged as soon as it has ended, beside the rollout's own work.
 
-Law     no step waits for a score, and no rollout fails for one. At its end a rollout waits `prm_wait_s` at most for
-        what is still out, and no longer than its own time; what has not come then is missing, never a number. Where
+Law     no step waits for a score, and no rollout fails for one. At its end a rollout waits at most `score_timeout_s`
+        for what is still out, and no longer than its own time; what has not come then is missing, never a number. Where
         nothing at all came, the reward would be that of a neutral judge: such a rollout is masked, unless the config
         says otherwise. Whoever leaves the `async with`, in whatever way, leaves nothing running.
 Errors  VerifierError `steps_unjudged`, not retryable: the rollout's work was done, only its judge was not there.
@@ -14,16 +14,18 @@ import asyncio
 import hashlib
 import json
 import logging
+from collections.abc import Mapping
 from types import TracebackType
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field, field_validator
 
 from paddock.errors import PaddockError, VerifierError
 from paddock.http import SCORE_STEP, Call, Peer, StepRequest, StepScore
 from paddock.server.base import Reference
 from paddock.types import JsonObject, Row
 from paddock.types.records import Finite
+from paddock.types.renamed import RenamedKeys
 from paddock.types.responses import calls
 from paddock.types.step_rewards import JudgedStep, OutcomeValues, StepRewards
 
@@ -34,16 +36,17 @@ SPARE_S = 5.0
 _log = logging.getLogger(__name__)
 
 
-class StepRewardSettings(BaseModel):
+class StepRewardSettings(RenamedKeys):
     """An agent's `step_rewards`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {"prm_wait_s": "score_timeout_s"}
 
     server: Reference
     """The resources server whose `/score_step` judges."""
     coefficient: Finite = 1.0
     """Weight of the mean score in the rollout's reward."""
-    prm_wait_s: float = Field(default=60.0, ge=0, allow_inf_nan=False)
+    score_timeout_s: float = Field(default=60.0, ge=0, allow_inf_nan=False)
     """Seconds that a graded rollout waits for scores that have not come. One that is later is missing whole, so
     the server's `step_score.vote_timeout_s` should be shorter: then a late vote costs itself alone."""
     max_concurrency: int = Field(default=128, ge=1)
@@ -162,7 +165,11 @@ class StepRewardCollector:
 
     def _wait_s(self) -> float:
         left = self._call.remaining_s
-        return self._settings.prm_wait_s if left is None else min(self._settings.prm_wait_s, max(0.0, left - SPARE_S))
+        return (
+            self._settings.score_timeout_s
+            if left is None
+            else min(self._settings.score_timeout_s, max(0.0, left - SPARE_S))
+        )
 
     async def _fill(self, entry: _StepEntry, request: StepRequest) -> None:
         try:

@@ -118,5 +118,5 @@ def test_steps_are_judged_by_the_server_that_the_config_names() -> None:
     rewards = config.settings("swe_agent", SweAgentConfig).step_rewards
     assert rewards is not None
     server = config.settings(rewards.server.name, GenrmConfig)
-    assert server.step_score.vote_timeout_s < rewards.prm_wait_s
+    assert server.step_score.vote_timeout_s < rewards.score_timeout_s
     assert shipped("swe_agent.yaml").settings("swe_agent", SweAgentConfig).step_rewards is None

@@ -13,7 +13,7 @@ from paddock.server import Handler, Server, ServerConfig
 from paddock.types.responses import call_item, message_item, turn_id_of
 
 pytestmark = pytest.mark.sandbox
-JUDGED = {"server": {"type": "resources_servers", "name": "steps"}, "coefficient": 0.5, "prm_wait_s": 60.0}
+JUDGED = {"server": {"type": "resources_servers", "name": "steps"}, "coefficient": 0.5, "score_timeout_s": 60.0}
 VOTES: dict[int, Any] = {1: [1, 1, 1], 2: [1, None, -1], 3: [1, 1, -1]}
 
 
@@ -83,7 +83,7 @@ async def test_steps_are_judged_while_the_rollout_goes_on_and_each_names_its_rec
 async def test_a_rollout_of_which_no_step_was_judged_has_no_reward(standing: Any) -> None:
     judge = OrderedJudge()
     judge.open = lambda: False
-    block = {**JUDGED, "prm_wait_s": 0.1}
+    block = {**JUDGED, "score_timeout_s": 0.1}
     async with standing(f"{__name__}:Stepper", beside=[judge], step_rewards=block) as stand:
         rollout = await stand.run()
         assert (judge.running, len(judge.asked)) == (0, 3)
@@ -94,7 +94,7 @@ async def test_where_the_config_says_so_its_reward_is_the_outcome_alone(standing
     judge = OrderedJudge()
     judge.open = lambda: False
     values = {"failed": -1.0, "passed": 1.0}
-    block = {**JUDGED, "prm_wait_s": 0.1, "outcome_values": values, "unscored": "outcome"}
+    block = {**JUDGED, "score_timeout_s": 0.1, "outcome_values": values, "unscored": "outcome"}
     async with standing(f"{__name__}:Stepper", beside=[judge], step_rewards=block) as stand:
         rollout = await stand.run()
         assert (judge.running, len(judge.asked)) == (0, 3)

@@ -61,7 +61,7 @@ def servers(agents: Mapping[str, JsonObject]) -> JsonObject:
         "harness": "codeact",
         "sandbox": SANDBOX,
         "limits": {"memory_mib": 512, "disk_mib": 1024},
-        "admission": {"cores_each": 0.1, "memory_each_mib": 256},
+        "admission": {"cores_per_sandbox": 0.1, "memory_per_sandbox_mib": 256},
     }
     named: JsonObject = {name: {"agents": {"swe": {**block, **own}}} for name, own in agents.items()}
     return {ENVIRONMENT: {"resources_servers": {"swe": {"sandbox": SANDBOX}}}, **named}

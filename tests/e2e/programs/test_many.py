@@ -22,7 +22,7 @@ async def test_sixteen_at_once_all_end_and_their_memory_is_admitted(home: Path) 
     each = calc_fixture.MEMORY_MIB[HARNESS]
     model, most = ConversationServer(), 0
     lab = harness_class(HARNESS).lab
-    room = {"admission": {"memory_mib": ROOMS * each, "cores_each": 0.1}}
+    room = {"admission": {"memory_mib": ROOMS * each, "cores_per_sandbox": 0.1}}
     async with calc_fixture.open_fixture(HARNESS, home, model, **room) as fixture:
 
         async def look() -> None:

@@ -70,7 +70,13 @@ def test_tokens_of_a_text_that_is_no_command(line: str, expected: list[tuple[str
 
 
 def test_options_have_their_values_and_clusters_come_apart() -> None:
-    profile = ProgramProfile(programs="x", subcommand=True, pathspecs=True, valued="-C", under={"log": "-S --author"})
+    profile = ProgramProfile(
+        programs="x",
+        subcommand=True,
+        pathspecs=True,
+        value_options="-C",
+        subcommand_value_options={"log": "-S --author"},
+    )
     words = ("x", "-C", "d", "log", "-pS", "a", "-Sb", "--author", "c", "--author=d", "-12", "e", "--", "f")
     command = parse_arguments(LineCommand(words, "."), profile)
     assert command.subcommand == "log"

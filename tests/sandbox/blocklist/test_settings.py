@@ -53,7 +53,7 @@ def test_an_extra_profile_tells_options_from_operands() -> None:
     rule = Rule(
         name="deploy", category="house", advice="No.", forms=[Form(program="acme", subcommand="deploy", operand="prod")]
     )
-    profile = ProgramProfile(programs="acme", subcommand=True, under={"deploy": "--region"})
+    profile = ProgramProfile(programs="acme", subcommand=True, subcommand_value_options={"deploy": "--region"})
     block = Blocklist(BlocklistSettings(extra=[rule], profiles=[profile]))
     assert block.check("acme deploy prod") is not None
     assert block.check("acme deploy --region prod test") is None

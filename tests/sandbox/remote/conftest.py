@@ -105,7 +105,7 @@ async def serve() -> AsyncIterator[Serve]:
         async def start(home: Path, *, port: int = 0, **admission: float) -> NodeFixture:
             bound = bind("node", Address(LOOPBACK, port))
             settings = SandboxSettings(home=home, runtime="bubblewrap")
-            room = AdmissionSettings(**{"memory_each_mib": 1, **admission})
+            room = AdmissionSettings(**{"memory_per_sandbox_mib": 1, **admission})
             stack = await nodes.enter_async_context(AsyncExitStack())
             node = serve_node(settings, bound, access=Access(TOKEN), admission=room)
             return NodeFixture(bound.url, await stack.enter_async_context(node), stack.aclose)

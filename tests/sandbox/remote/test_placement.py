@@ -16,7 +16,7 @@ PATIENCE_S = 0.2
 
 
 def room_of(memory_mib: int, **more: Any) -> NodeRoom:
-    admission = AdmissionSettings(memory_mib=memory_mib, cores=8, cores_each=0.5, disk_mib=10_000)
+    admission = AdmissionSettings(memory_mib=memory_mib, cores=8, cores_per_sandbox=0.5, disk_mib=10_000)
     return NodeRoom(admission=admission, free=FreeRoom.of(admission.total()), **more)
 
 

@@ -162,7 +162,7 @@ async def test_a_sandbox_goes_where_its_image_is(
 async def test_what_no_node_could_hold_is_a_mistake_of_who_asks(
     home: Path, serve: Serve, client_of: ClientOf, image: str
 ) -> None:
-    node = await serve(home, memory_mib=500, memory_each_mib=None)
+    node = await serve(home, memory_mib=500, memory_per_sandbox_mib=None)
     client = client_of(node.url)
     await created(client, image, memory_mib=400)
     with pytest.raises(ConfigError, match=r"600 MiB.*never fits"):

@@ -10,7 +10,7 @@ from paddock.sandbox_server import serve_node
 from paddock.server.access import Access
 from paddock.server.sockets import LOOPBACK, Address, bind
 
-ROOM = AdmissionSettings(memory_each_mib=1, cores_each=0.0, disk_each_mib=0)
+ROOM = AdmissionSettings(memory_per_sandbox_mib=1, cores_per_sandbox=0.0, disk_per_sandbox_mib=0)
 """As much as is asked for: the suite is about sandboxes, and may hold many large ones."""
 
 

@@ -5,13 +5,15 @@ Law     an option that takes a value is `name=value`, attached or not (`-S x`, `
         its `ProgramProfile`; a program without one has the plain GNU reading, in which no option takes the next word.
 """
 
-from typing import Annotated, NamedTuple
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, NamedTuple
 
 from pydantic import BeforeValidator
 
 from paddock.sandbox.blocklist.commands import LineCommand
 from paddock.shell.paths import join
 from paddock.types import Record
+from paddock.types.renamed import RenamedKeys
 
 
 def _split(value: object) -> object:
@@ -22,16 +24,18 @@ Names = Annotated[frozenset[str], BeforeValidator(_split)]
 """In a file: words in one string."""
 
 
-class ProgramProfile(Record):
+class ProgramProfile(RenamedKeys, Record):
     """How one program reads its command line."""
+
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {"valued": "value_options", "under": "subcommand_value_options"}
 
     programs: str
     """Pattern of the program's names."""
     subcommand: bool = False
     """Whether its first operand is a subcommand."""
-    valued: Names = frozenset()
+    value_options: Names = frozenset()
     """Options that take the next word; with subcommands, those that stand before it."""
-    under: dict[str, Names] = {}
+    subcommand_value_options: dict[str, Names] = {}
     """Options behind a subcommand that take the next word, by its name; several names in one string share them."""
     long: bool = False
     """Options are words behind one dash, as with `find`."""
@@ -44,7 +48,7 @@ class ProgramProfile(Record):
 
     def taking(self, subcommand: str) -> frozenset[str]:
         taking: frozenset[str] = frozenset()
-        for names, more in self.under.items():
+        for names, more in self.subcommand_value_options.items():
             if subcommand in names.split():
                 taking = taking | more
         return taking
@@ -102,7 +106,7 @@ class _ArgumentReader:
         self.subcommand = ""
         self.options: list[str] = []
         self.operands: list[str] = []
-        self.valued = profile.valued
+        self.valued = profile.value_options
 
     def run(self) -> None:
         if self.profile.signals:

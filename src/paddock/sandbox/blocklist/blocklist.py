@@ -119,14 +119,14 @@ class Blocklist:
             return False
 
     def _holds(self, form: Form, command: ParsedCommand) -> bool:
-        if form.bare and command.operands:
+        if form.without_operands and command.operands:
             return False
         source = command.source
         needed = (
             (form.subcommand, [command.subcommand]),
-            (form.first, command.operands[:1]),
+            (form.first_operand, command.operands[:1]),
             (form.option, command.options),
-            (form.option_too, command.options),
+            (form.second_option, command.options),
             (form.operand, command.operands),
             (form.path, command.paths() if form.path else ()),
             (

@@ -6,10 +6,10 @@ Law     every pattern is a `regex` pattern that has to match a whole text (a nam
 Errors  a pattern that is none, and a form without a condition, raise pydantic's ValidationError.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 import regex
 import yaml
@@ -18,6 +18,7 @@ from pydantic import AfterValidator, Field, model_validator
 from paddock.sandbox.blocklist.arguments import ProgramProfile
 from paddock.sandbox.blocklist.commands import Shape
 from paddock.types import Record
+from paddock.types.renamed import RenamedKeys
 
 
 def _valid(pattern: str) -> str:
@@ -31,8 +32,14 @@ def _valid(pattern: str) -> str:
 Pattern = Annotated[str, AfterValidator(_valid)]
 
 
-class Form(Record):
+class Form(RenamedKeys, Record):
     """What a command has to be; None: anything."""
+
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {
+        "first": "first_operand",
+        "option_too": "second_option",
+        "bare": "without_operands",
+    }
 
     program: Pattern | None = None
     """Its name, without the directory."""
@@ -40,11 +47,11 @@ class Form(Record):
     """`command`: a command; `recursion`: a function that multiplies itself; `endless`: an endless loop."""
     subcommand: Pattern | None = None
     """Its subcommand, as `push` of git, where the program's profile says that it has one."""
-    first: Pattern | None = None
+    first_operand: Pattern | None = None
     """The first operand."""
     option: Pattern | None = None
     """Some option, with its value as `name=value`."""
-    option_too: Pattern | None = None
+    second_option: Pattern | None = None
     """Some option besides."""
     operand: Pattern | None = None
     """Some operand."""
@@ -60,7 +67,7 @@ class Form(Record):
     """No operand is this."""
     no_path: Pattern | None = None
     """No operand as a path is this."""
-    bare: bool = False
+    without_operands: bool = False
     """There is no operand."""
 
     @model_validator(mode="after")
@@ -73,7 +80,7 @@ class Form(Record):
         """All of them."""
         for name in type(self).model_fields:
             value = getattr(self, name)
-            if name not in ("shape", "bare") and value is not None:
+            if name not in ("shape", "without_operands") and value is not None:
                 yield value
 
 
