@@ -24,6 +24,7 @@ from paddock.config.plugins import implementations, resolve_class
 from paddock.config.settings import KINDS, RunSettings
 from paddock.sandbox.images.sources import ImageSettings
 from paddock.sandbox.settings import SandboxSettings
+from paddock.sandbox_server.swe_rl import SweRlSettings
 from paddock.server.settings import ServeSettings
 from paddock.training.grpo.config import TrainConfig
 
@@ -50,6 +51,7 @@ def models() -> Iterator[tuple[str, Models]]:
     harnesses = {name: _harness_settings(name) for name in implementations("harnesses")}
     yield "`harness_config`", {model: f"`{name}`" for name, model in harnesses.items() if model is not None}
     yield "Sandboxes", {SandboxSettings: "`sandbox`", ImageSettings: "`images`"}
+    yield "`paddock sandbox swe-rl`", {SweRlSettings: "its file (`--settings`)"}
     yield "`paddock train`", {TrainConfig: "a training run"}
 
 

@@ -8,6 +8,7 @@ from paddock.resources_servers.swe.predictions.grading import (
     rows_by_id,
 )
 from paddock.resources_servers.swe.predictions.report import make_report, report_name
+from paddock.resources_servers.swe.predictions.row_grader import open_row_grader
 
 __all__ = [
     "GradeOptions",
@@ -15,6 +16,7 @@ __all__ = [
     "Prediction",
     "grade_predictions",
     "make_report",
+    "open_row_grader",
     "read_predictions",
     "report_name",
     "rows_by_id",

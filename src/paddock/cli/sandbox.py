@@ -3,6 +3,7 @@
     paddock sandbox list     owners, living and dead, with their sandboxes
     paddock sandbox clean    all (processes, cgroups, containers, folders) of dead owners, never a living one's
     paddock sandbox serve    sandboxes for clients elsewhere (`sandbox.nodes`), until a signal
+    paddock sandbox swe-rl   sandboxes for the published swe-rl recipe, until a signal
 
 Exit    0 done; 1 something could not be removed, and is named; 2 a mistake in the command.
 """
@@ -11,7 +12,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.cli import sandbox_serve
+from paddock.cli import sandbox_serve, sandbox_swe_rl
 
 if TYPE_CHECKING:
     from paddock.sandbox.sweep import OwnerSweep
@@ -25,6 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands.add_parser("clean", help="remove what dead owners left")
     serve = commands.add_parser("serve", help="serve this machine's sandboxes to clients elsewhere")
     sandbox_serve.add_arguments(serve)
+    swe_rl = commands.add_parser("swe-rl", help="stand in for the container servers of the published swe-rl recipe")
+    sandbox_swe_rl.add_arguments(swe_rl)
     for command in commands.choices.values():
         command.add_argument("--home", type=Path, metavar="DIR", help="where sandboxes live (default: PADDOCK_HOME)")
 
@@ -32,6 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.command == "serve":
         return sandbox_serve.run(args)
+    if args.command == "swe-rl":
+        return sandbox_swe_rl.run(args)
     from paddock.sandbox.settings import SandboxSettings
 
     settings = SandboxSettings(home=args.home.absolute()) if args.home else SandboxSettings()

@@ -7,7 +7,7 @@ Exit    0 ended by SIGINT, SIGTERM or SIGHUP; 1 no sandbox can be started here; 
 import argparse
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from paddock.sandbox.admission import AdmissionSettings
@@ -69,17 +69,11 @@ async def _serve(
 
 def _settings(args: argparse.Namespace) -> tuple["SandboxSettings", "AdmissionSettings"]:
     from paddock.config.validation import validate
-    from paddock.config.yaml_text import parse
     from paddock.errors import ConfigError
     from paddock.sandbox.admission import AdmissionSettings
     from paddock.sandbox.settings import SandboxSettings
 
-    keys = {}
-    if args.settings is not None:
-        try:
-            keys = dict(parse(args.settings.read_text(), str(args.settings)).tree)
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"--settings {args.settings}: {error}", kind="config_unreadable") from error
+    keys = read_settings(args.settings)
     if args.home is not None:
         keys["home"] = str(args.home.absolute())
     admission = validate(AdmissionSettings, keys.pop("admission", {}), "admission")
@@ -87,6 +81,19 @@ def _settings(args: argparse.Namespace) -> tuple["SandboxSettings", "AdmissionSe
     if settings.nodes:
         raise ConfigError("nodes: a node serves its own machine's sandboxes", kind="nodes_unusable")
     return settings, admission
+
+
+def read_settings(path: Path | None) -> dict[str, Any]:
+    """The keys of a YAML file; None: none."""
+    from paddock.config.yaml_text import parse
+    from paddock.errors import ConfigError
+
+    if path is None:
+        return {}
+    try:
+        return dict(parse(path.read_text(), str(path)).tree)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--settings {path}: {error}", kind="config_unreadable") from error
 
 
 def _say(line: str) -> None:

@@ -13,7 +13,8 @@ from tests.support.images import ScriptedRegistry, scripted_registry
 
 from paddock.cli import main
 from paddock.errors import ConfigError
-from paddock.resources_servers.swe.predictions import read_predictions
+from paddock.resources_servers.swe.predictions import open_row_grader, read_predictions
+from paddock.sandbox import SandboxSettings
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.settings import HOME_VARIABLE
 from paddock.types import JsonObject
@@ -173,6 +174,19 @@ def test_every_prediction_is_in_one_list_of_the_report_and_only_failures_are_tri
     again = lines()
     assert [again[name] for name in ids(1, 2, 3, 4)] == [first[name] for name in ids(1, 2, 3, 4)], "seconds and all"
     assert registry.faults["manifests"] == [], "what has no verdict is tried again"
+
+
+@pytest.mark.slow
+@pytest.mark.sandbox
+async def test_a_single_patch_is_graded_by_the_id_of_its_row(
+    row: Open, diff: Open, images: ImageStore, tmp_path: Path
+) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps(row(1)))
+    async with open_row_grader(rows, SandboxSettings(home=images.home), max_concurrent=1) as grade:
+        verdicts = [await grade("shapes__area-1", patch) for patch in (row(1)["patch"], diff({"NOTES": "Nothing.\n"}))]
+        assert [verdict and verdict.reason for verdict in verdicts] == ["resolved", "tests_fail"]
+        assert await grade("shapes__area-2", row(1)["patch"]) is None
 
 
 @pytest.mark.slow

@@ -37,34 +37,45 @@ class StoreProvider(Provider, Protocol):
 async def prepare_image(provider: StoreProvider, image: str, workdir: str, hidden_paths: Sequence[str] = ()) -> str:
     """The name of the image that an agent may have; made where it is not there."""
     record = (await asyncio.to_thread(provider.store.get, image)).record
-    single = any(path == workdir or path.startswith(f"{workdir}/") for path in hidden_paths)
-    scrub = scrub_commands(workdir, hidden_paths, single_commit=single)
-    check = check_scrubbed(workdir, hidden_paths)
-    inputs = "\0".join((*record.layers, workdir, scrub, check))
+    inputs = "\0".join((*record.layers, workdir, *_scripts(workdir, hidden_paths)))
     name = f"{image}#agent-{hashlib.sha256(inputs.encode()).hexdigest()[:16]}"
     async with _making.setdefault((asyncio.get_running_loop(), name), asyncio.Lock()):
         if not await asyncio.to_thread(provider.store.has, name):
-            await _make(provider, image, workdir, name, scrub, check)
+            await _make(provider, image, workdir, name, hidden_paths)
     return name
 
 
-async def _make(provider: StoreProvider, image: str, workdir: str, name: str, scrub: str, check: str) -> None:
+async def scrub_sandbox(
+    provider: Provider, sandbox_id: str, image: str, workdir: str, hidden_paths: Sequence[str] = ()
+) -> None:
+    """Take out of one sandbox of an image what an agent may not see: where its images are out of reach."""
+    scrub, check = _scripts(workdir, hidden_paths)
+    done = await _run(provider, sandbox_id, scrub)
+    if not done.ok:
+        raise RowError(f"image {image!r}: scrubbing failed: {_tail(done)}", kind="image_leaks", stage="seed")
+    checked = await _run(provider, sandbox_id, check)
+    if not checked.ok or bytes(checked.stdout).strip():
+        raise RowError(
+            f"image {image!r}: still shows an agent what it must not: {_tail(checked)}",
+            kind="image_leaks",
+            stage="seed",
+        )
+
+
+async def _make(provider: StoreProvider, image: str, workdir: str, name: str, hidden_paths: Sequence[str]) -> None:
     spec = SandboxSpec(image=image, workdir="/", limits=_LIMITS, labels={"for": "scrubbing"})
     handle = await provider.create(spec, request_id=uuid.uuid4().hex)
     try:
-        done = await _run(provider, handle.sandbox_id, scrub)
-        if not done.ok:
-            raise RowError(f"image {image!r}: scrubbing failed: {_tail(done)}", kind="image_leaks", stage="seed")
-        checked = await _run(provider, handle.sandbox_id, check)
-        if not checked.ok or bytes(checked.stdout).strip():
-            raise RowError(
-                f"image {image!r}: still shows an agent what it must not: {_tail(checked)}",
-                kind="image_leaks",
-                stage="seed",
-            )
+        await scrub_sandbox(provider, handle.sandbox_id, image, workdir, hidden_paths)
         await provider.snapshot(handle.sandbox_id, name)
     finally:
         await provider.destroy(handle.sandbox_id)
+
+
+def _scripts(workdir: str, hidden_paths: Sequence[str]) -> tuple[str, str]:
+    """One that scrubs, and one that checks it."""
+    single = any(path == workdir or path.startswith(f"{workdir}/") for path in hidden_paths)
+    return scrub_commands(workdir, hidden_paths, single_commit=single), check_scrubbed(workdir, hidden_paths)
 
 
 async def _run(provider: Provider, sandbox_id: str, script: str) -> ExecResult:
