@@ -26,8 +26,9 @@ VLLM_TIMEOUT_S = 900
 TIMEOUTS_S = {"long": 1800, "slow": 900}
 """By mark, where a test names none of its own: a machine may be busy with other things too."""
 
-# Examples have no deadline: what takes a moment alone takes a second beside others.
-settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Examples have no deadline: what takes a moment alone takes a second beside others. They are new ones in each run: half
+# of hypothesis' own number, where a test has none of its own.
+settings.register_profile("tests", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
 
 # A shell gives what it starts in the background an ignored SIGINT, nohup an ignored SIGHUP, and children inherit both;
