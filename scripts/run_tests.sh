@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Usage: run_tests.sh PYTEST [ARGUMENT...]
-# Runs tests in WORKERS processes at once (3: more than two cores, because many tests wait), and what failed once more,
-# alone, in one process: to tell whether it is wrong by itself or loses a race beside others (FLAKY). It has failed either
-# way. Nothing is tried again where pytest itself failed or where more than MOST tests did.
+# Runs tests in WORKERS processes at once (3: more than two cores, because many tests wait), shared out as DIST says to
+# xdist (worksteal), and what failed once more, alone, in one process: to tell whether it is wrong by itself or loses a
+# race beside others (FLAKY). It has failed either way. Nothing is tried again where pytest itself failed or where more
+# than MOST tests did.
 set -euo pipefail
 MOST=15
 pytest=$1
@@ -14,7 +15,7 @@ trap 'rm -rf "$cache"' EXIT
 failed=$cache/v/cache/lastfailed
 
 status=0
-"$pytest" -n "${WORKERS:-3}" --dist worksteal --durations 40 --durations-min 5 -o "cache_dir=$cache" "$@" || status=$?
+"$pytest" -n "${WORKERS:-3}" --dist "${DIST:-worksteal}" --durations 40 --durations-min 5 -o "cache_dir=$cache" "$@" || status=$?
 if [ "$status" -ne 1 ] || [ ! -s "$failed" ]; then
     exit "$status"
 fi

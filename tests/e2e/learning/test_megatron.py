@@ -1,4 +1,8 @@
-"""The whole loop with its policy on Megatron-core, tensor parallel over two processes."""
+"""The whole loop with its policy on Megatron-core, tensor parallel over two processes.
+
+What `.ci/run` has of it: the policy computes and exports what the one on torch does (`tests/training/grpo/megatron`),
+and a whole run with that one (`tests/e2e/test_training_swe.py`).
+"""
 
 from pathlib import Path
 
@@ -9,10 +13,9 @@ STEPS = 3
 LEARNING_STEPS = 100
 ROUNDING = 1e-4
 CONFIG = ("tests/e2e/learning/megatron.yaml", *(one for one in runs.SMALL[1:] if "optimizer" not in one))
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(2 * runs.RUN_S)]
+pytestmark = [pytest.mark.vllm, pytest.mark.long, pytest.mark.timeout(2 * runs.RUN_S)]
 
 
-@pytest.mark.slow
 def test_engines_sample_with_the_weights_that_were_trained(small_task: Path, tmp_path: Path) -> None:
     """Each step with those of the one before: then every token is of the step's own weights."""
     out = tmp_path / "run"
@@ -27,7 +30,6 @@ def test_engines_sample_with_the_weights_that_were_trained(small_task: Path, tmp
     assert (out / "export" / "model.safetensors").is_file()
 
 
-@pytest.mark.long
 def test_the_reward_rises_with_weights_sent_in_flight(small_task: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     runs.train(out, *CONFIG, *runs.data(small_task), f"grpo.max_num_steps={LEARNING_STEPS}")

@@ -1,4 +1,8 @@
-"""The policy and a real vLLM: weights are sent while it samples; both agree about every token of a known version."""
+"""The policy and a real vLLM: weights are sent while it samples; both agree about every token of a known version.
+
+What `.ci/run` has of it: `tests/models_servers/vllm/test_transfer.py` sends to an engine that samples,
+`tests/e2e/test_training_swe.py` has a policy and an engine agree in a whole run.
+"""
 
 import asyncio
 import json
@@ -22,7 +26,7 @@ PROMPTS = [list(range(20 + nth, 220 + nth)) for nth in range(4)]
 TOKENS, BEFORE = 400, 60
 MEAN, MAX = 2e-6, 1e-4
 """Float32 on one CPU against another implementation of the same model: five to ten times the worst that was seen."""
-pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.vllm, pytest.mark.long, pytest.mark.asyncio(loop_scope="module")]
 
 
 class PolicyProcess:
