@@ -201,6 +201,19 @@ async def test_nothing_is_left_of_a_server_that_ended_and_its_leases_are_told_as
     assert (response.status_code, response.json()["kind"]) == (200, "lease_unknown")
 
 
+@pytest.mark.parametrize("after_s", [0.0, 0.02, 0.08, 0.2])
+async def test_nothing_is_left_of_a_sandbox_that_was_starting_when_the_server_ended(
+    serve: Serve, after_s: float
+) -> None:
+    server = await serve()
+    asking = asyncio.ensure_future(server.post("/allocate", image=IMAGE))
+    await asyncio.sleep(after_s)
+    await server.stop()
+    await asyncio.wait([asking])
+    home = server.provider.settings.home
+    assert not [folder for owner in owners(home) for folder in sandboxes(owner)]
+
+
 # A full pool is an error.
 
 

@@ -230,6 +230,7 @@ async def _wait_for(task: "asyncio.Future[Any]", request: Request) -> bool:
         await asyncio.wait([task, gone], return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
         task.cancel()
+        await asyncio.wait([task])  # what it has begun is undone before the provider is closed
         raise
     finally:
         gone.cancel()

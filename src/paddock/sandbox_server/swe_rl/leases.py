@@ -192,7 +192,8 @@ class SweLeases:
         lease.timer = asyncio.get_running_loop().call_later(seconds, self._expire, lease, seconds)
 
     def _expire(self, lease: SweLease, seconds: float) -> None:
-        _log.warning("nobody asked anything of sandbox %s (%s) for %g s: it ends", lease.id, lease.image, seconds)
+        if not lease.is_closing:
+            _log.warning("nobody asked anything of sandbox %s (%s) for %g s: it ends", lease.id, lease.image, seconds)
         self._end_in_background(lease)
 
     def _end_in_background(self, lease: SweLease) -> "asyncio.Task[None]":
