@@ -4,15 +4,16 @@
     paddock sandbox clean    all (processes, cgroups, containers, folders) of dead owners, never a living one's
     paddock sandbox serve    sandboxes for clients elsewhere (`sandbox.nodes`), until a signal
     paddock sandbox swe-rl   sandboxes for the published swe-rl recipe, until a signal
+    paddock sandbox nodes, drain, uncordon    nodes that serve: how they are, and whether they take more
 
-Exit    0 done; 1 something could not be removed, and is named; 2 a mistake in the command.
+Exit    0 done; 1 something could not be removed, and is named, or a node is not well; 2 a mistake in the command.
 """
 
 import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.cli import sandbox_serve, sandbox_swe_rl
+from paddock.cli import sandbox_nodes, sandbox_serve, sandbox_swe_rl
 
 if TYPE_CHECKING:
     from paddock.sandbox.sweep import OwnerSweep
@@ -30,6 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sandbox_swe_rl.add_arguments(swe_rl)
     for command in commands.choices.values():
         command.add_argument("--home", type=Path, metavar="DIR", help="where sandboxes live (default: PADDOCK_HOME)")
+    for name, told in sandbox_nodes.COMMANDS.items():
+        sandbox_nodes.add_arguments(commands.add_parser(name, help=told))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -37,6 +40,8 @@ def run(args: argparse.Namespace) -> int:
         return sandbox_serve.run(args)
     if args.command == "swe-rl":
         return sandbox_swe_rl.run(args)
+    if args.command in sandbox_nodes.COMMANDS:
+        return sandbox_nodes.run(args)
     from paddock.sandbox.settings import SandboxSettings
 
     settings = SandboxSettings(home=args.home.absolute()) if args.home else SandboxSettings()

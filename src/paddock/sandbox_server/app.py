@@ -1,13 +1,10 @@
-"""The app of a node: the methods of a provider as routes, leases, and what it says of itself.
-
-Itself  `GET /healthz`: whether a sandbox can be started. `GET /status`: clients, sandboxes and room. `GET /images`.
+"""The app of a node: leases, the methods of a provider as routes, and what it says of itself (`reports`).
 
 Bodies  see `paddock.sandbox.remote.wire`.
 Errors  of the provider: as `paddock.sandbox.remote.errors` writes them. A client without a lease of this node: 410.
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -21,13 +18,12 @@ from paddock.errors import PaddockError, RequestError, describe
 from paddock.sandbox import SandboxRequestError
 from paddock.sandbox.remote import wire
 from paddock.sandbox.remote.errors import error_to_wire, status_of
-from paddock.sandbox.remote.room import ImageNames, NodeStatus
 from paddock.sandbox_server.actions import ACTIONS, UNDOS, Action
 from paddock.sandbox_server.calls import NodeCall, Reply
 from paddock.sandbox_server.leases import ClientLease, Leases
-from paddock.sandbox_server.machine import NodeHost
+from paddock.sandbox_server.reports import NodeReports
 from paddock.sandbox_server.room import AdmittedSandboxes
-from paddock.types import JsonObject, Record
+from paddock.types import Record
 
 MAX_WAIT_S = 60.0
 """Seconds after which a call that still runs is answered 202, whatever its client asked for."""
@@ -39,29 +35,16 @@ Act = Callable[[Action, bytes], Coroutine[Any, Any, Reply]]
 class NodeApp:
     """The routes around one provider."""
 
-    def __init__(
-        self,
-        sandboxes: AdmittedSandboxes,
-        leases: Leases,
-        *,
-        why_not_ready: Callable[[], Awaitable[str | None]],
-        machine: NodeHost,
-    ) -> None:
-        """`why_not_ready`: None where a sandbox can be started."""
+    def __init__(self, sandboxes: AdmittedSandboxes, leases: Leases, reports: NodeReports) -> None:
         self._sandboxes = sandboxes
         self._leases = leases
-        self._why_not_ready = why_not_ready
-        self._machine = machine
-        self._since = time.monotonic()
+        self._reports = reports
 
     def build(self) -> FastAPI:
         app = FastAPI(
             title="paddock sandbox node", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
         )
-        app.add_api_route("/", self._live, methods=["GET"])
-        app.add_api_route(wire.HEALTH, self._health, methods=["GET"])
-        app.add_api_route(wire.STATUS, self._status, methods=["GET"])
-        app.add_api_route(wire.IMAGES, self._images, methods=["GET"])
+        self._reports.add_to(app)
         app.add_api_route(wire.LEASES, _answering(self._open_lease), methods=["POST"])
         app.add_api_route(wire.RENEWAL, _answering(self._renew), methods=["POST"])
         app.add_api_route(wire.LEASES, _answering(self._end_lease), methods=["DELETE"])
@@ -87,7 +70,10 @@ class NodeApp:
             words = {**wire.parse_query(request.scope["query_string"]), **request.path_params}
             action = Action(self._sandboxes, lease, words, call_id, waiting=self._leases.waiting)
             undoing = None if undo is None else lambda reply: undo(action, reply)
-            return await _reply(lease.calls.start(call_id, lambda: act(action, body), undoing), request)
+            route = f"{request.method} {request.scope['route'].path}"
+            telemetry = self._reports.telemetry
+            call = lease.calls.start(call_id, lambda: telemetry.counted(route, lambda: act(action, body)), undoing)
+            return await _reply(call, request)
 
         return answer
 
@@ -135,32 +121,6 @@ class NodeApp:
             await websocket.close(1008)
             return
         await tunnel.serve(websocket)
-
-    async def _live(self) -> JsonObject:
-        return {"status": "ok"}
-
-    async def _health(self) -> Response:
-        identity = {"kind": "sandbox_node", "version": __version__}
-        why_not = await self._why_not_ready()
-        if why_not is None:
-            return JSONResponse({"status": "ok", **identity})
-        return JSONResponse({"status": "unavailable", "reason": why_not, **identity}, status_code=503)
-
-    async def _status(self) -> Response:
-        facts = await asyncio.to_thread(self._machine.look)
-        status = NodeStatus(
-            version=__version__,
-            runtime=self._machine.runtime,
-            up_s=time.monotonic() - self._since,
-            leases=len(self._leases),
-            sandboxes=len(self._sandboxes.provider.live()),
-            room=self._sandboxes.report(waiting=self._leases.waiting),
-            **facts._asdict(),
-        )
-        return _json(status)
-
-    async def _images(self) -> Response:
-        return _json(ImageNames(names=await asyncio.to_thread(self._machine.store.names)))
 
 
 def _act(route: wire.NodeRoute[Any, Any]) -> Act:

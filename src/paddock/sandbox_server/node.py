@@ -18,6 +18,7 @@ from paddock.sandbox.settings import SandboxSettings
 from paddock.sandbox_server.app import NodeApp
 from paddock.sandbox_server.leases import Leases
 from paddock.sandbox_server.machine import NodeHost
+from paddock.sandbox_server.reports import NodeReports
 from paddock.sandbox_server.room import AdmittedSandboxes
 from paddock.server.access import Access
 from paddock.server.http_server import HttpServer
@@ -43,7 +44,8 @@ async def serve_node(
     sandboxes = AdmittedSandboxes(provider, admission.resolved(machine.free_disk_mib()))
     leases = Leases(sandboxes)
     readiness = Readiness(provider)
-    node = NodeApp(sandboxes, leases, why_not_ready=readiness.why_not, machine=machine)
+    reports = NodeReports(sandboxes, leases, machine, why_not_ready=readiness.why_not)
+    node = NodeApp(sandboxes, leases, reports)
     app = _checked(node.build(), access, limits)
     server = HttpServer(app, bound.sock, stall_timeout_s=limits.stall_timeout_s, websockets=True)
     try:

@@ -80,6 +80,8 @@ class NodeClient:
         self.state = NodeState(url.rstrip("/"))
         self._http = NodeHttp(url, token)
         self._settings = settings
+        self.last_status: NodeStatus | None = None
+        """What it last said of itself."""
         self._images_mark = ""
         self._lease: NodeLease | None = None
         self._opening = asyncio.Lock()
@@ -97,11 +99,11 @@ class NodeClient:
         """Ask how it is, what room it has and, where they have changed, which images; all that goes wrong is its
         trouble."""
         try:
-            answer = await self._get(wire.HEALTH)
+            answer = await self._send(Message("GET", wire.HEALTH))
+            status = self.last_status = self._read(NodeStatus, await self._send(Message("GET", wire.STATUS)))
             if answer.status != OK:
                 reason = answer.json.get("reason") if isinstance(answer.json, dict) else None
                 raise SandboxError(f"{self.state.url}: {reason or answer.status}", kind="node_unwell")
-            status = await self.status()
             if status.images_mark != self._images_mark:
                 await self.ask_images()
                 self._images_mark = status.images_mark
@@ -111,11 +113,12 @@ class NodeClient:
             self.state.take_note(status.room)
             self.state.trouble = None
 
-    async def status(self) -> NodeStatus:
-        return self._read(NodeStatus, await self._get(wire.STATUS))
+    async def order(self, path: str) -> None:
+        """Have it drain, or take sandboxes again."""
+        self.last_status = self._read(NodeStatus, await self._send(Message("POST", path)))
 
     async def ask_images(self) -> None:
-        self.state.images = set(self._read(ImageNames, await self._get(wire.IMAGES)).names)
+        self.state.images = set(self._read(ImageNames, await self._send(Message("GET", wire.IMAGES))).names)
 
     async def close(self) -> None:
         """End the lease, and all that belongs to it."""
@@ -123,10 +126,10 @@ class NodeClient:
             await self._lease.end(self._settings.answer_margin_s)
         await self._http.close()
 
-    async def _get(self, path: str) -> NodeAnswer:
+    async def _send(self, message: Message) -> NodeAnswer:
         timeout_s = min(self._settings.answer_margin_s, self._settings.node_health_s)
         try:
-            return await self._http.send(Message("GET", path), {}, timeout_s=timeout_s)
+            return await self._http.send(message, {}, timeout_s=timeout_s)
         except UnreachableError as error:
             raise SandboxError(f"{self.state.url}: {error}", kind="node_unreachable") from error
 
