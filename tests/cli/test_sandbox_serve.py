@@ -1,7 +1,9 @@
 """`paddock sandbox serve`: a node as a process, its token, its end."""
 
 import asyncio
+import configparser
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -64,3 +66,45 @@ def test_what_can_not_be_served_is_said_first(
     assert main(["sandbox", "serve", "--settings", str(settings)]) == 2
     assert "its own machine's sandboxes" in capsys.readouterr().err
     assert main(["sandbox", "serve", "--settings", str(tmp_path / "none.yaml")]) == 2
+
+
+def test_a_unit_serves_the_same_and_holds_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PADDOCK_TOKEN", "of-the-environment")
+    token, settings = tmp_path / "the token", tmp_path / "node 100%.yaml"
+    token.write_text("of-the-file")
+    settings.write_text("stop_timeout_s: 7\n")
+    place = ["sandbox", "serve", "--systemd", "--host", "0.0.0.0", "--home", str(tmp_path)]
+    assert main([*place, "--port", "8900", "--token-file", str(token), "--settings", str(settings)]) == 0
+    unit = configparser.RawConfigParser(strict=False)
+    unit.optionxform = str  # type: ignore[assignment,method-assign] # names of units have capitals
+    text = capsys.readouterr().out
+    unit.read_string(text)
+    assert "of-the" not in text.replace(str(token), "")
+    service = dict(unit["Service"])
+    words = [word.replace("%%", "%") for word in shlex.split(service["ExecStart"])]
+    assert words[1:] == [
+        *["-m", "paddock", "sandbox", "serve", "--host", "0.0.0.0", "--port", "8900"],
+        *["--settings", str(settings), "--token-file", "%d/token"],
+    ]
+    assert service["LoadCredential"] == f"token:{token}"
+    assert (service["Environment"], service["TimeoutStopSec"]) == (f"PADDOCK_HOME={tmp_path}", "17")
+    assert main([*place, "--token-file", str(token)]) == 2
+    assert "--port" in capsys.readouterr().err
+    assert main([*place, "--port", "8900"]) == 2
+    assert "--token-file" in capsys.readouterr().err
+
+
+def test_https_needs_both_files_and_a_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("PADDOCK_TOKEN", raising=False)
+    for words, told in (
+        (["--tls-cert", "x"], "give both"),
+        (["--tls-cert", "x", "--tls-key", "y"], "--token-file"),
+        (["--tls-cert", "x", "--tls-key", "y", "--token-file", str(tmp_path / "token")], "certificate x and key y"),
+    ):
+        (tmp_path / "token").write_text("a-token")
+        assert main(["sandbox", "serve", *words]) == 2
+        assert told in capsys.readouterr().err

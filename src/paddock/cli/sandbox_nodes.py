@@ -28,6 +28,7 @@ COMMANDS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("nodes", nargs="+", metavar="URL", help="as `paddock sandbox serve` prints it")
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="their token (default: PADDOCK_TOKEN)")
+    parser.add_argument("--ca-file", type=Path, metavar="FILE", help="who vouches for nodes at https, in PEM")
     parser.add_argument("--json", action="store_true", help="all that they say, as JSON")
 
 
@@ -35,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     from paddock.config.validation import validate
     from paddock.sandbox.settings import SandboxSettings
 
-    keys = {"nodes": args.nodes, "node_token_file": args.token_file}
+    keys = {"nodes": args.nodes, "node_token_file": args.token_file, "node_ca_file": args.ca_file}
     return asyncio.run(_run(validate(SandboxSettings, keys, "sandbox"), args))
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from paddock.sandbox.admission import AdmissionSettings
     from paddock.sandbox.settings import SandboxSettings
+    from paddock.server.http_server import TlsFiles
     from paddock.server.sockets import Address
 
 LOOPBACK = "127.0.0.1"
@@ -31,6 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="file with the token that clients must bring (default: PADDOCK_TOKEN, or one that is made)",
     )
+    parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="certificate to serve https with, in PEM")
+    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its private key")
+    parser.add_argument("--systemd", action="store_true", help="serve nothing: print a unit that does")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,13 +45,23 @@ def run(args: argparse.Namespace) -> int:
     settings, admission = _settings(args)
     token = find_token(args.token_file)
     require_token(NAME, args.host, token)
+    tls = _tls(args, token)
     address = Address(args.host, args.port)
     stop_timeout_s = settings.stop_timeout_s + STOP_MARGIN_S
-    return run_until_signalled(_serve(settings, admission, address, token), stop_timeout_s=stop_timeout_s)
+    if args.systemd:
+        from paddock.cli.sandbox_unit import unit_of
+
+        _say(unit_of(args, settings.home, stop_timeout_s + STOP_MARGIN_S).rstrip())
+        return 0
+    return run_until_signalled(_serve(settings, admission, address, token, tls), stop_timeout_s=stop_timeout_s)
 
 
 async def _serve(
-    settings: "SandboxSettings", admission: "AdmissionSettings", address: "Address", token: str | None
+    settings: "SandboxSettings",
+    admission: "AdmissionSettings",
+    address: "Address",
+    token: str | None,
+    tls: "TlsFiles | None",
 ) -> int:
     from paddock.sandbox_server import serve_node
     from paddock.server.access import make_access, tokens_for_clients
@@ -56,15 +70,30 @@ async def _serve(
     access = make_access(token, make=True)
     bound = bind(NAME, address)
     assert access.token is not None  # one is made where none is configured
-    async with serve_node(settings, bound, access=access, admission=admission):
+    async with serve_node(settings, bound, access=access, admission=admission, tls=tls):
         if not access.made:
-            _say(bound.url)
+            _say(bound.url if tls is None else bound.url.replace("http:", "https:", 1))
             await asyncio.Event().wait()
         with tokens_for_clients(access.token, {NAME: bound}, required=True) as files:
             _say(bound.url)
             _say(f"clients of this user find its token; others: curl -H @{files[NAME]} {bound.url}/status")
             await asyncio.Event().wait()
     return 0
+
+
+def _tls(args: argparse.Namespace, token: str | None) -> "TlsFiles | None":
+    from paddock.errors import ConfigError
+    from paddock.server.http_server import TlsFiles
+
+    if args.tls_cert is None and args.tls_key is None:
+        return None
+    if args.tls_cert is None or args.tls_key is None:
+        raise ConfigError("--tls-cert and --tls-key: give both", kind="tls_unusable")
+    if token is None:
+        raise ConfigError("--tls-cert: give --token-file too; a token is made for plain loopback", kind="token_missing")
+    files = TlsFiles(args.tls_cert, args.tls_key)
+    files.check()
+    return files
 
 
 def _settings(args: argparse.Namespace) -> tuple["SandboxSettings", "AdmissionSettings"]:

@@ -8,10 +8,14 @@ Errors  every failure of a connection is an httpx.HTTPError; of a session, an ai
 """
 
 import re
+import ssl
+from pathlib import Path
 
 import aiohttp
 import httpx
 from httpx_aiohttp import AiohttpTransport
+
+from paddock.errors import ConfigError
 
 KEEPALIVE_S = 30.0
 """Seconds that an idle connection is kept."""
@@ -47,12 +51,21 @@ def make_client(*, max_connections: int = 1024) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=transport, timeout=None)  # noqa: S113 - callers hold the clock
 
 
-def make_session(*, max_connections: int = 1024) -> aiohttp.ClientSession:
+def make_session(*, max_connections: int = 1024, ca_file: Path | None = None) -> aiohttp.ClientSession:
     """A session for the running loop that decompresses nothing; close it with `close`. `max_connections`: at once, over
-    all hosts; 0: any number."""
+    all hosts; 0: any number. `ca_file`: certificates of the authorities that are trusted; None: the system's."""
+    trust = True if ca_file is None else _trust(ca_file)
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=max_connections, keepalive_timeout=KEEPALIVE_S),
+        connector=aiohttp.TCPConnector(limit=max_connections, keepalive_timeout=KEEPALIVE_S, ssl=trust),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
         timeout=aiohttp.ClientTimeout(),
     )
+
+
+def _trust(ca_file: Path) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:  # ssl.SSLError is one
+        message = f"certificates {ca_file}: {error.strerror or error}"
+        raise ConfigError(message, kind="ca_unusable") from error

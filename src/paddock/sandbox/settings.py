@@ -118,6 +118,8 @@ class SandboxSettings(BaseModel):
     """URLs of machines whose sandboxes are used in place of this one's (`paddock sandbox serve`)."""
     node_token_file: Path | None = None
     """File with the token of the nodes; None: the variable PADDOCK_TOKEN, or what a node of this machine has stored."""
+    node_ca_file: Path | None = None
+    """File with the certificates, in PEM, of who vouches for nodes at `https`; None: those that the system trusts."""
     max_sandboxes: int | None = Field(default=None, ge=1)
     """Sandboxes of this client at the same time on all nodes together; None: as many as have room. With nodes only:
     an agent's `admission` bounds those of its own machine."""

@@ -21,7 +21,7 @@ from paddock.sandbox_server.machine import NodeHost
 from paddock.sandbox_server.reports import NodeReports
 from paddock.sandbox_server.room import AdmittedSandboxes
 from paddock.server.access import Access
-from paddock.server.http_server import HttpServer
+from paddock.server.http_server import HttpServer, TlsFiles
 from paddock.server.request_checks import LimitedBodies, LocalRequests, RequireToken
 from paddock.server.settings import DEFAULT_LIMITS, RequestLimits
 from paddock.server.sockets import Bound
@@ -37,6 +37,7 @@ async def serve_node(
     access: Access,
     admission: AdmissionSettings = DEFAULT_ADMISSION,
     limits: RequestLimits = DEFAULT_LIMITS,
+    tls: TlsFiles | None = None,
 ) -> AsyncIterator[LocalProvider]:
     """Serve this machine's sandboxes on a socket, and give the provider behind it."""
     provider = await open_local_provider(settings)
@@ -47,7 +48,7 @@ async def serve_node(
     reports = NodeReports(sandboxes, leases, machine, why_not_ready=readiness.why_not)
     node = NodeApp(sandboxes, leases, reports)
     app = _checked(node.build(), access, limits)
-    server = HttpServer(app, bound.sock, stall_timeout_s=limits.stall_timeout_s, websockets=True)
+    server = HttpServer(app, bound.sock, stall_timeout_s=limits.stall_timeout_s, websockets=True, tls=tls)
     try:
         await server.start()
         yield provider

@@ -9,14 +9,16 @@ Errors  what an app raises is logged; where it has not answered yet, the caller 
 import asyncio
 import logging
 import socket
-from typing import Any
+import ssl
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import orjson
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from paddock.errors import BugError, InfraError, PaddockError, RequestError
+from paddock.errors import BugError, ConfigError, InfraError, PaddockError, RequestError
 from paddock.http.transport import SERVER_KEEPALIVE_S
 from paddock.server.dialects import error_reply
 from paddock.server.settings import DEFAULT_LIMITS
@@ -132,8 +134,25 @@ class _Protocol(HttpToolsProtocol):
         self.transport.close()
 
 
+class TlsFiles(NamedTuple):
+    """What a server shows its clients, in PEM."""
+
+    certificate: Path
+    """Its own first, then those that lead to an authority's."""
+    key: Path
+
+    def check(self) -> None:
+        """ConfigError where a server can't use them."""
+        try:
+            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(self.certificate, self.key)
+        except OSError as error:  # ssl.SSLError is one
+            message = f"certificate {self.certificate} and key {self.key}: {error.strerror or error}"
+            raise ConfigError(message, kind="tls_unusable") from error
+
+
 class HttpServer:
-    """An app served on a socket, which it closes at the end. `stall_timeout_s`: of a request that is not whole."""
+    """An app served on a socket, which it closes at the end. `stall_timeout_s`: of a request that is not whole. `tls`:
+    None: plain HTTP."""
 
     def __init__(
         self,
@@ -142,6 +161,7 @@ class HttpServer:
         *,
         stall_timeout_s: float = DEFAULT_LIMITS.stall_timeout_s,
         websockets: bool = False,
+        tls: TlsFiles | None = None,
     ) -> None:
         self._app = EndableApp(app)
         self._sock = sock
@@ -160,6 +180,8 @@ class HttpServer:
             log_config=None,
             # What an app raises is logged above; what uvicorn would add is about requests that were cut off on purpose.
             log_level="critical",
+            ssl_certfile=tls.certificate if tls else None,
+            ssl_keyfile=tls.key if tls else None,
         )
         config.load()
         self._server = uvicorn.Server(config)

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -134,7 +134,7 @@ async def client_of() -> AsyncIterator[Callable[..., RemoteProvider]]:
     """Makes clients of a URL, with settings."""
     clients: list[RemoteProvider] = []
 
-    def make(*urls: str, **settings: float) -> RemoteProvider:
+    def make(*urls: str, **settings: Any) -> RemoteProvider:
         quick = {"node_health_s": 2.0, "node_poll_s": 0.1, **settings}
         clients.append(RemoteProvider(SandboxSettings(nodes=urls, **quick), token=TOKEN))
         return clients[-1]

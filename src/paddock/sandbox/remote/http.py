@@ -5,6 +5,7 @@ Errors  UnreachableError: there was no answer, or not all of it; whether the nod
 
 import io
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -77,12 +78,12 @@ class NodeAnswer(NamedTuple):
 class NodeHttp:
     """Made in a running event loop."""
 
-    def __init__(self, url: str, token: str | None) -> None:
-        """`token`: None: see `paddock.http.access.token_for`."""
+    def __init__(self, url: str, token: str | None, ca_file: Path | None = None) -> None:
+        """`token`: None: see `paddock.http.access.token_for`. `ca_file`: who vouches for a node; None: the system's."""
         self.url = url.rstrip("/")
         self._headers = bearer(token_for(self.url, token))
         # No limit: a renewal that waited behind a thousand commands would cost all of them their sandboxes.
-        self._session = make_session(max_connections=0)
+        self._session = make_session(max_connections=0, ca_file=ca_file)
         self._timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT_S, sock_read=SILENCE_TIMEOUT_S)
 
     async def send(self, message: Message, headers: Mapping[str, str], *, timeout_s: float | None = None) -> NodeAnswer:

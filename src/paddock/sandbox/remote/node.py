@@ -78,7 +78,7 @@ class NodeClient:
 
     def __init__(self, url: str, token: str | None, settings: SandboxSettings) -> None:
         self.state = NodeState(url.rstrip("/"))
-        self._http = NodeHttp(url, token)
+        self._http = NodeHttp(url, token, settings.node_ca_file)
         self._settings = settings
         self.last_status: NodeStatus | None = None
         """What it last said of itself."""
