@@ -36,7 +36,9 @@ from paddock.training.core.batches import make_batch
 from paddock.training.core.buffer import ReplayBuffer
 from paddock.training.grpo.read_config import RunConfig, read_config
 from paddock.training.grpo.roles import GroupJob
-from paddock.training.grpo.train import worker_settings
+from paddock.training.grpo.rollouts import RunRollouts, RunRows
+from paddock.training.grpo.rows import n_rows_of
+from paddock.training.grpo.train import row_settings, worker_settings
 from paddock.training.grpo.worker import RolloutWorker
 from paddock.types import JsonObject
 
@@ -77,7 +79,9 @@ def measure(task: DemoTask) -> dict[str, Any]:
 
 async def _pairs(task: DemoTask) -> list[tuple[StepMeasure, StepMeasure]]:
     read = read_config(CONFIG, task.overrides(PROMPTS))
-    worker = RolloutWorker(read.environment, worker_settings(read, task.folder))
+    worker = RolloutWorker(read.environment, worker_settings(read))
+    rows = RunRows.read(read.environment, row_settings(read.config, task.folder))
+    rollouts = RunRollouts(worker, rows, task.folder)
     await worker.start()
     try:
         (engine,) = await worker.replicas()
@@ -86,12 +90,12 @@ async def _pairs(task: DemoTask) -> list[tuple[StepMeasure, StepMeasure]]:
             answer = await client.post(f"{engine.url}/update_weight_version", json={"new_version": "0"})
             answer.raise_for_status()
             bare = BareLoop(task, engine.url)
-            ours = WorkerLoop(worker, read)
+            ours = WorkerLoop(rollouts, read)
             await _measure(ours.step)
             await _measure(bare.step)
             return [await _pair(ours, bare) for _ in range(ROUNDS)]
     finally:
-        await worker.stop()
+        await rollouts.stop()
 
 
 async def _pair(ours: "WorkerLoop", bare: "BareLoop") -> tuple[StepMeasure, StepMeasure]:
@@ -122,17 +126,18 @@ def _cpu_s(processes: list[psutil.Process]) -> float:
 class WorkerLoop:
     """The rollout worker of a run, with buffer and batch."""
 
-    def __init__(self, worker: RolloutWorker, read: RunConfig) -> None:
-        self._worker = worker
+    def __init__(self, rollouts: RunRollouts, read: RunConfig) -> None:
+        self._rollouts = rollouts
         self._config = read.config
+        self._n_rows = n_rows_of(read.config)
         self._n_started = 0
 
     async def step(self) -> list[list[int]]:
         buffer = ReplayBuffer(GroupAdmission(PROMPTS, 0))
 
         async def run_group(nth: int) -> None:
-            work = GroupJob(self._n_started + nth, nth % self._worker.n_rows, nth // self._worker.n_rows)
-            buffer.put(await self._worker.run_group(work, 0))
+            work = GroupJob(self._n_started + nth, nth % self._n_rows, nth // self._n_rows)
+            buffer.put(await self._rollouts.run_group(work, 0))
 
         await asyncio.gather(*map(run_group, range(PROMPTS)))
         self._n_started += PROMPTS

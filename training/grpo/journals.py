@@ -1,4 +1,4 @@
-"""The journals of a rollout worker: every rollout and every failed attempt, group by group.
+"""The journals of a run: every rollout and every failed attempt, group by group.
 
     rollouts.jsonl     rollouts with a verdict          validation.jsonl   those of validations
     failures.jsonl     failed attempts of both          groups.jsonl       a line for each group that ended

@@ -7,38 +7,39 @@ Errors  those of `RoleProcess`; InfraError when the worker does not answer a sho
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from paddock.collect import PlannedGroup
 from paddock.config import Config
 from paddock.errors import InfraError
 from paddock.ports import free_port
-from paddock.training.core.records import Batch, Group
+from paddock.training.core.records import Batch
 from paddock.training.grpo.policy_processes import PolicyProcesses
 from paddock.training.grpo.policy_settings import PolicySettings, RankInfo
 from paddock.training.grpo.processes import RoleProcess, RoleProcesses
-from paddock.training.grpo.roles import GroupJob, Policy, ReplicaInfo, SendResult, TrainResult, ValidationResult
-from paddock.training.grpo.worker import RolloutWorker, WorkerSettings
+from paddock.training.grpo.roles import GroupJob, Policy, ReplicaInfo, SendResult, TrainResult
+from paddock.training.grpo.worker import FinishedGroup, FinishedValidation, RolloutWorker, WorkerSettings
 
 REPLICAS_TIMEOUT_S = 120.0
 """For a worker that is healthy but busy; its own calls to engines take a fraction of that."""
 
 
-class RemoteRollouts:
-    """The role `roles.Rollouts` in another process."""
+class RemoteWorker:
+    """A rollout worker in another process: a `rollouts.GroupRunner`."""
 
     def __init__(self, role: RoleProcess) -> None:
         self._role = role
 
-    async def run_group(self, work: GroupJob, version: int) -> Group:
-        group: Group = await self._role.call("run_group", work, version)
-        return group
+    async def run_group(self, work: GroupJob, row: PlannedGroup, version: int) -> FinishedGroup:
+        finished: FinishedGroup = await self._role.call("run_group", work, row, version)
+        return finished
 
-    async def validate(self, step: int) -> ValidationResult:
-        result: ValidationResult = await self._role.call("validate", step)
-        return result
+    async def validate(self, rows: Sequence[PlannedGroup], step: int) -> FinishedValidation:
+        finished: FinishedValidation = await self._role.call("validate", rows, step)
+        return finished
 
     async def replicas(self) -> list[ReplicaInfo]:
         try:
@@ -48,12 +49,6 @@ class RemoteRollouts:
             text = f"the rollout worker did not say within {REPLICAS_TIMEOUT_S:g} s which engines are healthy"
             raise InfraError(text, kind="replicas_unknown") from error
         return result
-
-    async def checkpoint(self, folder: Path) -> None:
-        await self._role.call("checkpoint", folder)
-
-    async def restore(self, folder: Path) -> None:
-        await self._role.call("restore", folder)
 
     async def stop(self) -> None:
         await self._role.end()
@@ -106,11 +101,11 @@ async def _with_limit(process: str, what: str, timeout_s: float) -> AsyncIterato
 
 async def start_rollouts(
     processes: RoleProcesses, config: Config, settings: WorkerSettings, env: Mapping[str, str]
-) -> RemoteRollouts:
+) -> RemoteWorker:
     """Start the rollout worker; its servers and engines run when this returns."""
     role = processes.start("rollouts", env=env)
     await role.make(_make_worker, config.to_yaml(), settings)
-    return RemoteRollouts(role)
+    return RemoteWorker(role)
 
 
 async def start_policy(

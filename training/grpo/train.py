@@ -31,6 +31,7 @@ from paddock.training.grpo.read_config import RunConfig
 from paddock.training.grpo.remote import start_policy, start_rollouts
 from paddock.training.grpo.report import RunReporter
 from paddock.training.grpo.roles import Policy, Rollouts
+from paddock.training.grpo.rollouts import RowSettings, RunRollouts, RunRows
 from paddock.training.grpo.rows import TRAIN, VALIDATION, n_rows_of, rows_files
 from paddock.training.grpo.run_lock import claim
 from paddock.training.grpo.worker import WorkerSettings
@@ -78,7 +79,7 @@ async def _run(
     resume: bool,
     wrap_roles: Callable[[Roles], Roles],
 ) -> RunResult:
-    config, out = read.config, plan.worker.folder
+    config, out = read.config, plan.folder
     checkpoints = _checkpoints(config, out)
     newest = checkpoints.newest() if checkpoints is not None and resume else None
     if newest is None:
@@ -88,7 +89,7 @@ async def _run(
     reporter.forget(newest.step if newest is not None else -1)
     with cancel_on_signal():
         try:
-            policy, rollouts = await asyncio.gather(
+            policy, worker = await asyncio.gather(
                 start_policy(
                     processes,
                     PolicySettings.of(config),
@@ -98,7 +99,7 @@ async def _run(
                 ),
                 start_rollouts(processes, read.environment, plan.worker, plan.devices.rollouts),
             )
-            roles = wrap_roles(Roles(rollouts, policy))
+            roles = wrap_roles(Roles(RunRollouts(worker, plan.rows, out), policy))
             loop = Loop(plan.loop, *roles, reporter.report, checkpoints)
             return await loop.run(resume=resume)
         finally:
@@ -108,9 +109,9 @@ async def _run(
 def _plan_run(read: RunConfig, out: Path) -> "_RunPlan":
     require_model(read.config.policy.model_name)
     require_layout(read.config.policy)
-    worker = worker_settings(read, out)
+    rows = RunRows.read(read.environment, row_settings(read.config, out))
     devices = devices_of(read.config, os.environ.get(_VISIBLE))
-    return _RunPlan(worker, _loop_settings(read.config, out), devices)
+    return _RunPlan(out.resolve(), rows, worker_settings(read), _loop_settings(read.config, out), devices)
 
 
 def require_model(name: str) -> None:
@@ -119,9 +120,14 @@ def require_model(name: str) -> None:
         raise ConfigError(f"policy.model_name: there is no folder {name}", kind="model")
 
 
-def worker_settings(read: RunConfig, out: Path) -> WorkerSettings:
-    config = read.config
-    generation, detection = config.policy.generation, config.env.nemo_gym
+def worker_settings(read: RunConfig) -> WorkerSettings:
+    config, detection = read.config, read.config.env.nemo_gym
+    flaws = FlawRules(detection.invalid_tool_call_patterns, detection.thinking_tags)
+    return WorkerSettings(config.grpo, config.paddock.groups, flaws, read.model_server)
+
+
+def row_settings(config: TrainConfig, out: Path) -> RowSettings:
+    generation = config.policy.generation
     limits = {"max_output_tokens": generation.max_new_tokens}
     training = {"temperature": generation.temperature, "top_p": generation.top_p, **limits}
     validation = {
@@ -131,17 +137,14 @@ def worker_settings(read: RunConfig, out: Path) -> WorkerSettings:
         **limits,
     }
     files = rows_files(config.data)
-    return WorkerSettings(
+    return RowSettings(
         run_id=hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:12],
         folder=out.resolve(),
         train_rows=files[TRAIN],
         validation_rows=files.get(VALIDATION),
         grpo=config.grpo,
-        groups=config.paddock.groups,
-        flaws=FlawRules(detection.invalid_tool_call_patterns, detection.thinking_tags),
         sampling=_given(training),
         validation_sampling=_given(validation),
-        model_server=read.model_server,
     )
 
 
@@ -185,6 +188,8 @@ class Devices(NamedTuple):
 class _RunPlan(NamedTuple):
     """The settings of all roles, made before anything starts."""
 
+    folder: Path
+    rows: RunRows
     worker: WorkerSettings
     loop: LoopSettings
     devices: Devices

@@ -2,17 +2,15 @@
 
 Law     a member's attempts, retries and outcomes are those of a collection; a member that failed for no fault of the
         policy is run anew up to `max_rerolls` times, and is then missing. A group ends when all its members have.
-        Cancelling a group cancels its members; nothing of it is written.
-Rows    training rows are sampled as the config says, over what a row says itself; so are validation rows, with
-        settings of their own.
-Errors  InfraError when servers were given up, the disk refuses, or the model server is out of reach.
+        Cancelling a group cancels its members. Rows come with each call, and journal lines go with its answer: nothing
+        is read from or written to the run's folder, which may be on another machine's disk.
+Errors  InfraError when servers were given up, or the model server is out of reach.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import NamedTuple
 
 from paddock.collect import EvalSettings, PlannedGroup
@@ -25,65 +23,54 @@ from paddock.training.core.members import member_of
 from paddock.training.core.records import Group, Member
 from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.training.grpo.environment import ServerEnvironment, open_environment
-from paddock.training.grpo.journals import GroupLines, Journals
-from paddock.training.grpo.roles import GroupJob, ReplicaInfo, ValidationResult
-from paddock.training.grpo.rows import IndexedRows
-from paddock.training.grpo.validation import require_weights, validation_result
-from paddock.types import JsonObject
+from paddock.training.grpo.journals import GroupLines
+from paddock.training.grpo.roles import GroupJob, ReplicaInfo
+from paddock.training.grpo.validation import require_weights
 
 
 class WorkerSettings(NamedTuple):
     """The settings of a worker beside the config of its servers."""
 
-    run_id: str
-    folder: Path
-    """The folder of the run, in which journals are written."""
-    train_rows: Path
-    validation_rows: Path | None
     grpo: GrpoSettings
     groups: GroupSettings
     flaws: FlawRules = FlawRules()
-    sampling: JsonObject = {}
-    """Sampling parameters that are set on the requests of training rows."""
-    validation_sampling: JsonObject = {}
-    """The same for validation rows."""
     model_server: str = "policy_model"
     """The instance whose engines are trained."""
 
 
+class FinishedGroup(NamedTuple):
+    """A group that has ended, and what is journalled of it."""
+
+    group: Group
+    lines: GroupLines
+
+
+class FinishedValidation(NamedTuple):
+    """The rollouts of a validation, by prompt, and what is journalled of them."""
+
+    prompts: list[list[Member]]
+    lines: GroupLines
+
+
 class RolloutWorker:
-    """The role `roles.Rollouts`. `start` has to be called first."""
+    """Runs groups. `start` has to be called first."""
 
     def __init__(self, config: Config, settings: WorkerSettings) -> None:
-        evaluation = validate(EvalSettings, config.top("eval"), "eval")
         self.config = config
         self.settings = settings
-        self._attempts = evaluation
-        self._rows = IndexedRows(config, evaluation, settings.train_rows, settings.sampling)
-        self._validation = (
-            IndexedRows(config, evaluation, settings.validation_rows, settings.validation_sampling)
-            if settings.validation_rows is not None
-            else None
-        )
-        self._journals = Journals(settings.folder)
+        self._attempts = validate(EvalSettings, config.top("eval"), "eval")
         self._stack = AsyncExitStack()
         self._environment: ServerEnvironment | None = None
-
-    @property
-    def n_rows(self) -> int:
-        return len(self._rows)
 
     async def start(self) -> None:
         self._environment = await self._stack.enter_async_context(
             open_environment(self.config, self.settings.model_server)
         )
 
-    async def run_group(self, work: GroupJob, version: int) -> Group:
-        size = self.settings.grpo.num_generations_per_prompt
-        row = self._rows.group(work.row, size=size, epoch=work.epoch, run_id=self.settings.run_id)
+    async def run_group(self, work: GroupJob, row: PlannedGroup, version: int) -> FinishedGroup:
         lines = GroupLines()
         attempts = self._attempts_into(lines)
-        group = Group(id=work.id, row=work.row, epoch=work.epoch, members=(), size=size, version=version)
+        group = Group(id=work.id, row=work.row, epoch=work.epoch, members=(), size=row.size, version=version)
         for reroll in range(1 + self.settings.groups.max_rerolls):
             numbers = missing_members(group)
             if not numbers:
@@ -92,43 +79,29 @@ class RolloutWorker:
             members = await _all_of(self._member(attempts, row, nth, failed_before) for nth in numbers)
             self._running.require_running()
             group = with_rerolls(group, members)
-        await self._journals.group(group, lines)
-        return group
+        return FinishedGroup(group, lines)
 
-    async def validate(self, step: int) -> ValidationResult:
-        grpo = self.settings.grpo
-        if self._validation is None:
-            return ValidationResult({}, 0, 0)
-        size = grpo.val_num_generations_per_prompt
-        run_id = f"{self.settings.run_id}-validation"
+    async def validate(self, rows: Sequence[PlannedGroup], step: int) -> FinishedValidation:
         lines = GroupLines()
         attempts = self._attempts_into(lines)
+        count = sum(row.size for row in rows)
+        largest = max((row.size for row in rows), default=1)
+        # Members of a group may wait for each other's verdicts: a whole one always finds room.
+        room = asyncio.Semaphore(max(self.settings.grpo.val_batch_size or count, largest))
 
         async def run_one(row: PlannedGroup, nth: int) -> Member:
             async with room:
                 return require_weights(await self._member(attempts, row, nth, 0), step)
 
-        count = min(len(self._validation), grpo.max_val_samples or len(self._validation))
-        # Members of a group may wait for each other's verdicts: a whole one always finds room.
-        room = asyncio.Semaphore(max(grpo.val_batch_size or count * size, size))
-        rows = [self._validation.group(index, size=size, epoch=step, run_id=run_id) for index in range(count)]
-        members = await _all_of(run_one(row, nth) for row in rows for nth in range(size))
+        members = iter(await _all_of(run_one(row, nth) for row in rows for nth in range(row.size)))
         self._running.require_running()
-        await self._journals.validation(lines)
-        return validation_result([members[start : start + size] for start in range(0, len(members), size)])
+        return FinishedValidation([[next(members) for _ in range(row.size)] for row in rows], lines)
 
     async def replicas(self) -> list[ReplicaInfo]:
         return await self._running.replicas()
 
-    async def checkpoint(self, folder: Path) -> None:
-        await self._journals.checkpoint(folder)
-
-    async def restore(self, folder: Path) -> None:
-        await self._journals.restore(folder)
-
     async def stop(self) -> None:
         await self._stack.aclose()
-        await self._journals.close()
 
     @property
     def _running(self) -> ServerEnvironment:

@@ -19,6 +19,7 @@ from paddock.conformance.sandboxes.fixture import processes_marked
 from paddock.training.core.records import Group
 from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.training.grpo.roles import GroupJob
+from paddock.training.grpo.rollouts import RowSettings, RunRollouts, RunRows
 from paddock.training.grpo.worker import RolloutWorker, WorkerSettings
 from paddock.types import JsonObject, Row
 from paddock.types.responses import call_item
@@ -50,23 +51,17 @@ async def _run(folder: Path, row: JsonObject, plays: list[Play], mark: str) -> G
     policy = {"plays": plays, "turn_store": {"folder": str(folder / "turns")}}
     tree = swe.servers({"agent": {}}) | {"eval": {"max_attempts": 1}}
     tree[swe.MODEL] = {"models_servers": {PLAYED: policy}}
-    settings = WorkerSettings(
-        run_id="run",
-        folder=folder,
-        train_rows=rows,
-        validation_rows=None,
-        grpo=GrpoSettings(num_generations_per_prompt=len(plays)),
-        groups=GroupSettings(max_rerolls=0),
-        model_server=swe.MODEL,
-    )
-    worker = RolloutWorker(load([], extra=tree), settings)
+    grpo, config = GrpoSettings(num_generations_per_prompt=len(plays)), load([], extra=tree)
+    run_rows = RunRows.read(config, RowSettings("run", folder, rows, None, grpo))
+    worker = RolloutWorker(config, WorkerSettings(grpo, GroupSettings(max_rerolls=0), model_server=swe.MODEL))
+    rollouts = RunRollouts(worker, run_rows, folder)
     try:
         await worker.start()
-        running = asyncio.create_task(worker.run_group(GroupJob(id=0, row=0, epoch=0), 0))
+        running = asyncio.create_task(rollouts.run_group(GroupJob(id=0, row=0, epoch=0), 0))
         await _kill(mark)
         return await running
     finally:
-        await worker.stop()
+        await rollouts.stop()
 
 
 async def _kill(mark: str) -> None:

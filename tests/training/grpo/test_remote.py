@@ -12,7 +12,7 @@ from paddock.training.core.records import Batch
 from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.policy_settings import PolicySettings
 from paddock.training.grpo.processes import RoleProcess, RoleProcesses
-from paddock.training.grpo.remote import REPLICAS_TIMEOUT_S, RemotePolicy, RemoteRollouts, start_policy
+from paddock.training.grpo.remote import REPLICAS_TIMEOUT_S, RemotePolicy, RemoteWorker, start_policy
 from paddock.training.grpo.testing import now, virtually
 
 
@@ -36,7 +36,7 @@ class SilentProcesses(RoleProcesses):
 def test_a_worker_that_is_silent_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     async def main() -> float:
         with pytest.raises(InfraError, match="did not say within 120 s") as raised:
-            await RemoteRollouts(SilentProcess("rollouts", tmp_path / "log", None)).replicas()
+            await RemoteWorker(SilentProcess("rollouts", tmp_path / "log", None)).replicas()
         assert raised.value.retryable
         return now()
 

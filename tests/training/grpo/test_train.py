@@ -10,7 +10,7 @@ from paddock.errors import ConfigError
 from paddock.training.grpo.read_config import RunConfig, read_config
 from paddock.training.grpo.rows import n_rows_of
 from paddock.training.grpo.run_lock import CONFIG, claim
-from paddock.training.grpo.train import devices_of, train, worker_settings
+from paddock.training.grpo.train import devices_of, row_settings, train
 
 AGENT = {
     "resources_server": {"type": "resources_servers", "name": "pivot"},
@@ -134,7 +134,7 @@ def test_a_secret_is_not_stored(tmp_path: Path, read: Any) -> None:
 
 
 def test_rows_are_sampled_as_training_and_validation_say(tmp_path: Path, read: Any) -> None:
-    settings = worker_settings(read("policy.generation.temperature=0.8"), tmp_path)
+    settings = row_settings(read("policy.generation.temperature=0.8").config, tmp_path)
     assert settings.sampling == {"temperature": 0.8, "top_p": 1.0, "max_output_tokens": 16}
     assert settings.validation_sampling == {"temperature": 0.0, "top_p": 1.0, "max_output_tokens": 16}
 

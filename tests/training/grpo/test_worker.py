@@ -15,6 +15,7 @@ from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.training.grpo.environment import StartCounter
 from paddock.training.grpo.journals import cut
 from paddock.training.grpo.roles import GroupJob
+from paddock.training.grpo.rollouts import RowSettings, RunRollouts, RunRows
 from paddock.training.grpo.worker import RolloutWorker, WorkerSettings
 
 SCRIPTED = "paddock.conformance.scripted"
@@ -25,9 +26,10 @@ Line = dict[str, Any]
 class WorkerRun:
     """Running over scripted servers, and what it wrote."""
 
-    def __init__(self, folder: Path, worker: RolloutWorker) -> None:
+    def __init__(self, folder: Path, worker: RolloutWorker, rows: RunRows) -> None:
         self.folder = folder
         self.worker = worker
+        self.rollouts = RunRollouts(worker, rows, folder)
 
     def lines(self, name: str) -> list[Line]:
         path = self.folder / f"{name}.jsonl"
@@ -59,22 +61,23 @@ def start(tmp_path: Path) -> Start:
         }
         folder = tmp_path / "run"
         folder.mkdir()
-        settings = WorkerSettings(
+        grpo, config = GrpoSettings.model_validate({**GRPO, **given}), load([], extra=tree)
+        sources = RowSettings(
             run_id="run-1",
             folder=folder,
             train_rows=tmp_path / "rows.jsonl",
             validation_rows=tmp_path / "rows.jsonl",
-            grpo=GrpoSettings.model_validate({**GRPO, **given}),
-            groups=GroupSettings.model_validate(groups or {}),
+            grpo=grpo,
             sampling={"temperature": 0.7},
             validation_sampling={"temperature": 0.0},
         )
-        worker = RolloutWorker(load([], extra=tree), settings)
+        worker = RolloutWorker(config, WorkerSettings(grpo, GroupSettings.model_validate(groups or {})))
+        run = WorkerRun(folder, worker, RunRows.read(config, sources))
         try:
             await worker.start()
-            yield WorkerRun(folder, worker)
+            yield run
         finally:
-            await worker.stop()
+            await run.rollouts.stop()
 
     return start
 
@@ -85,7 +88,7 @@ def _row(answer: str) -> Line:
 
 async def test_a_group_has_all_its_members_in_order_with_their_rewards(start: Start) -> None:
     async with start(["yes", "no"]) as one:
-        groups = [await one.worker.run_group(GroupJob(id=7 + row, row=row, epoch=3), 5) for row in (0, 1)]
+        groups = [await one.rollouts.run_group(GroupJob(id=7 + row, row=row, epoch=3), 5) for row in (0, 1)]
     assert [(group.id, group.row, group.epoch, group.size, group.version) for group in groups] == [
         (7, 0, 3, 4, 5),
         (8, 1, 3, 4, 5),
@@ -96,7 +99,7 @@ async def test_a_group_has_all_its_members_in_order_with_their_rewards(start: St
 
 async def test_rollouts_are_stamped_and_sampled_as_training_says(start: Start) -> None:
     async with start(["no", "yes"]) as one:
-        await one.worker.run_group(GroupJob(id=0, row=1, epoch=2), 0)
+        await one.rollouts.run_group(GroupJob(id=0, row=1, epoch=2), 0)
     lines = one.lines("rollouts")
     assert sorted(line["_ng_rollout_index"] for line in lines) == [0, 1, 2, 3]
     for line in lines:
@@ -107,7 +110,7 @@ async def test_rollouts_are_stamped_and_sampled_as_training_says(start: Start) -
 
 async def test_members_that_failed_for_no_fault_of_theirs_are_run_anew(start: Start) -> None:
     async with start(["yes"], model={"fail_first": 3}) as one:
-        group = await one.worker.run_group(GroupJob(0, 0, 0), 0)
+        group = await one.rollouts.run_group(GroupJob(0, 0, 0), 0)
     assert [member.reward for member in group.members] == [1.0] * 4
     assert len(one.lines("failures")) == 3
     assert {line["outcome"] for line in one.lines("failures")} == {"infra"}
@@ -116,7 +119,7 @@ async def test_members_that_failed_for_no_fault_of_theirs_are_run_anew(start: St
 @pytest.mark.parametrize(("rerolls", "failures"), [(0, 4), (2, 12)])
 async def test_one_that_fails_again_is_without_a_reward(start: Start, rerolls: int, failures: int) -> None:
     async with start(["yes"], model={"fail_first": 1000}, groups={"max_rerolls": rerolls}) as one:
-        group = await one.worker.run_group(GroupJob(0, 0, 0), 0)
+        group = await one.rollouts.run_group(GroupJob(0, 0, 0), 0)
     assert [(member.outcome, member.reward) for member in group.members] == [("infra", None)] * 4
     assert len(one.lines("failures")) == failures
     assert one.lines("rollouts") == []
@@ -124,7 +127,7 @@ async def test_one_that_fails_again_is_without_a_reward(start: Start, rerolls: i
 
 async def test_a_row_that_is_wrong_makes_a_group_without_rewards(start: Start) -> None:
     async with start(["yes", {"responses_create_params": {"input": "q"}}]) as one:
-        group = await one.worker.run_group(GroupJob(0, 1, 0), 0)
+        group = await one.rollouts.run_group(GroupJob(0, 1, 0), 0)
     assert [(member.outcome, member.reward) for member in group.members] == [("row", None)] * 4
 
 
@@ -132,15 +135,15 @@ async def test_rows_that_were_changed_meanwhile_are_refused(start: Start, tmp_pa
     path = tmp_path / "rows.jsonl"
     async with start(["yes", "yes"]) as one:
         path.write_bytes(path.read_bytes() + path.read_bytes())
-        assert (await one.worker.run_group(GroupJob(0, 0, 0), 0)).members[0].reward == 1.0, "more may follow"
+        assert (await one.rollouts.run_group(GroupJob(0, 0, 0), 0)).members[0].reward == 1.0, "more may follow"
         path.write_bytes(path.read_bytes().replace(b"yes", b"now", 1))
         with pytest.raises(ConfigError, match="was changed since the run began"):
-            await one.worker.run_group(GroupJob(1, 0, 0), 0)
+            await one.rollouts.run_group(GroupJob(1, 0, 0), 0)
 
 
 async def test_of_a_cancelled_group_nothing_is_written(start: Start) -> None:
     async with start(["yes"], model={"delay_s": 3600}) as one:
-        task = asyncio.create_task(one.worker.run_group(GroupJob(0, 0, 0), 0))
+        task = asyncio.create_task(one.rollouts.run_group(GroupJob(0, 0, 0), 0))
         await asyncio.sleep(0.2)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -152,14 +155,14 @@ async def test_what_came_after_a_checkpoint_is_forgotten(start: Start, tmp_path:
     checkpoint = tmp_path / "checkpoint"
     checkpoint.mkdir()
     async with start(["yes"]) as one:
-        await one.worker.run_group(GroupJob(0, 0, 0), 0)
-        await one.worker.checkpoint(checkpoint)
-        await one.worker.run_group(GroupJob(1, 0, 1), 0)
-        await one.worker.validate(1)
-        await one.worker.restore(checkpoint)
+        await one.rollouts.run_group(GroupJob(0, 0, 0), 0)
+        await one.rollouts.checkpoint(checkpoint)
+        await one.rollouts.run_group(GroupJob(1, 0, 1), 0)
+        await one.rollouts.validate(1)
+        await one.rollouts.restore(checkpoint)
         assert [line["id"] for line in one.lines("groups")] == [0]
         assert (len(one.lines("rollouts")), one.lines("validation")) == (4, [])
-        await one.worker.run_group(GroupJob(1, 0, 1), 0)
+        await one.rollouts.run_group(GroupJob(1, 0, 1), 0)
     assert [line["id"] for line in one.lines("groups")] == [0, 1]
     assert len(one.lines("rollouts")) == 8
     cut(one.folder, {})
@@ -169,7 +172,7 @@ async def test_what_came_after_a_checkpoint_is_forgotten(start: Start, tmp_path:
 async def test_validation_has_prompts_rollouts_and_sampling_of_its_own(start: Start) -> None:
     given = {"max_val_samples": 3, "val_num_generations_per_prompt": 2, "val_batch_size": 2}
     async with start(["yes", "no", "no", "yes"], **given) as one:
-        found = await one.worker.validate(4)
+        found = await one.rollouts.validate(4)
     assert (found.n_rollouts, found.n_verdicts) == (6, 6)
     assert (found.metrics["accuracy"], found.metrics["pass_k"]) == (pytest.approx(1 / 3), pytest.approx(1 / 3))
     assert found.metrics["total_reward/mean"] == found.metrics["accuracy"], "recipes keep checkpoints by this name"
@@ -179,12 +182,12 @@ async def test_validation_has_prompts_rollouts_and_sampling_of_its_own(start: St
 
 async def test_all_validation_rollouts_may_be_in_flight(start: Start) -> None:
     async with start(["yes"] * 3, model={"delay_s": 0.01}, val_batch_size=None) as one:
-        assert (await one.worker.validate(0)).n_verdicts == 3
+        assert (await one.rollouts.validate(0)).n_verdicts == 3
 
 
 async def test_a_validation_of_failures_says_no_number(start: Start) -> None:
     async with start(["yes"], model={"fail_first": 1000}) as one:
-        found = await one.worker.validate(0)
+        found = await one.rollouts.validate(0)
     assert (dict(found.metrics), found.n_rollouts, found.n_verdicts) == ({}, 1, 0)
 
 

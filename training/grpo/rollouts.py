@@ -1,0 +1,114 @@
+"""The rollouts of a run, as its loop calls them: rows are read and journals written here, rollouts made by a worker.
+
+Law     the worker may be on another machine: it is given rows, and gives back what is journalled. A group is in the
+        journals before the loop has it; of a cancelled one nothing is.
+Rows    training rows are sampled as the config says, over what a row says itself; so are validation rows, with
+        settings of their own.
+Errors  those of the worker; InfraError when the disk refuses; ConfigError for rows that can't be read.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol, Self
+
+from paddock.collect import EvalSettings, PlannedGroup
+from paddock.config import Config, validate
+from paddock.training.core.records import Group
+from paddock.training.core.settings import GrpoSettings
+from paddock.training.grpo.journals import Journals
+from paddock.training.grpo.roles import GroupJob, ReplicaInfo, ValidationResult
+from paddock.training.grpo.rows import IndexedRows
+from paddock.training.grpo.validation import validation_result
+from paddock.training.grpo.worker import FinishedGroup, FinishedValidation
+from paddock.types import JsonObject
+
+
+class RowSettings(NamedTuple):
+    """The rows of a run, and where it journals."""
+
+    run_id: str
+    folder: Path
+    """The folder of the run, in which journals are written."""
+    train_rows: Path
+    validation_rows: Path | None
+    grpo: GrpoSettings
+    sampling: JsonObject = {}
+    """Sampling parameters that are set on the requests of training rows."""
+    validation_sampling: JsonObject = {}
+    """The same for validation rows."""
+
+
+class RunRows:
+    """The rows of a run, as groups that are ready to run."""
+
+    def __init__(self, settings: RowSettings, train: IndexedRows, validation: IndexedRows | None) -> None:
+        self._settings = settings
+        self._train = train
+        self._validation = validation
+
+    @classmethod
+    def read(cls, config: Config, settings: RowSettings) -> Self:
+        evaluation = validate(EvalSettings, config.top("eval"), "eval")
+        train = IndexedRows(config, evaluation, settings.train_rows, settings.sampling)
+        if settings.validation_rows is None:
+            return cls(settings, train, None)
+        held_out = IndexedRows(config, evaluation, settings.validation_rows, settings.validation_sampling)
+        return cls(settings, train, held_out)
+
+    def group(self, work: GroupJob) -> PlannedGroup:
+        size = self._settings.grpo.num_generations_per_prompt
+        return self._train.group(work.row, size=size, epoch=work.epoch, run_id=self._settings.run_id)
+
+    def validation(self, step: int) -> list[PlannedGroup]:
+        """All groups of a validation; none where there is no validation."""
+        if self._validation is None:
+            return []
+        grpo, run_id = self._settings.grpo, f"{self._settings.run_id}-validation"
+        count = min(len(self._validation), grpo.max_val_samples or len(self._validation))
+        size = grpo.val_num_generations_per_prompt
+        return [self._validation.group(index, size=size, epoch=step, run_id=run_id) for index in range(count)]
+
+
+class GroupRunner(Protocol):
+    """Makes rollouts: a rollout worker, here or in another process."""
+
+    async def run_group(self, work: GroupJob, row: PlannedGroup, version: int) -> FinishedGroup: ...
+
+    async def validate(self, rows: Sequence[PlannedGroup], step: int) -> FinishedValidation: ...
+
+    async def replicas(self) -> list[ReplicaInfo]: ...
+
+    async def stop(self) -> None: ...
+
+
+class RunRollouts:
+    """The role `roles.Rollouts`."""
+
+    def __init__(self, worker: GroupRunner, rows: RunRows, folder: Path) -> None:
+        """`folder`: for the journals."""
+        self._worker = worker
+        self._rows = rows
+        self._journals = Journals(folder)
+
+    async def run_group(self, work: GroupJob, version: int) -> Group:
+        finished = await self._worker.run_group(work, self._rows.group(work), version)
+        await self._journals.group(finished.group, finished.lines)
+        return finished.group
+
+    async def validate(self, step: int) -> ValidationResult:
+        finished = await self._worker.validate(self._rows.validation(step), step)
+        await self._journals.validation(finished.lines)
+        return validation_result(finished.prompts)
+
+    async def replicas(self) -> list[ReplicaInfo]:
+        return await self._worker.replicas()
+
+    async def checkpoint(self, folder: Path) -> None:
+        await self._journals.checkpoint(folder)
+
+    async def restore(self, folder: Path) -> None:
+        await self._journals.restore(folder)
+
+    async def stop(self) -> None:
+        await self._worker.stop()
+        await self._journals.close()
