@@ -34,8 +34,10 @@ from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.engine import VllmEngine
 from paddock.testing.tiny_qwen3 import make_tokenizer
 from paddock.training.core.records import Batch, TrainRow, VersionSpan
+from paddock.training.grpo.config import ClusterConfig
+from paddock.training.grpo.placement import RoleNeed
 from paddock.training.grpo.policy_settings import PolicySettings
-from paddock.training.grpo.processes import RoleProcesses, local_ray
+from paddock.training.grpo.processes import RoleProcesses, open_processes
 from paddock.training.grpo.remote import start_policy
 from paddock.training.grpo.roles import Policy, ReplicaInfo, SendResult
 
@@ -233,10 +235,9 @@ async def course(
     plan: GpuPlan, backend: str, processes: RoleProcesses, batches: Sequence[Sequence[TrainRow]], engine: VllmSampler
 ) -> PolicyCourse:
     own = settings(plan, backend)
-    env = {}
-    if plan.device == "cuda":
-        env[VISIBLE] = ",".join(gpus()[: own.policy.n_processes])
-    policy: Policy = await start_policy(processes, own, own.policy.n_processes, env, TIMEOUT_S)
+    ranks = RoleNeed("policy", own.policy.n_processes, gpus=int(plan.device == "cuda"))
+    placement = await processes.place([ranks, RoleNeed("engines", 0), RoleNeed("rollouts", 0)])
+    policy: Policy = await start_policy(processes, placement.policy, own, TIMEOUT_S)
     metrics, seconds = list[Metrics](), list[float]()
     for step, rows in enumerate(batches):
         began = time.monotonic()
@@ -254,7 +255,7 @@ async def course(
     after = await policy.train(last)
     await policy.load(state)
     again = await policy.train(last)
-    await policy.stop()
+    await processes.end()
     return PolicyCourse(metrics, seconds, exported, sent, dict(after.metrics), dict(again.metrics))
 
 
@@ -400,7 +401,9 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=448, help="of an answer")
     plan = plan_of(parser.parse_args())
     make(plan)
-    with local_ray(plan.folder / "logs") as processes:
+    n_policy = max(settings(plan, backend).policy.n_processes for backend in BACKENDS)
+    cluster = ClusterConfig(gpus_per_node=n_policy if plan.device == "cuda" else 0)
+    with open_processes(plan.folder / "logs", cluster) as processes:
         courses = asyncio.run(run_both(plan, processes))
     report(plan, courses)
 

@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from secrets import token_urlsafe
 from statistics import fmean, median, pstdev
 from typing import Any, NamedTuple
 
@@ -24,7 +25,9 @@ import uvloop
 from benchmarks.floor_server import judge
 from benchmarks.raw_http import RawConnection
 from benchmarks.training.demo_task import CONFIG, DemoTask
+from paddock.http.access import bearer
 from paddock.http.transport import make_client
+from paddock.ports import LOOPBACK
 from paddock.server.dialects import conversation
 from paddock.server.dialects.canonical import chat_messages
 from paddock.server.loops import spare_collector
@@ -34,9 +37,10 @@ from paddock.tokens.vocabulary import Vocabulary
 from paddock.training.core.admission import GroupAdmission
 from paddock.training.core.batches import make_batch
 from paddock.training.core.buffer import ReplayBuffer
+from paddock.training.grpo.environment import EngineHost
 from paddock.training.grpo.read_config import RunConfig, read_config
 from paddock.training.grpo.roles import GroupJob
-from paddock.training.grpo.rollouts import RunRollouts, RunRows
+from paddock.training.grpo.rollouts import RunRollouts, RunRows, Sampler
 from paddock.training.grpo.rows import n_rows_of
 from paddock.training.grpo.train import row_settings, worker_settings
 from paddock.training.grpo.worker import RolloutWorker
@@ -79,17 +83,21 @@ def measure(task: DemoTask) -> dict[str, Any]:
 
 async def _pairs(task: DemoTask) -> list[tuple[StepMeasure, StepMeasure]]:
     read = read_config(CONFIG, task.overrides(PROMPTS))
-    worker = RolloutWorker(read.environment, worker_settings(read))
+    engines = EngineHost(read.environment, read.model_server, LOOPBACK, token_urlsafe())
+    await engines.start()
+    address = await engines.address()
+    worker = RolloutWorker(read.environment, worker_settings(read), address)
     rows = RunRows.read(read.environment, row_settings(read.config, task.folder))
-    rollouts = RunRollouts(worker, rows, task.folder)
+    rollouts = RunRollouts([Sampler(worker, engines)], rows, task.folder)
     await worker.start()
     try:
-        (engine,) = await worker.replicas()
         async with make_client(max_connections=PROMPTS * MEMBERS) as client:
+            described = await client.get(f"{address.url}/replicas", headers=bearer(address.token))
+            url = described.json()["replicas"][0]["url"]
             # As after a first sending: batches leave out what was sampled by weights without a number.
-            answer = await client.post(f"{engine.url}/update_weight_version", json={"new_version": "0"})
+            answer = await client.post(f"{url}/update_weight_version", json={"new_version": "0"})
             answer.raise_for_status()
-            bare = BareLoop(task, engine.url)
+            bare = BareLoop(task, url)
             ours = WorkerLoop(rollouts, read)
             await _measure(ours.step)
             await _measure(bare.step)

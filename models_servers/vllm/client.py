@@ -6,6 +6,7 @@ Errors  those of `paddock.server.upstream_failures`.
 
 import asyncio
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import aiohttp
 import httpx
@@ -14,6 +15,8 @@ import orjson
 from paddock.server.dialects.failures import UnreadableError
 from paddock.server.upstream_failures import host_of, status_error, upstream_errors
 from paddock.types import JsonObject
+
+PAUSE = "/pause"
 
 
 class _HttpReply(NamedTuple):
@@ -45,6 +48,14 @@ class VllmClient:
         with upstream_errors(self.host, timeout_s):
             answer = await self._send("POST", path, orjson.dumps(body), timeout_s)
             return None if answer.status in (403, 404, 405, 501) else self._json(answer)
+
+    async def control(self, method: str, path: str, body: JsonObject, timeout_s: float) -> JsonObject:
+        """The JSON that answers a call of vLLM's control, which may be empty. A pause takes its fields as a query."""
+        target = f"{path}?{urlencode(body)}" if path == PAUSE else path
+        with upstream_errors(self.host, timeout_s):
+            answer = await self._send(method, target, orjson.dumps(body) if body and path != PAUSE else None, timeout_s)
+            json: JsonObject = self._json(answer) if answer.content or answer.status >= 300 else {}
+            return json
 
     async def is_well(self, timeout_s: float) -> bool:
         """Whether `/health` answers 200; raises where it is not answered."""

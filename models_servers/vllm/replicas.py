@@ -89,10 +89,12 @@ class Replicas:
 
     async def replace(self, name: str) -> None:
         """Drain one server and start it anew; see `Replica.replace`."""
+        await self.named(name).replace()
+
+    def named(self, name: str) -> Replica:
         for replica in self.all:
             if replica.name == name:
-                await replica.replace()
-                return
+                return replica
         names = ", ".join(replica.name for replica in self.all)
         raise ConfigError(f"{self.name}: no replica {name!r}; there are {names}", kind="replica_unknown")
 

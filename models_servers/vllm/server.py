@@ -2,16 +2,19 @@
 
 Law     that of `paddock.server.exact`. Always in a process of its own, under the interpreter of the environment that
         has vLLM (`python`): what reads its answers is vLLM's own code.
-Routes  those of every model server, and `GET /replicas`, which asks for the server's token like the others.
+Routes  those of every model server, and those of a trainer, which ask for the server's token like the others:
+        `GET /replicas`, and `/replicas/NAME/CALL` for the calls of vLLM that go with new weights. So vLLMs of our own,
+        whose routes for weights ask for no key, listen on loopback alone, wherever the trainer is.
 Errors  those of `engine`, `replicas`, `parsing`; ConfigError for a tokenizer or chat template that can't be used.
 """
 
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar, Literal
 
-from paddock.errors import ConfigError
+from paddock.errors import ConfigError, InfraError, RequestError
 from paddock.http import Call, Route
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.engine import VllmEngine
@@ -30,6 +33,32 @@ REPLICAS: Route[JsonObject, JsonObject] = Route(
     lambda _body, reply: reply,
     lambda _body, wire: wire,
 )
+CALLS = {
+    "GET": ("health", "get_world_size"),
+    "POST": (
+        *("pause", "resume", "update_weight_version", "init_weight_transfer_engine", "start_weight_update"),
+        *("update_weights", "finish_weight_update", "shutdown_weight_transfer_engine"),
+    ),
+}
+"""The calls of vLLM that are passed on."""
+CALL_TIMEOUT_S = 600.0
+"""For one of them; the trainer's own limits are shorter."""
+
+
+def _passed_on(method: Literal["GET", "POST"]) -> Route[JsonObject, JsonObject]:
+    return Route(
+        method,
+        "/replicas/{name}/{call}",
+        "A trainer's call of one vLLM, passed on; the body of a pause as its query",
+        lambda body: body,
+        lambda wire: wire,
+        lambda _body, reply: reply,
+        lambda _body, wire: wire,
+        replayable=False,
+    )
+
+
+CONTROL = [_passed_on("GET"), _passed_on("POST")]
 _log = logging.getLogger(__name__)
 
 
@@ -68,7 +97,17 @@ class VllmServer(ExactServer[VllmConfig]):
         return Equipment(self._engine, vocabulary, prompter, parsers)
 
     def handlers(self) -> Mapping[Route[Any, Any], Handler]:
-        return {**super().handlers(), REPLICAS: self._replicas}
+        passed_on = {route: partial(self._control, route.method) for route in CONTROL}
+        return {**super().handlers(), REPLICAS: self._replicas, **passed_on}
 
     async def _replicas(self, _body: JsonObject, _call: Call) -> JsonObject:
         return {"replicas": await self._engine.replicas.describe() if self._engine is not None else []}
+
+    async def _control(self, method: str, body: JsonObject, call: Call) -> JsonObject:
+        name, path = call.path["name"], call.path["call"]
+        if path not in CALLS[method]:
+            raise RequestError(f"{method} {path}: not a call for new weights", kind="control_unknown")
+        if self._engine is None:
+            raise InfraError(f"{self.name} has not started", kind="not_started")
+        replica = self._engine.replicas.named(name)
+        return await replica.client.control(method, f"/{path}", body, CALL_TIMEOUT_S)

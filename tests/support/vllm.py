@@ -81,6 +81,8 @@ class ScriptedVllm:
         """With the start-up checks, of which there are two."""
         self.cut_off = 0
         """Answers whose client went away."""
+        self.paused: dict[str, str] = {}
+        """The query of the last pause."""
         self._peers: set[Any] = set()
         self.well: Literal["yes", "no", "silent"] = "yes"
         """What `/health` says."""
@@ -100,6 +102,8 @@ class ScriptedVllm:
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/weight_info", self._weight_info)
         app.router.add_get("/get_world_size", self._world_size)
+        app.router.add_post("/pause", self._pause)
+        app.router.add_post("/update_weight_version", self._update_version)
         app.router.add_post("/inference/v1/generate", self._generate)
         app.router.add_post("/v1/completions", self._completions)
         app.router.add_post("/v1/chat/completions", self._chat)
@@ -151,6 +155,14 @@ class ScriptedVllm:
         if self._workers is None:
             return web.json_response({"detail": "Not Found"}, status=404)
         return web.json_response({"world_size": self._workers})
+
+    async def _pause(self, request: web.Request) -> web.StreamResponse:
+        self.paused = dict(request.query)
+        return web.json_response({"status": "paused"})
+
+    async def _update_version(self, request: web.Request) -> web.StreamResponse:
+        self.version = (await request.json())["new_version"]
+        return web.json_response({"success": True})
 
     async def _generate(self, request: web.Request) -> web.StreamResponse:
         if self.form != "generate":

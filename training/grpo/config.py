@@ -9,7 +9,7 @@ Errors  a value, or values that are not allowed together, are a ValidationError 
 """
 
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
@@ -119,14 +119,35 @@ class LoggerConfig(SettingsBlock):
     """Seconds between two lines of progress where there is no terminal."""
 
 
+Label = Annotated[str, Field(pattern=r"^[^=\s]+=[^=\s]*$")]
+
+
+class LabelConfig(SettingsBlock):
+    """`cluster.labels`: which nodes of the cluster run what, by a label that `ray start --labels` gave them."""
+
+    policy: Label | None = None
+    """`KEY=VALUE` of the nodes of the policy; None: any."""
+    engines: Label | None = None
+    """The same for vLLM and the model server."""
+    rollouts: Label | None = None
+    """The same for rollout workers."""
+
+
 class ClusterConfig(SettingsBlock):
     """`cluster`."""
 
+    address: str | None = Field(default=None, pattern=r"^(auto|[^:\s]+:\d+)$")
+    """The Ray cluster that a run uses, as HOST:PORT of its head; `auto`: that of this machine; None: this machine
+    alone."""
     num_nodes: int = Field(default=1, ge=1)
-    """Machines; a run with more than one is refused at its start, and only planned by `--dry-run`."""
+    """Machines of a plan; a run takes those of the cluster that it needs. Above 1 it needs an address."""
     gpus_per_node: int = Field(default=0, ge=0)
-    """GPUs of this machine, on which all processes are: the first ones are the policy's, the others the engines'; 0:
-    they are not counted out."""
+    """GPUs of each machine that a run may take: one for each process of the policy, `gpus_per_replica` for each vLLM;
+    0: they are not counted out, and on a cluster none is taken."""
+    labels: LabelConfig = LabelConfig()
+    """Nodes by role."""
+    wait_s: float = Field(default=60.0, ge=0)
+    """Seconds that a start waits for nodes to join the cluster until there is a place for every role."""
 
 
 class PaddockConfig(SettingsBlock):
@@ -136,6 +157,8 @@ class PaddockConfig(SettingsBlock):
     """The source of the recipe, and where it differs from it; None: it has no source."""
     groups: GroupSettings = GroupSettings()
     """What becomes of groups with missing members, and how rollouts become samples."""
+    restart: int = Field(default=0, ge=0)
+    """How often a run that a machine's failure ended (an InfraError) goes on by itself from its last checkpoint."""
     policy_timeout_s: float = Field(default=7200.0, gt=0)
     """Longest that the policy may take to start, for one step, one sending, saving or loading: then it is stuck, and
     the run ends, to go on from its last checkpoint. Sending over NCCL to one engine has its own limit, of minutes
@@ -160,7 +183,7 @@ class TrainConfig(SettingsBlock):
     logger: LoggerConfig = LoggerConfig()
     """Where metrics go."""
     cluster: ClusterConfig = ClusterConfig()
-    """The machine, as far as it is counted out."""
+    """The machines of the run."""
     paddock: PaddockConfig = PaddockConfig()
     """Settings that NeMo-RL has no name for."""
 

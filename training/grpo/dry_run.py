@@ -11,19 +11,24 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from paddock.collect.identity import blank_secrets
 from paddock.collect.rows import file_facts
-from paddock.config import Note, resolve_class
+from paddock.config import Note
 from paddock.config.yaml_text import parse
+from paddock.errors import ConfigError, PaddockError
 from paddock.server.runtime import describe_servers
-from paddock.training.grpo.config import TrainConfig
+from paddock.training.grpo.config import ClusterConfig, TrainConfig
 from paddock.training.grpo.megatron_config import MegatronConfig
+from paddock.training.grpo.model_server import engine_settings
+from paddock.training.grpo.placement import ClusterNode, needs_of, place, placement_lines
 from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.preflight import gpu_problem, machine_problem, missing_packages, server_checks
+from paddock.training.grpo.ray_session import ray_session
 from paddock.training.grpo.read_config import RunConfig
 from paddock.training.grpo.rows import TRAIN, VALIDATION, missing_files, n_rows_of, rows_files
 
@@ -34,10 +39,11 @@ _WIDTH = 16
 
 def plan_text(read: RunConfig, out: Path) -> str:
     """The whole plan."""
-    missing = list(_missing(read))
+    nodes = _nodes(read.config.cluster)
+    missing = list(_missing(read, nodes))
     return "\n".join(
         [
-            *_parts(read, out),
+            *_parts(read, out, nodes),
             *_changed_settings(read.config),
             *read.deviations,
             *_unread(read),
@@ -71,10 +77,11 @@ def inert_lines(notes: list[Note]) -> list[str]:
     ]
 
 
-def _parts(read: RunConfig, out: Path) -> Iterator[str]:
+def _parts(read: RunConfig, out: Path, nodes: list[ClusterNode]) -> Iterator[str]:
     config = read.config
     yield _line("run", f"{read.name}, into {out}")
     yield from _processes(read)
+    yield from _placement(read, nodes)
     yield from _batch(config)
     yield from _asynchrony(config)
     yield from _rows(config)
@@ -110,6 +117,29 @@ def _processes(read: RunConfig) -> Iterator[str]:
     yield _line("engines", _engines(read))
 
 
+def _placement(read: RunConfig, nodes: list[ClusterNode]) -> Iterator[str]:
+    """What runs where, node by node."""
+    settings = _engine_settings(read)
+    if settings is None:
+        return
+    try:
+        lines = placement_lines(place(needs_of(read.config, settings.launch), nodes), nodes)
+    except ConfigError as error:
+        lines = [error.message]
+    whose = "of the cluster" if nodes[0].address else "by arithmetic, no cluster was asked"
+    yield _line("placement", f"{_count(len(nodes), 'node')}, {whose}")
+    yield from (f"  {line}" for line in lines)
+
+
+def _nodes(settings: ClusterConfig) -> list[ClusterNode]:
+    """The nodes of the cluster; where there is none, as many as the config says."""
+    if settings.address is not None:
+        with suppress(PaddockError), ray_session(settings) as session:
+            return session.nodes()
+    numbers = range(1, settings.num_nodes + 1)
+    return [ClusterNode(f"node {n}", id=str(n), gpus=settings.gpus_per_node, labels=None) for n in numbers]
+
+
 def _layout(megatron: MegatronConfig) -> str:
     """How its processes share the weights; a size of 1 is left out."""
     sizes = {
@@ -131,7 +161,7 @@ def _elsewhere(block: Any) -> str:
     return f", elsewhere: {block.get('base_url')}{needs}"
 
 
-def _missing(read: RunConfig) -> Iterator[str]:
+def _missing(read: RunConfig, nodes: list[ClusterNode]) -> Iterator[str]:
     yield from map(str, read.unset_variables)
     shown = {f"${unset.variable}" for unset in read.unset_variables}
     for key, path in missing_files(read.config.data):
@@ -139,7 +169,7 @@ def _missing(read: RunConfig) -> Iterator[str]:
             yield f"{key}: no file {path}"
     for server in server_checks(read.environment):
         yield from server.problems
-    yield from _gpus(read)
+    yield from _unplaced(read, nodes)
     yield from (f"package {name}, in {sys.executable}" for name in missing_packages(read.config))
     if (text := gpu_problem(read.config)) is not None:
         yield text
@@ -162,21 +192,17 @@ def _engine_settings(read: RunConfig) -> Any:
         server for server in server_checks(read.environment) if server.name == read.model_server
     ).can_be_checked:
         return None
-    implementation = read.environment.instance(read.model_server).implementation
-    return read.environment.settings(read.model_server, resolve_class(implementation, "models_servers").config_type)
+    return engine_settings(read.environment, read.model_server)
 
 
-def _gpus(read: RunConfig) -> Iterator[str]:
-    """GPUs that a recipe of one machine needs and does not have."""
-    config, settings = read.config, _engine_settings(read)
-    has = config.cluster.gpus_per_node
-    if not has or config.cluster.num_nodes > 1 or settings is None:
-        return
-    launch = settings.launch
-    training = 0 if config.policy.torch_cfg.device == "cpu" else config.policy.n_processes
-    sampling = 0 if launch is None or launch.device == "cpu" else launch.replicas * launch.gpus_per_replica
-    if training + sampling > has:
-        yield f"{training} GPUs for the policy and {sampling} for engines: cluster.gpus_per_node is {has}"
+def _unplaced(read: RunConfig, nodes: list[ClusterNode]) -> Iterator[str]:
+    """What the nodes lack for the roles of the run."""
+    settings = _engine_settings(read)
+    if settings is not None:
+        try:
+            place(needs_of(read.config, settings.launch), nodes)
+        except ConfigError as error:
+            yield error.message
 
 
 def _engines(read: RunConfig) -> str:

@@ -1,18 +1,20 @@
-"""The servers of a run, opened as `paddock eval` opens them, and the engines behind its model server.
+"""The servers of a run, opened as `paddock eval` opens them: the model server with its engines, and all others.
 
-Law     what trains is what is evaluated: the same agents, resources servers and model server, from the same config.
-        Servers end with the worker that opened them, however it ends.
+Law     what trains is what is evaluated: the same agents, resources servers and model server, from the same config. The
+        model server may be on another machine than the others, which call it at its address with the run's token.
+        Servers end with the process that opened them, however it ends.
 Errors  those of `open_runtime` at the start; InfraError when the model server can't say which engines it has.
 """
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import NamedTuple
 
 import httpx
 
 from paddock.collect.routing import Router
 from paddock.config import Config
-from paddock.errors import ConfigError, InfraError
+from paddock.errors import BugError, ConfigError, InfraError
 from paddock.http import Peer
 from paddock.http.access import bearer
 from paddock.http.transport import make_client
@@ -23,39 +25,64 @@ from paddock.types import JsonObject
 REPLICAS_TIMEOUT_S = 30.0
 
 
-class ServerEnvironment:
-    """The running servers of one config. `model_server`: the instance whose engines are trained."""
+class ModelAddress(NamedTuple):
+    """Where the model server of a run listens, and the token it asks for."""
 
-    def __init__(self, runtime: Runtime, model_server: str, client: httpx.AsyncClient) -> None:
-        self._runtime = runtime
-        self._name = model_server
-        self._client = client
+    url: str
+    token: str
+
+
+class EngineHost:
+    """The model server whose engines are trained, in a process of its own on their machine."""
+
+    def __init__(self, config: Config, name: str, host: str, token: str, role: str = "") -> None:
+        """`host`: the address to listen on. `role`: before the names of engines, where there are several such hosts."""
+        self._config = config
+        self._name = name
+        self._host = host
+        self._token = token
+        self._role = role
+        self._stack = AsyncExitStack()
+        self._runtime: Runtime | None = None
         self._starts: dict[str, StartCounter] = {}
+        self._client = make_client()
 
-    @property
-    def peers(self) -> Mapping[str, Peer]:
-        return self._runtime.peers
+    async def start(self) -> None:
+        """Start the model server and its engines."""
+        runtime = open_runtime(self._config, names=[self._name], host=self._host, token=self._token)
+        self._runtime = await self._stack.enter_async_context(runtime)
 
-    def require_running(self) -> None:
-        """InfraError when a server was given up."""
-        if self._runtime.failure is not None:
-            raise self._runtime.failure
+    async def address(self) -> ModelAddress:
+        return ModelAddress(self._url, self._token)
 
     async def replicas(self) -> list[ReplicaInfo]:
-        """The engines that are healthy now. InfraError when the model server does not say."""
+        """The engines that are healthy now. InfraError when the model server does not say, or was given up."""
         replicas: list[ReplicaInfo] = []
         for state in await self._replica_states():
-            name, url = str(state["name"]), str(state["url"])
+            name = str(state["name"])
             if state["state"] != "ready":
                 continue
-            n_starts = self._starts.setdefault(name, StartCounter()).count(url, state.get("weight_version"))
-            replicas.append(ReplicaInfo(name, url, n_starts))
+            counter = self._starts.setdefault(name, StartCounter())
+            n_starts = counter.count(str(state["url"]), state.get("weight_version"))
+            known = f"{self._role}/{name}" if self._role else name
+            replicas.append(ReplicaInfo(known, f"{self._url}/replicas/{name}", n_starts, self._token))
         return replicas
 
+    async def stop(self) -> None:
+        await self._stack.aclose()
+        await self._client.aclose()
+
+    @property
+    def _url(self) -> str:
+        if self._runtime is None or (url := self._runtime.servers[self._name].url) is None:
+            raise BugError("the model server was not started", kind="not_started")
+        return url
+
     async def _replica_states(self) -> list[JsonObject]:
-        url = self._runtime.servers[self._name].url
+        url = self._url
+        require_running(self._runtime)
         try:
-            headers = bearer(self._runtime.token)
+            headers = bearer(self._token)
             answer = await self._client.get(f"{url}/replicas", headers=headers, timeout=REPLICAS_TIMEOUT_S)
             answer.raise_for_status()
             states: list[JsonObject] = answer.json()["replicas"]
@@ -82,18 +109,44 @@ class StartCounter:
         return self._count
 
 
-@asynccontextmanager
-async def open_environment(config: Config, model_server: str) -> AsyncIterator[ServerEnvironment]:
-    """Start all agents of the config and the servers they reference; the model server listens."""
-    if model_server not in config.instances:
+class ServerEnvironment:
+    """The running servers that rollouts need."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    @property
+    def peers(self) -> Mapping[str, Peer]:
+        return self._runtime.peers
+
+    def require_running(self) -> None:
+        """InfraError when a server was given up."""
+        require_running(self._runtime)
+
+
+def require_running(runtime: Runtime | None) -> None:
+    if runtime is not None and runtime.failure is not None:
+        raise runtime.failure
+
+
+def require_model_server(config: Config, name: str) -> None:
+    """ConfigError unless the environment has the model server that is trained."""
+    if name not in config.instances:
         raise ConfigError(
-            f"the environment has no model server `{model_server}`: its agents have to ask the model that is trained",
+            f"the environment has no model server `{name}`: its agents have to ask the model that is trained",
             kind="unknown_instance",
         )
+
+
+@asynccontextmanager
+async def open_environment(
+    config: Config, model_server: str, model: ModelAddress | None
+) -> AsyncIterator[ServerEnvironment]:
+    """Start all agents of the config and the servers they reference. `model`: the model server that runs already; None:
+    it is started too."""
+    require_model_server(config, model_server)
     names = list(Router(config).agents)
-    client = make_client()
-    try:
-        async with open_runtime(config, names=names) as runtime:
-            yield ServerEnvironment(runtime, model_server, client)
-    finally:
-        await client.aclose()
+    running = {model_server: model.url} if model is not None else {}
+    token = model.token if model is not None else None
+    async with open_runtime(config, names=names, token=token, elsewhere=running) as runtime:
+        yield ServerEnvironment(runtime)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from paddock.config import Config, Note, load, resolve_class
 from paddock.config.trees import copy_tree, merge
-from paddock.config.yaml_text import parse
+from paddock.config.yaml_text import dump, parse
 from paddock.errors import ConfigError
 from paddock.training.grpo.config import TrainConfig
 from paddock.training.grpo.preflight import DRIVER
@@ -63,6 +63,20 @@ def compose_servers(
     dropped = [] if ours or current.implementation is None else [f"~{name}.{KIND}.{current.implementation}"]
     environment = _load(beside, {**body, name: added}, [*overrides, *dropped], servers=None)
     return RunServers(environment, name, [*_notes(environment), *adopted.notes])
+
+
+def engine_settings(environment: Config, name: str) -> Any:
+    """The settings of the model server that is trained."""
+    return environment.settings(name, resolve_class(environment.instance(name).implementation, KIND).config_type)
+
+
+def with_replicas(config: Config, name: str, replicas: int) -> str:
+    """The config of the servers as YAML, where the model server launches so many vLLMs; 0: it is as it was."""
+    if not replicas:
+        return config.to_yaml()
+    tree: Any = parse(config.to_yaml(), "composed config").tree
+    tree[name][KIND][VLLM]["launch"]["replicas"] = replicas
+    return dump(tree)
 
 
 class _ModelServerBlock(NamedTuple):
@@ -178,7 +192,9 @@ def _require_whole(name: str, block: JsonObject) -> None:
 
 
 def _has_gpus(config: TrainConfig, plan: bool) -> bool:
-    """Whether the machine of the run has GPUs; for a plan that is the machine of the recipe."""
+    """Whether the machines of the run have GPUs; for a plan those are the recipe's."""
+    if config.cluster.address is not None:
+        return config.cluster.gpus_per_node > 0
     return DRIVER.exists() or (plan and config.cluster.gpus_per_node > 0)
 
 

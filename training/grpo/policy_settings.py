@@ -44,6 +44,8 @@ class RankInfo(NamedTuple):
     """Where rank 0 listens; a vLLM finds rank 0 there as well."""
     master_port: int = 0
     """A free port there; not used for one process."""
+    address: str = "127.0.0.1"
+    """This process's own, where the others reach it."""
 
 
 SINGLE_RANK = RankInfo()

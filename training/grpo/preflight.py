@@ -3,7 +3,7 @@ start refuses it.
 
 Law     for a plan, an unset variable of the trainer's part stands as `$NAME`; one of the servers' part leaves its
         server unchecked. No value of the environment is shown.
-Errors  `require_one_machine`, `require_packages`: ConfigError. The rest raises nothing.
+Errors  `require_machines`, `require_packages`: ConfigError. The rest raises nothing.
 """
 
 import os
@@ -74,8 +74,8 @@ def server_checks(config: Config) -> Iterator[ServerCheck]:
 
 def missing_packages(config: TrainConfig) -> list[str]:
     """The packages that a run imports here and that are not installed; none for a recipe of several machines, which
-    does not run here."""
-    if config.cluster.num_nodes > 1:
+    does not run here alone."""
+    if machine_problem(config) is not None:
         return []
     sinks = {"tensorboard": config.logger.tensorboard_enabled, "wandb": config.logger.wandb_enabled}
     needed = [*PACKAGES, *(name for name, enabled in sinks.items() if enabled)]
@@ -95,25 +95,27 @@ def require_packages(config: TrainConfig) -> None:
 
 def gpu_problem(config: TrainConfig) -> str | None:
     """What is missing where a recipe needs GPUs and the machine has none; None: nothing is."""
-    if config.cluster.gpus_per_node and config.cluster.num_nodes == 1 and not DRIVER.exists():
+    alone = config.cluster.num_nodes == 1 and config.cluster.address is None
+    if config.cluster.gpus_per_node and alone and not DRIVER.exists():
         return f"GPUs: cluster.gpus_per_node is {config.cluster.gpus_per_node}, and this machine has no NVIDIA GPUs"
     return None
 
 
-def require_one_machine(config: TrainConfig) -> None:
-    """ConfigError for a recipe of several machines."""
+def require_machines(config: TrainConfig) -> None:
+    """ConfigError for a recipe of several machines without a cluster."""
     if (text := machine_problem(config)) is not None:
         raise ConfigError(text, kind="machines")
 
 
 def machine_problem(config: TrainConfig) -> str | None:
-    """Why a recipe of several machines can't run here; None: it is for one machine."""
+    """Why a recipe of several machines can't run here; None: it is for one machine, or names a cluster."""
     count = config.cluster.num_nodes
-    if count == 1:
+    if count == 1 or config.cluster.address is not None:
         return None
     return (
-        f"cluster.num_nodes is {count}, and all processes of this loop are on one machine: run the recipe's source "
-        "with NeMo-RL (`paddock launch --trainer nemo_rl`), or make a smaller recipe and set cluster.num_nodes to 1"
+        f"cluster.num_nodes is {count}, and without cluster.address a run has this machine alone: start Ray on each "
+        "machine (`ray start`) and set cluster.address to the head's HOST:PORT, run the recipe's source with NeMo-RL "
+        "(`paddock launch --trainer nemo_rl`), or make a smaller recipe and set cluster.num_nodes to 1"
     )
 
 

@@ -1,36 +1,31 @@
 """The processes of a run, on Ray: each role is an actor of its own, called as if it were in this process.
 
-Ray     a local one, started here and ended here: loopback only, no dashboard, no usage report, calls by token where
-        this Ray knows tokens. It dies with the process that started it, however that one ends, its actors with it.
-Law     a role is made in its own process, from what can be pickled. A PaddockError that it raises is raised here;
-        anything else is a BugError. Calls to a process that died raise an InfraError; no role is restarted: its state
-        is in the last checkpoint.
-Logs    what a role's process writes is in `logs/<role>.log` of the run's folder.
-Errors  ConfigError `ray_missing`; InfraError `ray_start`, `process_died`.
+Law     a role is made in its own process, from what can be pickled, on the node that it is placed on. A PaddockError
+        that it raises is raised here; anything else is a BugError. Calls to a process that died raise an InfraError
+        that names role and node; no role is restarted: its state is in the last checkpoint.
+Logs    what a role's process writes is in `logs/<role>.log` of the run's folder; from another node it is sent there
+        (`remote_logs`).
+Errors  those of `ray_session`; InfraError `process_died`.
 """
 
 import asyncio
-import fcntl
 import logging
 import os
-import secrets
-import shutil
 import sys
-import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import psutil
+from paddock.errors import BugError, InfraError, PaddockError
+from paddock.ports import free_port
+from paddock.training.grpo.config import ClusterConfig
+from paddock.training.grpo.node_host import NodeHosts
+from paddock.training.grpo.placement import ClusterNode, RoleNeed, RolePlace, RolePlacement
+from paddock.training.grpo.ray_session import RaySession, ray_session
 
-from paddock.errors import BugError, ConfigError, InfraError, PaddockError
-
-OBJECT_STORE_BYTES = 200 << 20
-"""Batches and groups pass through it; they are small, and what does not fit is written to a file."""
 MAX_CALLS = 10_000
 """Most calls of one role at a time."""
-START_ATTEMPTS = 4
 STOP_TIMEOUT_S = 60.0
 """Time that a role has to end when it is stopped: its servers and engines end with it."""
 _log = logging.getLogger(__name__)
@@ -44,8 +39,11 @@ class _CallResult(NamedTuple):
 class _RoleHost:
     """The Ray actor in a role's process: makes the role, and calls it."""
 
-    def __init__(self, log: str, env: Mapping[str, str]) -> None:
-        _write_to(Path(log))
+    def __init__(self, log: Path, host: Any, env: Mapping[str, str]) -> None:
+        """`host`: keeps the log on this node until it is sent, in place of `log`; None: `log` is on this node."""
+        import ray
+
+        _write_to(log if host is None else ray.get(host.log_file.remote(log.name)))
         os.environ.update(env)
         self._role: Any = None
 
@@ -55,6 +53,9 @@ class _RoleHost:
             return os.getpid()
 
         return await _call_result(made())
+
+    async def free_port(self, address: str) -> _CallResult:
+        return _CallResult(free_port(address))
 
     async def call(self, name: str, args: tuple[Any, ...], options: Mapping[str, Any]) -> _CallResult:
         return await _call_result(getattr(self._role, name)(*args, **options))
@@ -85,18 +86,27 @@ def _write_to(log: Path) -> None:
 class RoleProcess:
     """A role in a process of its own; each call runs one of its coroutines."""
 
-    def __init__(self, name: str, log: Path, actor: Any) -> None:
+    def __init__(
+        self, name: str, log: Path, actor: Any, hosts: NodeHosts | None = None, node: ClusterNode | None = None
+    ):
         self.name = name
         self.pid = 0
         """The id of its process; 0 before `make`."""
         self._log = log
         self._actor = actor
+        self._hosts = hosts
+        self._node = node
 
     async def make(self, make: Callable[..., Awaitable[Any]], *args: Any) -> None:
         self.pid = await self._wait(self._actor.make.remote(make, args))
 
     async def call(self, name: str, *args: Any, **options: Any) -> Any:
         return await self._wait(self._actor.call.remote(name, args, options))
+
+    async def free_port(self, address: str) -> int:
+        """A port on its node that nothing listens on."""
+        port: int = await self._wait(self._actor.free_port.remote(address))
+        return port
 
     async def end(self) -> None:
         """Stop the role, then kill its process whatever it does."""
@@ -117,8 +127,11 @@ class RoleProcess:
             ray.cancel(reference)
             raise
         except ray.exceptions.RayError as error:
+            if self._hosts is not None:
+                await self._hosts.fetch_logs()
+            where = f" on {self._node}" if self._node is not None else ""
             raise InfraError(
-                f"the process of {self.name} died: {self._log_end()}", kind="process_died", retryable=False
+                f"the process of {self.name}{where} died: {self._log_end()}", kind="process_died", retryable=False
             ) from error
         if answer.error is not None:
             raise answer.error
@@ -135,18 +148,42 @@ class RoleProcess:
 class RoleProcesses:
     """Starts the processes of roles, and ends them."""
 
-    def __init__(self, logs: Path) -> None:
+    def __init__(self, logs: Path, session: RaySession | None = None) -> None:
         self._logs = logs
+        self._session = session
+        self._hosts = NodeHosts(logs)
         self._roles: list[RoleProcess] = []
+        self._group: Any = None
+        self._bundles: dict[str, int] = {}
 
-    def start(self, name: str, *, env: Mapping[str, str] | None = None) -> RoleProcess:
-        """Start a process for a role, which `make` then makes. `env`: set over this process's environment."""
+    async def place(self, needs: Sequence[RoleNeed], shared: Path | None = None) -> RolePlacement:
+        """Place the roles on the nodes that are there, and reserve what they need. `shared`: a folder that nodes of the
+        policy have to see as this process does (ConfigError)."""
+        assert self._session is not None
+        placement = await self._session.place(needs)
+        self._group = await self._session.reserve(placement.all)
+        self._bundles = {place.role: nth for nth, place in enumerate(placement.all)}
+        away = {place.node.id: place.node for place in placement.all if place.node.id != self._session.own_node}
+        await self._hosts.start(away.values())
+        if shared is not None:
+            of_policy = {place.node.id for place in placement.policy}
+            await self._hosts.check_shared(shared, [node for key, node in away.items() if key in of_policy])
+        return placement
+
+    def start(self, name: str, place: RolePlace | None = None, *, env: Mapping[str, str] | None = None) -> RoleProcess:
+        """Start a process for a role, which `make` then makes, where it was placed; None: anywhere. `env`: set over
+        this process's environment."""
         import ray
 
         self._logs.mkdir(parents=True, exist_ok=True)
         log = (self._logs / f"{name}.log").resolve()
-        host = ray.remote(_RoleHost).options(num_cpus=0, max_concurrency=MAX_CALLS, max_restarts=0, max_task_retries=0)
-        role = RoleProcess(name, log, host.remote(str(log), dict(env or {})))
+        node = place.node if place is not None else None
+        options = self._options(place) if place is not None else {}
+        actor = ray.remote(_RoleHost).options(
+            num_cpus=0, max_concurrency=MAX_CALLS, max_restarts=0, max_task_retries=0, **options
+        )
+        host = self._hosts.get(node) if node is not None else None
+        role = RoleProcess(name, log, actor.remote(log, host, dict(env or {})), self._hosts, node if host else None)
         self._roles.append(role)
         return role
 
@@ -154,87 +191,32 @@ class RoleProcesses:
         """End all roles at once."""
         await asyncio.gather(*(role.end() for role in self._roles))
         self._roles.clear()
+        await self._hosts.end()
+        if self._group is not None:
+            from ray.util import remove_placement_group
+
+            remove_placement_group(self._group)
+            self._group = None
+
+    def _options(self, place: RolePlace) -> dict[str, Any]:
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        bundle = self._bundles[place.role]
+        return {
+            "num_gpus": place.gpus,
+            "scheduling_strategy": PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=bundle),
+        }
+
+
+@contextmanager
+def open_processes(logs: Path, settings: ClusterConfig) -> Iterator[RoleProcesses]:
+    """The processes of a run, on its Ray."""
+    with ray_session(settings) as session:
+        yield RoleProcesses(logs, session)
 
 
 @contextmanager
 def local_ray(logs: Path) -> Iterator[RoleProcesses]:
-    """A local Ray for the time of a run."""
-    # Before its import: it reads them there.
-    os.environ.update({**_ENV, "RAY_AUTH_TOKEN": secrets.token_urlsafe(32)})
-    try:
-        import ray
-    except ImportError as error:
-        raise ConfigError("training needs ray: pip install 'paddock[train]'", kind="ray_missing") from error
-    with ray_folder(Path(tempfile.gettempdir())) as folder:
-        try:
-            _start(ray, folder)
-            yield RoleProcesses(logs)
-        finally:
-            ray.shutdown()
-
-
-@contextmanager
-def ray_folder(home: Path) -> Iterator[Path]:
-    """The folder of this Ray, with a short name because paths of sockets are bounded. Folders of processes that were
-    killed are removed."""
-    for attempts_left in home.glob(f"{_PREFIX}*"):
-        pid = attempts_left.name.removeprefix(_PREFIX).partition("-")[0]
-        # Process ids are used again, in containers soon: a folder with ours is not of this process.
-        if pid.isdecimal() and (int(pid) == os.getpid() or not psutil.pid_exists(int(pid))):
-            _remove_stale(attempts_left)
-    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=home))
-    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
-
-
-def _remove_stale(folder: Path) -> None:
-    """Remove a folder, unless it is in use by a process of that id elsewhere (in another container)."""
-    with suppress(OSError):
-        if folder.stat().st_uid != os.geteuid():
-            return
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
-        finally:
-            os.close(lock)
-
-
-_PREFIX = "paddock-ray-"
-_LOCK = "driver.lock"
-"""Held while its Ray is in use."""
-_ENV = {
-    "RAY_AUTH_MODE": "token",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_worker_niceness": "0",
-    # A role's own settings decide which devices it sees.
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    # Its name is history: without clusters, a Ray listens on loopback alone.
-    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-}
-
-
-def _start(ray: Any, folder: Path) -> None:
-    """Start Ray, in several tries: it gives its own start half a minute, which is too short on a loaded machine."""
-    for attempts_left in reversed(range(START_ATTEMPTS)):
-        try:
-            ray.init(
-                address="local",
-                num_cpus=1,
-                include_dashboard=False,
-                object_store_memory=OBJECT_STORE_BYTES,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                _node_ip_address="127.0.0.1",
-                _temp_dir=str(folder),
-            )
-            return
-        except Exception as error:
-            ray.shutdown()
-            if not attempts_left:
-                raise InfraError(f"Ray did not start: {error}", kind="ray_start", retryable=False) from error
+    """Processes on a local Ray."""
+    with open_processes(logs, ClusterConfig()) as processes:
+        yield processes

@@ -2,29 +2,34 @@
 
 Policy  one process, or several that hold the weights together, as one (`policy_processes`).
 Law     a batch goes to the policy without the groups that it was made of, which are many times as large.
-Errors  those of `RoleProcess`; InfraError when the worker does not answer a short call; `role_stuck`, not
+Errors  those of `RoleProcess`; InfraError when the model server does not answer a short call; `role_stuck`, not
         retryable, when the policy is silent for longer than it may take for anything.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from secrets import token_urlsafe
 from typing import Any
 
 from paddock.collect import PlannedGroup
 from paddock.config import Config
 from paddock.errors import InfraError
-from paddock.ports import free_port
+from paddock.server.access import TOKEN_BYTES
 from paddock.training.core.records import Batch
+from paddock.training.grpo.environment import EngineHost, ModelAddress, require_model_server
+from paddock.training.grpo.model_server import with_replicas
+from paddock.training.grpo.placement import RolePlace, RolePlacement
 from paddock.training.grpo.policy_processes import PolicyProcesses
 from paddock.training.grpo.policy_settings import PolicySettings, RankInfo
 from paddock.training.grpo.processes import RoleProcess, RoleProcesses
 from paddock.training.grpo.roles import GroupJob, Policy, ReplicaInfo, SendResult, TrainResult
+from paddock.training.grpo.rollouts import Sampler
 from paddock.training.grpo.worker import FinishedGroup, FinishedValidation, RolloutWorker, WorkerSettings
 
 REPLICAS_TIMEOUT_S = 120.0
-"""For a worker that is healthy but busy; its own calls to engines take a fraction of that."""
+"""For a model server that is healthy but busy; its own calls to engines take a fraction of that."""
 
 
 class RemoteWorker:
@@ -41,12 +46,23 @@ class RemoteWorker:
         finished: FinishedValidation = await self._role.call("validate", rows, step)
         return finished
 
+    async def stop(self) -> None:
+        await self._role.end()
+
+
+class RemoteEngines:
+    """An `EngineHost` in another process."""
+
+    def __init__(self, role: RoleProcess, address: ModelAddress) -> None:
+        self._role = role
+        self.address = address
+
     async def replicas(self) -> list[ReplicaInfo]:
         try:
             async with asyncio.timeout(REPLICAS_TIMEOUT_S):
                 result: list[ReplicaInfo] = await self._role.call("replicas")
         except TimeoutError as error:
-            text = f"the rollout worker did not say within {REPLICAS_TIMEOUT_S:g} s which engines are healthy"
+            text = f"the model server did not say within {REPLICAS_TIMEOUT_S:g} s which engines are healthy"
             raise InfraError(text, kind="replicas_unknown") from error
         return result
 
@@ -99,35 +115,68 @@ async def _with_limit(process: str, what: str, timeout_s: float) -> AsyncIterato
         raise InfraError(text, kind="role_stuck", retryable=False) from error
 
 
+async def start_samplers(
+    processes: RoleProcesses, placement: RolePlacement, config: Config, settings: WorkerSettings
+) -> list[Sampler]:
+    """Start all engines and rollout workers."""
+    pairs = zip(placement.engines, placement.rollouts, strict=True)
+
+    async def start_one(engines: RolePlace, rollouts: RolePlace) -> Sampler:
+        source = await start_engines(processes, engines, config, settings.model_server)
+        return Sampler(await start_rollouts(processes, rollouts, config, settings, source.address), source)
+
+    return list(await asyncio.gather(*(start_one(*pair) for pair in pairs)))
+
+
+async def start_engines(processes: RoleProcesses, place: RolePlace, config: Config, name: str) -> RemoteEngines:
+    """Start a model server; its engines run when this returns."""
+    require_model_server(config, name)
+    role = processes.start(place.role, place)
+    token = token_urlsafe(TOKEN_BYTES)
+    prefix = place.role if place.replicas else ""
+    own = with_replicas(config, name, place.replicas)
+    await role.make(_make_engines, own, name, place.node.address, token, prefix)
+    return RemoteEngines(role, await role.call("address"))
+
+
 async def start_rollouts(
-    processes: RoleProcesses, config: Config, settings: WorkerSettings, env: Mapping[str, str]
+    processes: RoleProcesses, place: RolePlace, config: Config, settings: WorkerSettings, model: ModelAddress
 ) -> RemoteWorker:
-    """Start the rollout worker; its servers and engines run when this returns."""
-    role = processes.start("rollouts", env=env)
-    await role.make(_make_worker, config.to_yaml(), settings)
+    """Start a rollout worker; its servers run when this returns."""
+    role = processes.start(place.role, place)
+    await role.make(_make_worker, config.to_yaml(), settings, model)
     return RemoteWorker(role)
 
 
 async def start_policy(
-    processes: RoleProcesses, settings: PolicySettings, world_size: int, env: Mapping[str, str], timeout_s: float
+    processes: RoleProcesses, places: Sequence[RolePlace], settings: PolicySettings, timeout_s: float
 ) -> RemotePolicy | PolicyProcesses:
-    """Start the policy; its model is loaded when this returns. `timeout_s`: for that, and for each call."""
-    port = free_port() if world_size > 1 else 0
-    rank_infos = [RankInfo(rank, world_size, master_port=port) for rank in range(world_size)]
-    roles = [
-        processes.start(f"policy-{rank_info.rank}" if world_size > 1 else "policy", env=env) for rank_info in rank_infos
-    ]
-    constructions = (
-        role.make(_make_policy, settings, rank_info) for role, rank_info in zip(roles, rank_infos, strict=True)
-    )
+    """Start the policy, a process for each place; its model is loaded when this returns. `timeout_s`: for that, and for
+    each call."""
+    roles = [processes.start(place.role, place) for place in places]
+    addresses = [place.node.address for place in places]
     async with _with_limit("policy", "make", timeout_s):
+        port = await roles[0].free_port(addresses[0]) if len(roles) > 1 else 0
+        rank_infos = (
+            RankInfo(rank, len(roles), master_address=addresses[0], master_port=port, address=address)
+            for rank, address in enumerate(addresses)
+        )
+        constructions = (
+            role.make(_make_policy, settings, rank_info) for role, rank_info in zip(roles, rank_infos, strict=True)
+        )
         await asyncio.gather(*constructions)
     ranks = [RemotePolicy(role, timeout_s) for role in roles]
-    return ranks[0] if world_size == 1 else PolicyProcesses(ranks)
+    return ranks[0] if len(ranks) == 1 else PolicyProcesses(ranks)
 
 
-async def _make_worker(config: str, settings: WorkerSettings) -> RolloutWorker:
-    worker = RolloutWorker(Config.from_yaml(config), settings)
+async def _make_engines(config: str, *args: str) -> EngineHost:
+    host = EngineHost(Config.from_yaml(config), *args)
+    await host.start()
+    return host
+
+
+async def _make_worker(config: str, settings: WorkerSettings, model: ModelAddress) -> RolloutWorker:
+    worker = RolloutWorker(Config.from_yaml(config), settings, model)
     await worker.start()
     return worker
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import httpx
 
 from paddock.errors import InfraError
+from paddock.http.access import bearer
 
 HEALTH_TIMEOUT_S = 10.0
 CALL_TIMEOUT_S = 120.0
@@ -21,17 +22,20 @@ RETRY_S = 0.2
 
 
 class ReplicaControl:
-    """Controls one vLLM. `transport`: used in place of the network."""
+    """Controls one vLLM, at its own root or at that of a model server's routes to it, which ask for the token.
+    `transport`: used in place of the network."""
 
     def __init__(
         self,
         url: str,
+        token: str | None = None,
         *,
         health_timeout_s: float = HEALTH_TIMEOUT_S,
         retry_s: float = RETRY_S,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self.url = url.rstrip("/")
+        self._headers = bearer(token)
         self._health_timeout_s = health_timeout_s
         self._retry_s = retry_s
         self._transport = transport
@@ -45,13 +49,14 @@ class ReplicaControl:
     def pause(self, *, clear_cache: bool) -> None:
         """Pause, keeping the requests that run. With `clear_cache` their prefixes are computed again under the new
         weights."""
-        self._call("POST", "/pause", params={"mode": "keep", "clear_cache": str(clear_cache).lower()})
+        how = {"mode": "keep", "clear_cache": str(clear_cache).lower()}
+        self._call("POST", "/pause", params=how, json=how)  # vLLM reads the query, and a model server the body
 
     def resume(self) -> None:
         """Resume, with several tries: a vLLM that stays paused answers nothing, and looks healthy."""
         for left in reversed(range(RESUME_ATTEMPTS)):
             try:
-                self._call("POST", "/resume")
+                self._call("POST", "/resume", json={})
             except InfraError:
                 if not left:
                     raise
@@ -69,7 +74,7 @@ class ReplicaControl:
         return count
 
     def forget_trainer(self) -> None:
-        self._call("POST", "/shutdown_weight_transfer_engine", timeout_s=self._health_timeout_s)
+        self._call("POST", "/shutdown_weight_transfer_engine", json={}, timeout_s=self._health_timeout_s)
 
     def _call(
         self,
@@ -81,11 +86,11 @@ class ReplicaControl:
         timeout_s: float = CALL_TIMEOUT_S,
     ) -> httpx.Response:
         try:
-            # Not through a proxy of the environment: replicas are beside the trainer.
+            # Not through a proxy of the environment: replicas are beside the trainer, or in its cluster.
             with httpx.Client(
                 transport=self._transport, verify=self._verify, timeout=timeout_s, trust_env=False
             ) as client:
-                answer = client.request(method, f"{self.url}{path}", params=params, json=json)
+                answer = client.request(method, f"{self.url}{path}", params=params, json=json, headers=self._headers)
         except httpx.HTTPError as error:
             raise InfraError(f"{self.url}: {method} {path}: {type(error).__name__} {error}", kind="replica") from error
         if answer.status_code != httpx.codes.OK:

@@ -37,8 +37,11 @@ class ReplicaInfo(NamedTuple):
 
     name: str
     url: str
+    """Root of its routes for weights."""
     n_starts: int
     """How often it was started: a restarted engine has none of the weights that were sent to it before."""
+    token: str | None = None
+    """What these routes ask for; None: nothing."""
 
 
 class TrainResult(NamedTuple):

@@ -7,6 +7,7 @@ Rows    training rows are sampled as the config says, over what a row says itsel
 Errors  those of the worker; InfraError when the disk refuses; ConfigError for rows that can't be read.
 """
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, Self
@@ -76,32 +77,58 @@ class GroupRunner(Protocol):
 
     async def validate(self, rows: Sequence[PlannedGroup], step: int) -> FinishedValidation: ...
 
+    async def stop(self) -> None: ...
+
+
+class EngineSource(Protocol):
+    """Knows the engines: an `EngineHost`, here or in another process."""
+
     async def replicas(self) -> list[ReplicaInfo]: ...
 
     async def stop(self) -> None: ...
 
 
-class RunRollouts:
-    """The role `roles.Rollouts`."""
+class Sampler(NamedTuple):
+    """A rollout worker, and the engines that it asks."""
 
-    def __init__(self, worker: GroupRunner, rows: RunRows, folder: Path) -> None:
+    worker: GroupRunner
+    engines: EngineSource | None = None
+    """None: none that takes weights."""
+
+
+class RunRollouts:
+    """The role `roles.Rollouts`, over one sampler or several: a group runs at the one that runs the fewest."""
+
+    def __init__(self, samplers: Sequence[Sampler], rows: RunRows, folder: Path) -> None:
         """`folder`: for the journals."""
-        self._worker = worker
+        self._samplers = samplers
         self._rows = rows
         self._journals = Journals(folder)
+        self._running = [0] * len(samplers)
 
     async def run_group(self, work: GroupJob, version: int) -> Group:
-        finished = await self._worker.run_group(work, self._rows.group(work), version)
+        row = self._rows.group(work)
+        nth = self._running.index(min(self._running))
+        self._running[nth] += 1
+        try:
+            finished = await self._samplers[nth].worker.run_group(work, row, version)
+        finally:
+            self._running[nth] -= 1
         await self._journals.group(finished.group, finished.lines)
         return finished.group
 
     async def validate(self, step: int) -> ValidationResult:
-        finished = await self._worker.validate(self._rows.validation(step), step)
-        await self._journals.validation(finished.lines)
-        return validation_result(finished.prompts)
+        rows, count = self._rows.validation(step), len(self._samplers)
+        shares = (sampler.worker.validate(rows[nth::count], step) for nth, sampler in enumerate(self._samplers))
+        finished = await asyncio.gather(*shares)
+        for share in finished:
+            await self._journals.validation(share.lines)
+        return validation_result([prompt for share in finished for prompt in share.prompts])
 
     async def replicas(self) -> list[ReplicaInfo]:
-        return await self._worker.replicas()
+        sources = (sampler.engines for sampler in self._samplers if sampler.engines is not None)
+        listed = await asyncio.gather(*(source.replicas() for source in sources))
+        return [replica for replicas in listed for replica in replicas]
 
     async def checkpoint(self, folder: Path) -> None:
         await self._journals.checkpoint(folder)
@@ -110,5 +137,8 @@ class RunRollouts:
         await self._journals.restore(folder)
 
     async def stop(self) -> None:
-        await self._worker.stop()
+        for sampler in self._samplers:
+            await sampler.worker.stop()
+            if sampler.engines is not None:
+                await sampler.engines.stop()
         await self._journals.close()

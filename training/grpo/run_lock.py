@@ -48,6 +48,7 @@ CHANGEABLE_KEYS = (
     "train.policy.torch_cfg",
     "train.policy.train_micro_batch_size",
     "train.paddock.policy_timeout_s",
+    "train.paddock.restart",
     "train.paddock.recipe",
 )
 """Keys that may differ in a resumed run, besides addresses and timeouts of servers."""

@@ -9,11 +9,11 @@ Errors  what torch raises: a process that does not come within `TIMEOUT_S`, or d
 
 import os
 import socket
-import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
+import psutil
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
@@ -27,7 +27,6 @@ from paddock.training.grpo.policy_settings import RankInfo
 
 TIMEOUT_S = 1800.0
 """A process waits for the others as long as a step of theirs may be longer."""
-LOOPBACK = "127.0.0.1"
 
 
 class ShardGroup:
@@ -80,13 +79,19 @@ class ShardGroup:
 
 def meet(rank_info: RankInfo, device: torch.device) -> None:
     """Make torch's process group of all ranks; waits for the others."""
-    if rank_info.master_address == LOOPBACK and sys.platform == "linux":
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # else the interface of the machine's name
+    if (interface := _interface(rank_info.address)) is not None:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", interface)  # else that of the machine's name
     timeout = timedelta(seconds=TIMEOUT_S)
     # Objects go over gloo in either case.
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     store = _store(rank_info, timeout)
     dist.init_process_group(backend, store=store, rank=rank_info.rank, world_size=rank_info.world_size, timeout=timeout)
+
+
+def _interface(address: str) -> str | None:
+    """The name of the network interface with that address; None: none has it."""
+    found = (name for name, known in psutil.net_if_addrs().items() if any(one.address == address for one in known))
+    return next(found, None)
 
 
 def _store(rank_info: RankInfo, timeout: timedelta) -> Any:

@@ -1,22 +1,26 @@
 """A run from its config to its end: start the processes, run the loop, report, end everything.
 
-Order   the folder is locked and, but for a resumed run, new; then Ray, the servers with their engines, the policy.
+Order   the folder is locked and, but for a resumed run, new; then Ray, a place for every role, the servers with their
+        engines, the policy.
 Folder  `config.json` (secrets blanked), journals, `metrics.jsonl`, `checkpoints/`, `summary.json`, `export/`, `logs/`.
-Resume  from the newest checkpoint, whatever ended the run before; what was written after it is removed.
+        This process alone writes there, but for what the policy stores; `checkpointing.checkpoint_dir` has checkpoints
+        and `export/` where it is given, and then it alone has to be shared with the nodes of the policy.
+Resume  from the newest checkpoint, whatever ended the run before; what was written after it is removed. After an
+        InfraError the run does it by itself, `paddock.restart` times, on the nodes that are there.
 Exit    0: the run is at its end; 130: interrupted, and the same with `--resume` goes on.
 Errors  ConfigError before anything starts; whatever ended the run, once all its processes have ended.
 """
 
 import asyncio
 import hashlib
-import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from paddock.collect.folder import locked
-from paddock.errors import ConfigError
+from paddock.config import Config
+from paddock.errors import ConfigError, InfraError
 from paddock.server.loops import loop_factory, spare_collector
 from paddock.signals import cancel_on_signal
 from paddock.training.core.flaws import FlawRules
@@ -25,10 +29,12 @@ from paddock.training.grpo.config import TrainConfig
 from paddock.training.grpo.journals import cut
 from paddock.training.grpo.layout_check import require_layout
 from paddock.training.grpo.loop import Loop, LoopSettings, RunResult
+from paddock.training.grpo.model_server import engine_settings
+from paddock.training.grpo.placement import RoleNeed, needs_of
 from paddock.training.grpo.policy_settings import PolicySettings
-from paddock.training.grpo.processes import RoleProcesses, local_ray
+from paddock.training.grpo.processes import RoleProcesses, open_processes
 from paddock.training.grpo.read_config import RunConfig
-from paddock.training.grpo.remote import start_policy, start_rollouts
+from paddock.training.grpo.remote import start_policy, start_samplers
 from paddock.training.grpo.report import RunReporter
 from paddock.training.grpo.roles import Policy, Rollouts
 from paddock.training.grpo.rollouts import RowSettings, RunRollouts, RunRows
@@ -39,7 +45,6 @@ from paddock.types import JsonObject
 
 EXPORT = "export"
 LOGS = "logs"
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 class Roles(NamedTuple):
@@ -56,22 +61,38 @@ def train(
     plan = _plan_run(read, out)
     with locked(out):
         claim(read, out, resume=resume)
-        reporter = RunReporter(read, out)
         spare_collector()
         try:
-            with local_ray(out / LOGS) as processes, asyncio.Runner(loop_factory=loop_factory()) as runner:
-                ended = runner.run(_run(read, plan, processes, reporter, resume=resume, wrap_roles=wrap_roles))
-            reporter.end(ended)
+            for restarts_left in reversed(range(1 + read.config.paddock.restart)):
+                try:
+                    _train_once(read, plan, resume=resume, wrap_roles=wrap_roles)
+                    break
+                except InfraError as error:
+                    if not restarts_left:
+                        raise
+                    sys.stderr.write(f"paddock train: {error}; it goes on by itself, {restarts_left} times at most\n")
+                    resume = True
         except (asyncio.CancelledError, KeyboardInterrupt):
             sys.stderr.write(f"interrupted: go on with --resume --out {out}\n")
             return 130
-        finally:
-            reporter.close()
     return 0
 
 
+def _train_once(read: RunConfig, plan: "_RunPlan", *, resume: bool, wrap_roles: Callable[[Roles], Roles]) -> None:
+    reporter = RunReporter(read, plan.folder)
+    try:
+        with (
+            open_processes(plan.folder / LOGS, read.config.cluster) as processes,
+            asyncio.Runner(loop_factory=loop_factory()) as runner,
+        ):
+            ended = runner.run(_run(read.config, plan, processes, reporter, resume=resume, wrap_roles=wrap_roles))
+        reporter.end(ended)
+    finally:
+        reporter.close()
+
+
 async def _run(
-    read: RunConfig,
+    config: TrainConfig,
     plan: "_RunPlan",
     processes: RoleProcesses,
     reporter: RunReporter,
@@ -79,7 +100,7 @@ async def _run(
     resume: bool,
     wrap_roles: Callable[[Roles], Roles],
 ) -> RunResult:
-    config, out = read.config, plan.folder
+    out = plan.folder
     checkpoints = _checkpoints(config, out)
     newest = checkpoints.newest() if checkpoints is not None and resume else None
     if newest is None:
@@ -89,17 +110,12 @@ async def _run(
     reporter.forget(newest.step if newest is not None else -1)
     with cancel_on_signal():
         try:
-            policy, worker = await asyncio.gather(
-                start_policy(
-                    processes,
-                    PolicySettings.of(config),
-                    config.policy.n_processes,
-                    plan.devices.policy,
-                    config.paddock.policy_timeout_s,
-                ),
-                start_rollouts(processes, read.environment, plan.worker, plan.devices.rollouts),
+            placement = await processes.place(plan.needs, shared_folder(config, out))
+            policy, samplers = await asyncio.gather(
+                start_policy(processes, placement.policy, PolicySettings.of(config), config.paddock.policy_timeout_s),
+                start_samplers(processes, placement, plan.environment, plan.worker),
             )
-            roles = wrap_roles(Roles(RunRollouts(worker, plan.rows, out), policy))
+            roles = wrap_roles(Roles(RunRollouts(samplers, plan.rows, out), policy))
             loop = Loop(plan.loop, *roles, reporter.report, checkpoints)
             return await loop.run(resume=resume)
         finally:
@@ -107,11 +123,17 @@ async def _run(
 
 
 def _plan_run(read: RunConfig, out: Path) -> "_RunPlan":
-    require_model(read.config.policy.model_name)
-    require_layout(read.config.policy)
-    rows = RunRows.read(read.environment, row_settings(read.config, out))
-    devices = devices_of(read.config, os.environ.get(_VISIBLE))
-    return _RunPlan(out.resolve(), rows, worker_settings(read), _loop_settings(read.config, out), devices)
+    config, environment = read.config, read.environment
+    require_model(config.policy.model_name)
+    require_layout(config.policy)
+    return _RunPlan(
+        folder=out.resolve(),
+        rows=RunRows.read(environment, row_settings(config, out)),
+        environment=environment,
+        needs=needs_of(config, engine_settings(environment, read.model_server).launch),
+        worker=worker_settings(read),
+        loop=_loop_settings(config, out),
+    )
 
 
 def require_model(name: str) -> None:
@@ -156,11 +178,17 @@ def _given(params: Mapping[str, Any]) -> JsonObject:
     return {name: value for name, value in params.items() if value is not None}
 
 
+def shared_folder(config: TrainConfig, out: Path) -> Path:
+    """The folder that this process and the policy write into: checkpoints, and the exported weights."""
+    settings = config.checkpointing
+    return (settings.checkpoint_dir if settings.enabled and settings.checkpoint_dir else out).resolve()
+
+
 def _checkpoints(config: TrainConfig, out: Path) -> Checkpoints | None:
     settings = config.checkpointing
     if not settings.enabled:
         return None
-    folder = settings.checkpoint_dir or out / "checkpoints"
+    folder = shared_folder(config, out) if settings.checkpoint_dir else out.resolve() / "checkpoints"
     return Checkpoints(folder, keep_top_k=settings.keep_top_k, higher_is_better=settings.higher_is_better)
 
 
@@ -174,15 +202,8 @@ def _loop_settings(config: TrainConfig, out: Path) -> LoopSettings:
         metric=config.checkpointing.metric,
         save_period=config.checkpointing.save_period,
         must_save_by_s=config.checkpointing.must_save_by_s,
-        export=out / EXPORT,
+        export=shared_folder(config, out) / EXPORT,
     )
-
-
-class Devices(NamedTuple):
-    """Variables of the environment by which processes see their GPUs."""
-
-    policy: Mapping[str, str]
-    rollouts: Mapping[str, str]
 
 
 class _RunPlan(NamedTuple):
@@ -190,25 +211,7 @@ class _RunPlan(NamedTuple):
 
     folder: Path
     rows: RunRows
+    environment: Config
+    needs: list[RoleNeed]
     worker: WorkerSettings
     loop: LoopSettings
-    devices: Devices
-
-
-def devices_of(config: TrainConfig, visible: str | None = None) -> Devices:
-    """Which GPUs each role sees: the policy the first, one for each of its processes, engines the others. Without
-    `cluster.gpus_per_node` all see all. `visible`: this process's own CUDA_VISIBLE_DEVICES."""
-    count, taken = config.cluster.gpus_per_node, config.policy.n_processes
-    if not count or config.policy.torch_cfg.device == "cpu":
-        return Devices({}, {})
-    if count <= taken:
-        block = "megatron_cfg" if config.policy.megatron_cfg.enabled else "torch_cfg"
-        raise ConfigError(
-            f"cluster.gpus_per_node is {count}, of which the policy takes {taken} (policy.{block}.processes): "
-            "none is left for engines",
-            kind="gpus_missing",
-        )
-    listed = list(map(str, range(count))) if visible is None else [gpu.strip() for gpu in visible.split(",")]
-    if len(listed) < count:
-        raise ConfigError(f"cluster.gpus_per_node is {count}, but {_VISIBLE} names {len(listed)}", kind="gpus_missing")
-    return Devices({_VISIBLE: ",".join(listed[:taken])}, {_VISIBLE: ",".join(listed[taken:count])})

@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import httpx
 import torch
 from vllm.distributed.weight_transfer import HTTPVLLMWeightSyncClient, WeightTransferTrainerFactory
 from vllm.distributed.weight_transfer.base import ParamMeta, TrainerInitInfo, WeightSource
 from vllm.plugins import load_general_plugins
 
+from paddock.http.access import bearer
 from paddock.ports import free_port
+from paddock.training.grpo.roles import ReplicaInfo
 from paddock.training.grpo.weight_sender import TRANSFER_TIMEOUT_S, Backend, TransferLink, WeightsSource
 
 
@@ -27,6 +30,19 @@ class GlooRendezvous(TrainerInitInfo):  # type: ignore[misc]
     """0: any free one."""
     world_size: int
     """1 and the number of that vLLM's workers."""
+
+
+class _Client(HTTPVLLMWeightSyncClient):  # type: ignore[misc]
+    """vLLM's client, which brings no token."""
+
+    def __init__(self, replica: ReplicaInfo) -> None:
+        super().__init__(replica.url, timeout=TRANSFER_TIMEOUT_S)
+        self._headers = bearer(replica.token)
+
+    def _post(self, path: str, json: dict[str, Any] | None = None) -> None:
+        url = f"{self.base_url}/{path}"
+        body = json or {}
+        httpx.post(url, json=body, headers=self._headers, timeout=self.timeout, trust_env=False).raise_for_status()
 
 
 class TensorSource(WeightSource):  # type: ignore[misc]
@@ -45,7 +61,13 @@ class TensorSource(WeightSource):  # type: ignore[misc]
 
 
 def connect_vllm(
-    url: str, weights: WeightsSource, *, backend: Backend, device: torch.device, address: str, n_workers: int
+    replica: ReplicaInfo,
+    weights: WeightsSource,
+    *,
+    backend: Backend,
+    device: torch.device,
+    address: str,
+    n_workers: int,
 ) -> TransferLink:
     load_general_plugins()
     meeting: Any
@@ -55,7 +77,7 @@ def connect_vllm(
         from vllm.distributed.weight_transfer.nccl_engine import NCCLTrainerInitInfo
 
         meeting = NCCLTrainerInitInfo(address, free_port(address), 1 + n_workers, rank=0)
-    client = HTTPVLLMWeightSyncClient(url, timeout=TRANSFER_TIMEOUT_S)
+    client = _Client(replica)
     link: TransferLink = WeightTransferTrainerFactory.trainer_init(
         meeting, client=client, source=TensorSource(weights, device)
     )

@@ -66,8 +66,8 @@ class SendTimes(NamedTuple):
     resume_s: float
 
 
-Connect = Callable[[str, int, WeightsSource], TransferLink]
-"""Connects to the vLLM at a URL, which has so many workers, to send it what the source gives each time."""
+Connect = Callable[[ReplicaInfo, int, WeightsSource], TransferLink]
+"""Connects to a vLLM, which has so many workers, to send it what the source gives each time."""
 
 
 class WeightSender:
@@ -78,7 +78,7 @@ class WeightSender:
         connect: Connect,
         *,
         backend: Backend,
-        control: Callable[[str], ReplicaControl] = ReplicaControl,
+        control: Callable[[str, str | None], ReplicaControl] = ReplicaControl,
         prepare: Callable[[], None] = lambda: None,
         stuck_after_s: float = STUCK_AFTER_S,
     ):
@@ -128,10 +128,10 @@ class WeightSender:
         for name, connection in list(self._connections.items()):
             self._drop(name)
             with suppress(InfraError):  # it may be gone as well, and whoever connects next takes our place anyway
-                self._control(connection.replica.url).forget_trainer()
+                self._control(connection.replica.url, connection.replica.token).forget_trainer()
 
     def _send_to(self, replica: ReplicaInfo, version: str, *, clear_cache: bool) -> SendTimes:
-        control = self._control(replica.url)
+        control = self._control(replica.url, replica.token)
         control.check_health()
         link = self._link_to(replica, control)
         began = time.monotonic()
@@ -160,7 +160,7 @@ class WeightSender:
         n_workers = control.n_workers()
 
         def connect() -> TransferLink:
-            return self._connect(replica.url, n_workers, lambda: self._weights)
+            return self._connect(replica, n_workers, lambda: self._weights)
 
         link = self._run_with_limit("connection", connect) if self._backend == "nccl" else connect()
         self._connections[replica.name] = ReplicaConnection(replica, link)
@@ -195,10 +195,10 @@ class WeightSender:
 def vllm_sender(*, backend: Backend, device: "torch.device", address: str = LOOPBACK) -> WeightSender:
     """A sender to real vLLMs; vLLM is imported at the first connection."""
 
-    def connect(url: str, n_workers: int, weights: WeightsSource) -> TransferLink:
+    def connect(replica: ReplicaInfo, n_workers: int, weights: WeightsSource) -> TransferLink:
         from paddock.training.grpo.vllm_link import connect_vllm
 
-        return connect_vllm(url, weights, backend=backend, device=device, address=address, n_workers=n_workers)
+        return connect_vllm(replica, weights, backend=backend, device=device, address=address, n_workers=n_workers)
 
     def prepare() -> None:
         import torch

@@ -22,9 +22,9 @@ from paddock.training.core.groups import missing_members, with_rerolls
 from paddock.training.core.members import member_of
 from paddock.training.core.records import Group, Member
 from paddock.training.core.settings import GroupSettings, GrpoSettings
-from paddock.training.grpo.environment import ServerEnvironment, open_environment
+from paddock.training.grpo.environment import ModelAddress, ServerEnvironment, open_environment
 from paddock.training.grpo.journals import GroupLines
-from paddock.training.grpo.roles import GroupJob, ReplicaInfo
+from paddock.training.grpo.roles import GroupJob
 from paddock.training.grpo.validation import require_weights
 
 
@@ -55,16 +55,18 @@ class FinishedValidation(NamedTuple):
 class RolloutWorker:
     """Runs groups. `start` has to be called first."""
 
-    def __init__(self, config: Config, settings: WorkerSettings) -> None:
+    def __init__(self, config: Config, settings: WorkerSettings, model: ModelAddress | None = None) -> None:
+        """`model`: the model server of the run; None: it is one of the worker's own servers."""
         self.config = config
         self.settings = settings
+        self._model = model
         self._attempts = validate(EvalSettings, config.top("eval"), "eval")
         self._stack = AsyncExitStack()
         self._environment: ServerEnvironment | None = None
 
     async def start(self) -> None:
         self._environment = await self._stack.enter_async_context(
-            open_environment(self.config, self.settings.model_server)
+            open_environment(self.config, self.settings.model_server, self._model)
         )
 
     async def run_group(self, work: GroupJob, row: PlannedGroup, version: int) -> FinishedGroup:
@@ -96,9 +98,6 @@ class RolloutWorker:
         members = iter(await _all_of(run_one(row, nth) for row in rows for nth in range(row.size)))
         self._running.require_running()
         return FinishedValidation([[next(members) for _ in range(row.size)] for row in rows], lines)
-
-    async def replicas(self) -> list[ReplicaInfo]:
-        return await self._running.replicas()
 
     async def stop(self) -> None:
         await self._stack.aclose()

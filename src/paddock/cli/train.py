@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         print(dry_run.plan_text(read, out))  # noqa: T201 - the command's voice
         preflight.require_packages(read.config)
         return 0
-    preflight.require_one_machine(read.config)
+    preflight.require_machines(read.config)
     for line in dry_run.inert_lines(read.notes):
         print(line, file=sys.stderr)  # noqa: T201 - the command's voice
     preflight.require_packages(read.config)

@@ -32,7 +32,7 @@ async def run_isolated(
     runtime: Runtime, names: Sequence[str], bound: Mapping[str, Bound], settings: ServeSettings, access: Access
 ) -> AsyncIterator[None]:
     """`bound`: they, and whatever they call. Fills the runtime's peers, and tells it when a server is given up."""
-    urls = {name: at.url for name, at in bound.items()}
+    urls = {name: server.url for name, server in runtime.servers.items() if server.url is not None}
     client = make_client()
     supervisors: list[IsolatedServer] = []
     for name in names:

@@ -55,13 +55,15 @@ async def open_runtime(
     await asyncio.to_thread(sweep, chosen if listen else ())
     async with AsyncExitStack() as stack:
         apart = [name for name in chosen if isolate or _is_apart(config, name)]
-        listeners = chosen if listen or isolate else config.needed(apart) if apart else []
+        called = [name for name in chosen if name in config.needed(apart)] if apart else []
+        listeners = chosen if listen or isolate else called
         bound = _bind_all(config, listeners, host, token, stack)
         access = make_access(token, make=settings.loopback_token and bool(bound))
         files: dict[str, Path] = {}
         if access.token is not None and access.made:
             files = stack.enter_context(tokens_for_clients(access.token, bound, required=listen))
         servers = {name: _running_server(config, name, bound) for name in chosen}
+        servers |= {name: _running_server(config, name, {})._replace(url=url) for name, url in elsewhere.items()}
         runtime = Runtime(config, servers, token=access.token, token_files=files)
         if elsewhere:
             from paddock.http.transport import make_client  # an HTTP client only where it is wanted

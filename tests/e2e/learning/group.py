@@ -19,7 +19,7 @@ from paddock.conformance.sandboxes.fixture import processes_marked
 from paddock.training.core.records import Group
 from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.training.grpo.roles import GroupJob
-from paddock.training.grpo.rollouts import RowSettings, RunRollouts, RunRows
+from paddock.training.grpo.rollouts import RowSettings, RunRollouts, RunRows, Sampler
 from paddock.training.grpo.worker import RolloutWorker, WorkerSettings
 from paddock.types import JsonObject, Row
 from paddock.types.responses import call_item
@@ -54,7 +54,7 @@ async def _run(folder: Path, row: JsonObject, plays: list[Play], mark: str) -> G
     grpo, config = GrpoSettings(num_generations_per_prompt=len(plays)), load([], extra=tree)
     run_rows = RunRows.read(config, RowSettings("run", folder, rows, None, grpo))
     worker = RolloutWorker(config, WorkerSettings(grpo, GroupSettings(max_rerolls=0), model_server=swe.MODEL))
-    rollouts = RunRollouts(worker, run_rows, folder)
+    rollouts = RunRollouts([Sampler(worker)], run_rows, folder)
     try:
         await worker.start()
         running = asyncio.create_task(rollouts.run_group(GroupJob(id=0, row=0, epoch=0), 0))

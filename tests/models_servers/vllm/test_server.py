@@ -56,6 +56,31 @@ async def test_a_trainer_is_told_where_the_servers_are_and_what_they_have(tmp_pa
     assert "geheim" not in answer.text
 
 
+async def test_a_trainers_calls_are_passed_on_with_the_servers_token(tmp_path: Path) -> None:
+    async with ScriptedVllm(workers=2, key="geheim") as vllm:
+        server = VllmServer(config_of(tmp_path, base_url=vllm.url, api_key="geheim"), name="policy", peers={})
+        await server.start()
+        transport = httpx.ASGITransport(build_app(server, access=Access("token")))
+        root = f"http://policy/replicas/{vllm.url.removeprefix('http://')}"
+        try:
+            async with httpx.AsyncClient(transport=transport, headers={"authorization": "Bearer token"}) as client:
+                how = {"mode": "keep", "clear_cache": "true"}
+                answers = [
+                    await client.get(f"{root}/get_world_size"),
+                    await client.get(f"{root}/health"),
+                    await client.post(f"{root}/pause", json=how),
+                    await client.post(f"{root}/update_weight_version", json={"new_version": "8"}),
+                    await client.post(f"{root}/collective_rpc", json={}),
+                    await client.get(f"{root}/pause"),
+                    await client.get(f"{root}/health", headers={"authorization": "Bearer geheim"}),
+                ]
+        finally:
+            await server.stop()
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 200, 400, 400, 401]
+    assert answers[0].json() == {"world_size": 2}
+    assert (vllm.paused, vllm.version) == (how, "8")
+
+
 async def test_a_launched_server_says_what_it_runs_on_and_how_weights_come(fake_vllm: Any, tmp_path: Path) -> None:
     config = config_of(tmp_path, launch=fake_vllm.settings(weight_transfer="gloo"), api_key="geheim")
     server = VllmServer(config, name="policy", peers={})

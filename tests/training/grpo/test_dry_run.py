@@ -104,9 +104,23 @@ def test_what_the_machine_lacks_is_told_and_not_refused(run_file: Path, capsys: 
         "variable MODEL_FOLDER, read by `policy.model_name`",
         "data.train.data_path: no file missing.jsonl",
         "`judged.resources_servers.external.base_url` (`${oc.env:JUDGED_URL}`): environment variable JUDGED_URL is not",
-        "cluster.num_nodes is 2, and all processes of this loop are on one machine",
+        "cluster.num_nodes is 2, and without cluster.address a run has this machine alone",
     ):
         assert said in missing
+
+
+def test_a_plan_of_several_nodes_says_what_each_runs(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    devices = ["policy.torch_cfg.device=cuda", "policy.generation.vllm.launch.device=gpu", "cluster.gpus_per_node=2"]
+    cluster = ["cluster.num_nodes=3", "+cluster.address=auto", "+cluster.labels.policy=role=policy"]
+    assert main(["train", str(run_file), "--dry-run", *devices, *cluster]) == PLANNED
+    plan = capsys.readouterr().out
+    assert "placement       3 nodes, by arithmetic" in plan
+    for line in (
+        "node 1: policy-0, policy-1; 2 of 2 GPUs",
+        "node 2: engines; 2 of 2 GPUs",
+        "node 3: rollouts; 0 of 2 GPUs",
+    ):
+        assert line in plan
 
 
 def test_a_run_on_several_machines_is_refused(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,10 +170,9 @@ def test_the_layout_of_a_policy_on_megatron_core_is_told(run_file: Path, capsys:
 def test_gpus_that_the_machine_does_not_have_are_told(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     changes = ["policy.torch_cfg.device=cuda", "policy.generation.vllm.launch.device=gpu", "cluster.gpus_per_node=3"]
     assert main(["train", str(run_file), "--dry-run", *changes]) == PLANNED
-    said = "2 GPUs for the policy and 2 for engines: cluster.gpus_per_node is 3"
-    assert said in capsys.readouterr().out
+    assert "engines (2 of 2) needs 1 GPUs on one node; GPUs that are left: node 1 0" in capsys.readouterr().out
     assert main(["train", str(run_file), "--dry-run", *changes, "cluster.gpus_per_node=4"]) == PLANNED
-    assert "GPUs for the policy" not in capsys.readouterr().out
+    assert "node 1: policy-0, policy-1, engines, rollouts; 4 of 4 GPUs" in capsys.readouterr().out
 
 
 def test_the_transfer_is_that_of_the_devices_which_the_recipe_asks_for(

@@ -5,13 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from paddock.training.grpo.processes import ray_folder
+from paddock.training.grpo.ray_folder import ray_folder
 
 NOBODYS = 2**22 - 1
 """No process has a number as large."""
 STARTED = (
     "import sys; from pathlib import Path\n"
-    "from paddock.training.grpo.processes import ray_folder\n"
+    "from paddock.training.grpo.ray_folder import ray_folder\n"
     "with ray_folder(Path(sys.argv[1])): pass"
 )
 

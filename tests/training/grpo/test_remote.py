@@ -9,10 +9,12 @@ import pytest
 
 from paddock.errors import InfraError
 from paddock.training.core.records import Batch
+from paddock.training.grpo.environment import ModelAddress
+from paddock.training.grpo.placement import ClusterNode, RolePlace
 from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.policy_settings import PolicySettings
 from paddock.training.grpo.processes import RoleProcess, RoleProcesses
-from paddock.training.grpo.remote import REPLICAS_TIMEOUT_S, RemotePolicy, RemoteWorker, start_policy
+from paddock.training.grpo.remote import REPLICAS_TIMEOUT_S, RemoteEngines, RemotePolicy, start_policy
 from paddock.training.grpo.testing import now, virtually
 
 
@@ -22,6 +24,9 @@ class SilentProcess(RoleProcess):
     async def call(self, name: str, *args: Any, **options: Any) -> Any:
         await asyncio.Event().wait()
 
+    async def free_port(self, address: str) -> int:
+        return 9
+
     async def make(self, make: Callable[..., Awaitable[Any]], *args: Any) -> None:
         await asyncio.Event().wait()
 
@@ -29,14 +34,15 @@ class SilentProcess(RoleProcess):
 class SilentProcesses(RoleProcesses):
     """Starts none but silent ones."""
 
-    def start(self, name: str, *, env: Mapping[str, str] | None = None) -> RoleProcess:
+    def start(self, name: str, place: RolePlace | None = None, *, env: Mapping[str, str] | None = None) -> RoleProcess:
         return SilentProcess(name, Path("log"), None)
 
 
-def test_a_worker_that_is_silent_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+def test_a_model_server_that_is_silent_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     async def main() -> float:
+        silent = SilentProcess("engines", tmp_path / "log", None)
         with pytest.raises(InfraError, match="did not say within 120 s") as raised:
-            await RemoteWorker(SilentProcess("rollouts", tmp_path / "log", None)).replicas()
+            await RemoteEngines(silent, ModelAddress("http://127.0.0.1:9", "t")).replicas()
         assert raised.value.retryable
         return now()
 
@@ -68,10 +74,11 @@ def test_nor_is_a_policy_that_is_stuck(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("world_size", [1, 2])
 def test_nor_is_one_that_never_has_its_model(tmp_path: Path, world_size: int) -> None:
     settings = PolicySettings(policy=PolicyConfig(model_name="model"))
+    places = [RolePlace("policy", ClusterNode("m1"))] * world_size
 
     async def main() -> float:
         with pytest.raises(InfraError, match="policy is stuck: it has not ended `make` in 90 s"):
-            await start_policy(SilentProcesses(tmp_path), settings, world_size, {}, 90.0)
+            await start_policy(SilentProcesses(tmp_path), places, settings, 90.0)
         return now()
 
     assert virtually(main()) == 90.0

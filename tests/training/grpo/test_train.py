@@ -10,7 +10,7 @@ from paddock.errors import ConfigError
 from paddock.training.grpo.read_config import RunConfig, read_config
 from paddock.training.grpo.rows import n_rows_of
 from paddock.training.grpo.run_lock import CONFIG, claim
-from paddock.training.grpo.train import devices_of, row_settings, train
+from paddock.training.grpo.train import row_settings, train
 
 AGENT = {
     "resources_server": {"type": "resources_servers", "name": "pivot"},
@@ -137,23 +137,6 @@ def test_rows_are_sampled_as_training_and_validation_say(tmp_path: Path, read: A
     settings = row_settings(read("policy.generation.temperature=0.8").config, tmp_path)
     assert settings.sampling == {"temperature": 0.8, "top_p": 1.0, "max_output_tokens": 16}
     assert settings.validation_sampling == {"temperature": 0.0, "top_p": 1.0, "max_output_tokens": 16}
-
-
-def test_the_policy_has_the_first_gpus_and_engines_the_others(read: Any) -> None:
-    four = ("cluster.gpus_per_node=4", "policy.torch_cfg.processes=3", "policy.torch_cfg.device=cuda")
-    told = devices_of(read(*four).config)
-    assert (told.policy, told.rollouts) == ({"CUDA_VISIBLE_DEVICES": "0,1,2"}, {"CUDA_VISIBLE_DEVICES": "3"})
-    assert devices_of(read().config) == ({}, {})
-    with pytest.raises(ConfigError, match="none is left for engines"):
-        devices_of(read("cluster.gpus_per_node=1").config)
-
-
-def test_only_gpus_that_this_process_sees_are_dealt_out(read: Any) -> None:
-    config = read("cluster.gpus_per_node=3", "policy.torch_cfg.device=cuda").config
-    told = devices_of(config, "4, 6,GPU-7,9")
-    assert (told.policy, told.rollouts) == ({"CUDA_VISIBLE_DEVICES": "4"}, {"CUDA_VISIBLE_DEVICES": "6,GPU-7"})
-    with pytest.raises(ConfigError, match=r"gpus_per_node is 3.*CUDA_VISIBLE_DEVICES names 2"):
-        devices_of(config, "4,6")
 
 
 def test_rows_that_make_no_step_are_refused(tmp_path: Path, read: Any) -> None:

@@ -104,7 +104,7 @@ class Site:
             self._connect,
             backend=backend,
             stuck_after_s=stuck_after_s,
-            control=lambda url: ReplicaControl(url, retry_s=0, transport=httpx.MockTransport(self._serve)),
+            control=lambda url, _: ReplicaControl(url, retry_s=0, transport=httpx.MockTransport(self._serve)),
         )
 
     def _serve(self, request: httpx.Request) -> httpx.Response:
@@ -120,12 +120,12 @@ class Site:
         ]
         return self.sender.send(version, WEIGHTS, told, clear_cache=clear_cache)
 
-    def _connect(self, url: str, n_workers: int, weights: WeightsSource) -> TransferLink:
-        replica = next(one for one in self.replicas if one.url == url)
-        if replica.fails("connect"):
+    def _connect(self, replica: ReplicaInfo, n_workers: int, weights: WeightsSource) -> TransferLink:
+        scripted = next(one for one in self.replicas if one.url == replica.url)
+        if scripted.fails("connect"):
             raise RuntimeError("no rendezvous")
         self.workers.append(n_workers)
-        self.links.append(ScriptedLink(replica, weights))
+        self.links.append(ScriptedLink(scripted, weights))
         return self.links[-1]
 
 

@@ -15,7 +15,7 @@ from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.training.grpo.environment import StartCounter
 from paddock.training.grpo.journals import cut
 from paddock.training.grpo.roles import GroupJob
-from paddock.training.grpo.rollouts import RowSettings, RunRollouts, RunRows
+from paddock.training.grpo.rollouts import RowSettings, RunRollouts, RunRows, Sampler
 from paddock.training.grpo.worker import RolloutWorker, WorkerSettings
 
 SCRIPTED = "paddock.conformance.scripted"
@@ -29,7 +29,7 @@ class WorkerRun:
     def __init__(self, folder: Path, worker: RolloutWorker, rows: RunRows) -> None:
         self.folder = folder
         self.worker = worker
-        self.rollouts = RunRollouts(worker, rows, folder)
+        self.rollouts = RunRollouts([Sampler(worker)], rows, folder)
 
     def lines(self, name: str) -> list[Line]:
         path = self.folder / f"{name}.jsonl"

@@ -57,8 +57,8 @@ class RecordingSender(WeightSender):
         return SendResult(version, tuple(one.name for one in replicas), 0.0, 0.0, 0.0)
 
 
-def _no_connection(url: str, n_workers: int, weights: WeightsSource) -> TransferLink:
-    raise AssertionError(f"nothing connects with {url}")
+def _no_connection(replica: ReplicaInfo, n_workers: int, weights: WeightsSource) -> TransferLink:
+    raise AssertionError(f"nothing connects with {replica.url}")
 
 
 def settings(folder: Path, loss: Any = None, threshold: float | None = None, **policy: Any) -> PolicySettings:

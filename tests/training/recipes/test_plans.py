@@ -52,7 +52,7 @@ def check(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     read = {match[1] for match in re.finditer(r"oc\.env:(\w+)\}", comment_and_text(name))}
     assert {name for name in read if name in missing} == read
     nodes = recipe(name).value("cluster.num_nodes")
-    assert (f"cluster.num_nodes is {nodes}, and all processes of this loop are on one machine" in missing) == (
+    assert (f"cluster.num_nodes is {nodes}, and without cluster.address a run has this machine alone" in missing) == (
         nodes > 1
     )
     for key in unread(name):
@@ -101,7 +101,9 @@ def test_a_recipe_of_many_machines_is_refused_at_a_start(
     for name, value in GIVEN.items():
         monkeypatch.setenv(name, value)
     assert main(["train", str(files()["super_swe1"])]) == 2
-    assert "cluster.num_nodes is 64, and all processes of this loop are on one machine" in capsys.readouterr().err
+    assert (
+        "cluster.num_nodes is 64, and without cluster.address a run has this machine alone" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.yaml")), ids=lambda path: path.stem)
