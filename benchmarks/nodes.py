@@ -1,7 +1,8 @@
-"""Sandboxes of a node on loopback beside the same provider without one, call by call.
+"""Sandboxes of a node on loopback beside the same provider without one, call by call; and of two nodes beside one.
 
 Floor   the provider of this machine in this process, over the same image; pairs in the same round, medians over rounds.
-Targets a command over a node takes at most 2 ms more than one without.
+        Of two nodes: the same client over one.
+Targets a command over a node takes at most 2 ms more than one without; to place over two nodes costs at most 5 ms.
 """
 
 import asyncio
@@ -24,6 +25,7 @@ from paddock.sandbox.images.tiny import tiny_image
 ROUNDS = 300
 CREATES = 30
 AT_ONCE = 32
+LIVES = 8
 CONTENT = b"x" * (1 << 20)
 TOKEN = "of-the-benchmark"
 
@@ -31,8 +33,9 @@ TOKEN = "of-the-benchmark"
 def run() -> dict[str, Any]:
     settings = probe_settings(SandboxSettings(runtime="bubblewrap"))
     image = tiny_image(ImageStore(settings.home, payload_id=settings.payload_id))
-    with _node(settings.home) as url:
-        return asyncio.run(_measure(settings, settings.model_copy(update={"nodes": (url,)}), image))
+    with _node(settings.home) as one, _node(settings.home) as other:
+        over_one, over_two = (settings.model_copy(update={"nodes": nodes}) for nodes in ((one,), (one, other)))
+        return asyncio.run(_measure(settings, over_one, image)) | asyncio.run(_measure_pool(over_one, over_two, image))
 
 
 @contextmanager
@@ -41,7 +44,7 @@ def _node(home: Path) -> Iterator[str]:
     command = [sys.executable, "-m", "paddock", "sandbox", "serve", "--home", str(home), "--settings", "/dev/stdin"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
-        process.stdin.write("runtime: bubblewrap\n")
+        process.stdin.write("runtime: bubblewrap\nadmission: {memory_per_sandbox_mib: 64}\n")
         process.stdin.close()
         assert process.stdout is not None
         try:
@@ -69,6 +72,27 @@ async def _measure(here: SandboxSettings, there: SandboxSettings, image: str) ->
             await provider.close()
 
 
+async def _measure_pool(one: SandboxSettings, two: SandboxSettings, image: str) -> dict[str, Any]:
+    """`local` is one node here, `remote` both."""
+    providers = [await open_provider(settings) for settings in (one, two)]
+    try:
+        over_one, over_two = [await _calls(provider, image) for provider in providers]
+        return {
+            "two nodes: exec": await _compare(over_one["exec"], over_two["exec"], ROUNDS),
+            "two nodes: create and destroy": await _compare(
+                lambda: _life(providers[0], image), lambda: _life(providers[1], image), CREATES
+            ),
+            f"two nodes: {LIVES} lives at once": await _compare(
+                lambda: _together(lambda: _life(providers[0], image), LIVES),
+                lambda: _together(lambda: _life(providers[1], image), LIVES),
+                CREATES // 3,
+            ),
+        }
+    finally:
+        for provider in providers:
+            await provider.close()
+
+
 async def _calls(provider: Provider, image: str) -> dict[str, Callable[[], Awaitable[Any]]]:
     """Calls of a sandbox of its own."""
     sandbox = (await provider.create(SandboxSpec(image=image), request_id=uuid.uuid4().hex)).sandbox_id
@@ -88,8 +112,8 @@ async def _life(provider: Provider, image: str) -> None:
     await provider.destroy(handle.sandbox_id)
 
 
-async def _together(call: Callable[[], Awaitable[Any]]) -> None:
-    await asyncio.gather(*(call() for _ in range(AT_ONCE)))
+async def _together(call: Callable[[], Awaitable[Any]], at_once: int = AT_ONCE) -> None:
+    await asyncio.gather(*(call() for _ in range(at_once)))
 
 
 async def _compare(

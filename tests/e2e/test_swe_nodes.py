@@ -53,7 +53,9 @@ def homes() -> Iterator[list[Path]]:
 @pytest.fixture
 def nodes(swe_case: SweCase, homes: list[Path], tmp_path: Path) -> Iterator[list[NodeProcess]]:
     (tmp_path / "token").write_text(TOKEN)
-    (tmp_path / "node.yaml").write_text("runtime: bubblewrap\nadmission: {memory_each_mib: 64, max_sandboxes: 4}\n")
+    (tmp_path / "node.yaml").write_text(
+        "runtime: bubblewrap\nadmission: {memory_per_sandbox_mib: 64, max_sandboxes: 4}\n"
+    )
     with ExitStack() as stack:
         nodes = []
         for home in homes:
