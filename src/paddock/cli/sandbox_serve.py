@@ -25,8 +25,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--settings", type=Path, metavar="FILE", help="YAML with the keys of a `sandbox` block, and `admission`"
     )
+    add_address_arguments(parser, port=0)
+
+
+def add_address_arguments(parser: argparse.ArgumentParser, *, port: int) -> None:
+    """Where to listen, and the token. `port`: the default."""
+    default = f"{port}; 0: any free one" if port else "any free one"
     parser.add_argument("--host", default=LOOPBACK, help="address to bind; beyond loopback a token is needed")
-    parser.add_argument("--port", type=int, default=0, help="port to bind (default: any free one)")
+    parser.add_argument("--port", type=int, default=port, help=f"port to bind (default: {default})")
     parser.add_argument(
         "--token-file",
         metavar="FILE",

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.cli.sandbox_serve import LOOPBACK, STOP_MARGIN_S
+from paddock.cli.sandbox_serve import STOP_MARGIN_S, add_address_arguments, read_settings
 
 if TYPE_CHECKING:
     from paddock.sandbox_server.swe_rl import SweRlSettings
@@ -29,13 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rows", type=Path, metavar="FILE", help="rows whose patches are graded by name of their tests"
     )
-    parser.add_argument("--host", default=LOOPBACK, help="address to bind; beyond loopback a token is needed")
-    parser.add_argument("--port", type=int, default=PORT, help=f"port to bind (default: {PORT}; 0: any free one)")
-    parser.add_argument(
-        "--token-file",
-        metavar="FILE",
-        help="file with the token that clients must bring (default: PADDOCK_TOKEN, or one that is made)",
-    )
+    add_address_arguments(parser, port=PORT)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -80,7 +74,6 @@ async def _serve(settings: "SweRlSettings", address: "Address", token: str | Non
 
 
 def _settings(args: argparse.Namespace) -> "SweRlSettings":
-    from paddock.cli.sandbox_serve import read_settings
     from paddock.config.validation import validate
     from paddock.sandbox_server.swe_rl import SweRlSettings
 
