@@ -16,6 +16,7 @@ MODULES = {
     "starting": "server_start",
     "verify": "verify",
     "rollouts": "rollouts",
+    "workers": "workers",
     "resuming": "resume_scan",
     "harness": "harness",
     "programs": "programs",
