@@ -139,3 +139,20 @@ async def test_a_peer_that_recovers_is_answered_for() -> None:
     async with peer.serving() as client:
         assert await client.call(SEED, ROW, Call()) == Session(workdir="/w")
     assert len(peer.request_ids) == 3
+
+
+async def test_a_client_keeps_no_cookies() -> None:
+    heads: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append((await reader.readuntil(b"\r\n\r\n")).lower())
+        writer.write(b"HTTP/1.1 204 No Content\r\nSet-Cookie: machine=a; Path=/\r\nConnection: close\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        client = make_client()
+        for _ in range(2):
+            await client.get(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+        await client.aclose()
+    assert len(heads) == 2
+    assert not any(b"machine=a" in head for head in heads)

@@ -35,8 +35,12 @@ class _Address(NamedTuple):
     port: int
 
     @property
+    def path(self) -> str:
+        return f"{_folder()}/{self.host}-{self.port}"
+
+    @property
     def file(self) -> Path:
-        return _folder() / f"{self.host}-{self.port}"
+        return Path(self.path)
 
 
 def bearer(token: str | None) -> dict[str, str]:
@@ -75,7 +79,8 @@ def stored_token(url: str) -> str | None:
     if address is None:
         return None
     try:
-        line = address.file.read_text("ascii").strip()
+        with open(address.path, encoding="ascii") as file:  # noqa: PTH123 - asked for each request: paths cost more
+            line = file.read().strip()
     except (OSError, RuntimeError, UnicodeDecodeError):  # there is none, or none that this user may read
         return None
     return line.removeprefix(_LINE) if line.startswith(_LINE) else None
@@ -86,7 +91,7 @@ def store_token(url: str, token: str) -> Path:
     address = _address(url)
     assert address is not None  # it listens at an address of loopback
     try:
-        folder = _folder()
+        folder = Path(_folder())
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not is_private(folder):
             raise PermissionError(f"{folder} is not this user's alone (mode 0700)")
@@ -113,11 +118,11 @@ def remove_token(url: str, token: str) -> None:
             address.file.unlink()
 
 
-def _folder() -> Path:
+def _folder() -> str:
     """The folder of token files; RuntimeError where the user has no home."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    cache = os.environ.get("XDG_CACHE_HOME") or f"{Path.home()}/.cache"
     # Homes are shared by machines, whose loopbacks are their own.
-    return Path(cache) / "paddock" / "run" / quote(socket.gethostname() or "unnamed", safe="")
+    return f"{cache}/paddock/run/{quote(socket.gethostname() or 'unnamed', safe='')}"
 
 
 def _address(url: str) -> _Address | None:

@@ -3,6 +3,7 @@
 Why     httpx's own connection pool scans all connections for every request: at 256 at once a request costs tens of
         times the CPU it costs alone; over aiohttp's it is the same at any concurrency.
         Where every call counts, aiohttp's own interface is used: httpx's costs as much again as the rest of a request.
+Cookies none is kept: it would tie all rollouts to one of an endpoint's machines, and each answer would be searched.
 Limits  no time limits of its own: callers limit the whole exchange, which also ends a slow body.
 Errors  every failure of a connection is an httpx.HTTPError; of a session, an aiohttp.ClientError.
 """
@@ -40,6 +41,24 @@ class _Transport(AiohttpTransport):
             raise httpx.RemoteProtocolError(f"{type(error).__name__}: {error}") from error
 
 
+class _NoCookies(httpx.Cookies):
+    def extract_cookies(self, response: httpx.Response) -> None:
+        """Keeps none."""
+
+
+class _PlainClient(httpx.AsyncClient):
+    @property
+    def cookies(self) -> httpx.Cookies:
+        return _NO_COOKIES
+
+    @cookies.setter
+    def cookies(self, _cookies: object) -> None:
+        """Keeps none."""
+
+
+_NO_COOKIES = _NoCookies()
+
+
 def failure_text(error: Exception) -> str:
     """What failed. Leaves out aiohttp's words on TLS, which it adds for plain HTTP too."""
     return _REFUSED.sub(r"can't connect to \1: \2", str(error))
@@ -48,7 +67,7 @@ def failure_text(error: Exception) -> str:
 def make_client(*, max_connections: int = 1024) -> httpx.AsyncClient:
     """A client for the running loop; close it with `aclose`. `max_connections`: at once, over all hosts."""
     transport = _Transport(client=lambda: make_session(max_connections=max_connections))
-    return httpx.AsyncClient(transport=transport, timeout=None)  # noqa: S113 - callers hold the clock
+    return _PlainClient(transport=transport, timeout=None)
 
 
 def make_session(*, max_connections: int = 1024, ca_file: Path | None = None) -> aiohttp.ClientSession:
