@@ -301,7 +301,7 @@ async def test_a_sandbox_over_its_budget_is_the_policys_and_keeps_its_patch(serv
     assert (done["resolved"], done["reason"]) == (False, "over_budget")
 
 
-async def test_sandboxes_of_nodes_are_scrubbed_where_they_are(serve: Serve, node: str) -> None:
+async def test_sandboxes_of_nodes_are_scrubbed_where_they_are(node: str, serve: Serve) -> None:
     server = await serve(sandbox=SandboxSettings(nodes=(node,)))
     lease_id = await server.allocate()
     assert (await server.run(lease_id, "git log --all --format=%s; git tag"))["output"] == "broken\n"
