@@ -121,8 +121,8 @@ class SandboxSettings(BaseModel):
     node_ca_file: Path | None = None
     """File with the certificates, in PEM, of who vouches for nodes at `https`; None: those that the system trusts."""
     max_sandboxes: int | None = Field(default=None, ge=1)
-    """Sandboxes of this client at the same time on all nodes together; None: as many as have room. With nodes only:
-    an agent's `admission` bounds those of its own machine."""
+    """Sandboxes of this client, which is a process, at the same time on all nodes together; None: as many as have room.
+    With nodes only: an agent's `admission` bounds those of its own machine."""
     node_health_s: float = Field(default=10.0, gt=0)
     """Seconds between questions to a node of how it is; one that does not answer within them gets no sandboxes."""
     node_poll_s: float = Field(default=1.0, gt=0)

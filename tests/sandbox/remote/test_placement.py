@@ -130,6 +130,14 @@ async def test_one_that_leaves_the_queue_lets_others_through_and_keeps_nothing()
     late.cancel()  # it is granted, and has not heard of it
     await asyncio.wait([late])
     assert node.free.memory_mib == 600
+    await placement.take(spec_of(600), 9)
+    gone = line.ask(spec_of(100))
+    await asyncio.sleep(0)
+    gone.cancel()
+    placement.give(Grant(node, node.demand(spec_of(600))))  # it has not left the queue yet
+    placement.let_go_of_the_lost()
+    await asyncio.wait([gone])
+    assert (gone.cancelled(), node.free.memory_mib) == (True, 600)
 
 
 async def test_a_refusal_is_believed_and_costs_no_place_in_the_queue() -> None:
@@ -202,3 +210,12 @@ async def test_what_fits_on_no_node_is_said_at_once() -> None:
     with pytest.raises(ConfigError, match=r"1500 MiB.*never fits.*http://one: 1000 MiB") as told:
         await placement_of(*nodes).take(spec_of(1500), 0)
     assert told.value.kind == "never_admitted"
+
+
+async def test_nobody_waits_for_a_client_that_has_closed() -> None:
+    placement = placement_of(node_of("one", draining=True))
+    waiting = AskingLine(placement).ask()
+    await asyncio.sleep(0)
+    placement.close()
+    with pytest.raises(SandboxError, match="has closed"):
+        await waiting

@@ -175,6 +175,7 @@ class RemoteProvider:
         for task in (*self._watching, *self._first_words):
             task.cancel()
         await asyncio.wait([*self._watching, *self._first_words])
+        self._placement.close()
         self._sandboxes.clear()
         await asyncio.gather(*(node.close() for node in self._nodes.values()))
         for sandbox_id in list(self._tunnels):

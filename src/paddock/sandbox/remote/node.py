@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from paddock.errors import PaddockError
 from paddock.sandbox.admission import Capacity
 from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.records import SandboxHandle, SandboxSpec
@@ -107,7 +108,9 @@ class NodeClient:
             if status.images_mark != self._images_mark:
                 await self.ask_images()
                 self._images_mark = status.images_mark
-        except SandboxError as error:
+        except (PaddockError, OSError) as error:
+            if not isinstance(error, SandboxError):
+                error = SandboxError(f"{self.state.url}: {error}", kind="node_unwell")
             self.state.is_in_trouble(error)
         else:
             self.state.take_note(status.room)

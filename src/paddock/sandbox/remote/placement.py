@@ -81,7 +81,7 @@ class NodePlacement:
     def place(self) -> None:
         """Grant what there is to those who wait."""
         closed = {node.url for node in self._nodes if not node.is_open}
-        for waiter in list(self._queue):
+        for waiter in self._still_waiting():
             if len(closed) == len(self._nodes) or self._n_granted == self._max_sandboxes:
                 return
             try:
@@ -97,11 +97,20 @@ class NodePlacement:
 
     def let_go_of_the_lost(self) -> None:
         """Fail those for whom no node will have room, by what is known."""
-        for waiter in list(self._queue):
+        for waiter in self._still_waiting():
             try:
                 self._able(waiter.spec)
             except PaddockError as error:
                 self._let_go(waiter, error)
+
+    def close(self) -> None:
+        """Let go of all who wait."""
+        for waiter in self._still_waiting():
+            self._let_go(waiter, SandboxError("this client has closed", kind="closed", retryable=False))
+
+    def _still_waiting(self) -> list[_WaitingCreate]:
+        """In order, without those that are cancelled and have not left yet."""
+        return [waiter for waiter in self._queue if not waiter.granted.done()]
 
     def _grant(self, waiter: _WaitingCreate, node: NodeState) -> None:
         self._queue.remove(waiter)
