@@ -98,9 +98,9 @@ class Artifacts:
             "model_calls": state.model.calls + (tunnel.calls if tunnel else 0) if state.model else 0,
             "model_calls_refused": tunnel.refusals if tunnel else 0,
             "patch_bytes": len(patch.data) if patch else None,
-            "patch_left_out": [file.model_dump() for file in patch.left_out] if patch else [],
-            "patch_left_out_more": patch.left_out_more if patch else 0,
-            "litter_files": patch.litter_files if patch else None,
+            "patch_omitted": [file.model_dump() for file in patch.left_out] if patch else [],
+            "patch_omitted_more": patch.left_out_more if patch else 0,
+            "patch_excluded_files": patch.litter_files if patch else None,
             "canary": self._canary,
         }
 

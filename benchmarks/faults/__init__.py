@@ -9,5 +9,5 @@
 Each has `run(words)`, whose figures name what must be 0 as `BAD` does.
 """
 
-BAD = ("wrong", "lost", "doubled", "hung", "traces", "left", "grown")
+BAD = ("wrong", "missing", "breaches", "doubled", "hung", "traces", "leftovers", "over_bounds")
 """Figures that must be 0, as far as a campaign has them."""

@@ -96,7 +96,7 @@ def run(words: list[str]) -> dict[str, Any]:
         "runtime": args.runtime,
         "n": len(cases),
         "struck": len(struck),
-        "failed": sum(not isinstance(one["meanwhile"], float) for one in struck),
+        "failed": sum(not isinstance(one["under_fault"], float) for one in struck),
         "wrong": sum(one["wrong"] for one in cases),
         "cases": cases,
     }
@@ -140,16 +140,16 @@ async def _case(
     fault = MachineFault(kind, strike_time, machine, layer, stages)
     fault.start()
     try:
-        meanwhile, told = await _grade(grader, instance, patch)
+        under_fault, reason = await _grade(grader, instance, patch)
     finally:
         await asyncio.to_thread(fault.close)
     runs, right, failures_after = stages.runs, PATCHES[name].reward, []
     for _ in range(MAX_REPEATS):
         stages.begin(instance, patch)
-        after, told_after = await _grade(grader, instance, patch)
+        after, reason_after = await _grade(grader, instance, patch)
         if after not in FAILURES:
             break
-        failures_after.append(told_after)
+        failures_after.append(reason_after)
     return {
         "row": instance.instance_id,
         "patch": name,
@@ -158,15 +158,15 @@ async def _case(
         "at_end": at_end,
         "delay_s": round(delay_s, 2),
         "struck": fault.struck,
-        "meanwhile": meanwhile,
-        "told": told,
+        "under_fault": under_fault,
+        "reason": reason,
         "runs": runs,
         "after": after,
-        "told_after": told_after,
+        "reason_after": reason_after,
         "failures_after": failures_after,
         "runs_after": stages.runs,
         "took_s": round(time.monotonic() - began, 1),
-        "wrong": meanwhile not in (right, *FAILURES) or after != right,
+        "wrong": under_fault not in (right, *FAILURES) or after != right,
     }
 
 

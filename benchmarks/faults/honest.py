@@ -4,8 +4,8 @@ Rows    the small projects of `tests/zoo`, and with `--rows FILE` those of a fil
         its row's tests refuse when they are run plainly is a defect of what draws it, and is not graded.
 Left    in `runs/bench/honest-SEED`: `cases.jsonl`, a line as each patch is graded, by which a campaign that was stopped
         goes on (remove it to grade again); and the patches that were hurt.
-Figures patches by what came of them; `wrong`, those with a verdict that is not `resolved`, and `lost`, those without a
-        verdict, must be 0.
+Figures patches by what came of them; `wrong`, those with a verdict that is not `resolved`, and `missing`, those without
+        a verdict, must be 0.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def run(words: list[str]) -> Figures:
         "n": len(graded),
         "resolved": len(graded) - len(hurt),
         "wrong": sum(not one["failed"] for one in hurt),
-        "lost": sum(one["failed"] for one in hurt),
+        "missing": sum(one["failed"] for one in hurt),
         "defects": len(found) - len(graded),
     }
 

@@ -3,9 +3,9 @@
 Payload `hostile`, in sandboxes with small limits, where an agent goes on with its work (`hostile_sandboxes`).
 Honest  as many gradings at a time of patches whose verdicts are known, over the SWE demo's rows: each is graded once
         before, alone; then again and again. A grading may fail, with an error that is nobody's reward.
-Counts  wrong: a verdict that is not the one of before; lost: what came to harm outside, and breaches; left: what is
-        there after the end; hung: an act that did not end in its time; traces: exceptions of no kind that the protocol
-        knows; grown: processes over their bounds of memory and descriptors.
+Counts  wrong: a verdict that is not the one of before; breaches: those, and what came to harm outside; leftovers: what
+        is there after the end; hung: an act that did not end in its time; traces: exceptions of no kind that the
+        protocol knows; over_bounds: processes over their bounds of memory and descriptors.
 Machine a disk of its own (a file of `DISK_MIB`) under the sandboxes, in a mount namespace of its own.
 Needs   root, mkfs.ext4 and loop devices; the rows' images (`paddock images build`).
 Prints  how far it is, each half minute.
@@ -158,7 +158,7 @@ async def _campaign(
         "runtime": provider.runtime.name,
         "minutes": args.minutes,
         **figures,
-        "left": len(leftovers),
+        "leftovers": len(leftovers),
     }
 
 
@@ -200,9 +200,9 @@ async def _print_progress(
 
 
 def _figures(hosts: list[HostileSandboxes], honest: HonestGradings, gauges: Gauges, harm: list[str]) -> dict[str, Any]:
-    lost = [*harm, *(line for host in hosts for line in host.breaches)]
+    breaches = [*harm, *(line for host in hosts for line in host.breaches)]
     crashes = [*honest.crashes, *(line for host in hosts for line in host.crashes)]
-    for line in (*lost[:20], *honest.wrong, *crashes[:20]):
+    for line in (*breaches[:20], *honest.wrong, *crashes[:20]):
         print(line, flush=True)
     over = {name for name, most in BOUNDS.items() if gauges.peaks.get(name, 0.0) > most}
     counts = _sum(host.counts for host in hosts)
@@ -210,10 +210,10 @@ def _figures(hosts: list[HostileSandboxes], honest: HonestGradings, gauges: Gaug
         "right": honest.right,
         "wrong": len(honest.wrong),
         "failed": honest.failures.total(),
-        "lost": len(lost),
+        "breaches": len(breaches),
         "hung": counts.pop("hung", 0),
         "traces": len(crashes),
-        "grown": len(over),
+        "over_bounds": len(over),
         "payload": counts,
         "failures": dict(honest.failures),
         "ends": _sum(host.ends for host in hosts),

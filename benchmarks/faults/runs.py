@@ -5,9 +5,10 @@ Episode `paddock eval` over the demo's rows with the known answers, in one proce
         part that plays; a stopped one goes on after a moment. Root's episodes have small disks of their own under the
         temporary folder and the sandboxes, which are full for a moment. Each command after the first is `--resume`;
         the last ones are left alone.
-Counts  wrong: a reward that is not the known one; lost: a rollout without a verdict in the end; doubled: two lines of
-        one rollout; hung: a command that did not end in its time; traces: commands that printed a traceback; left:
-        processes, files in the temporary folder and sandboxes that are there after one more command has looked.
+Counts  wrong: a reward that is not the known one; missing: a rollout without a verdict in the end; doubled: two lines
+        of one rollout; hung: a command that did not end in its time; traces: commands that printed a traceback;
+        leftovers: processes, files in the temporary folder and sandboxes that are there after one more command has
+        looked.
 Needs   the rows' images for `--environment swe`, and a home (`PADDOCK_HOME`) that nobody else uses meanwhile.
 """
 
@@ -165,7 +166,7 @@ class DisturbedRun:
         lines = [orjson.loads(line) for line in (out / "rollouts.jsonl").read_bytes().splitlines()]
         keys = Counter((line["_ng_task_index"], line["_ng_rollout_index"]) for line in lines)
         self._counts["rollouts"] += len(keys)
-        self._counts["lost"] += self._environment.n_rollouts * self._environment.repeats - len(keys)
+        self._counts["missing"] += self._environment.n_rollouts * self._environment.repeats - len(keys)
         self._counts["doubled"] += sum(times - 1 for times in keys.values())
         wrong = [
             line for line in lines if line["reward"] != self._environment.rewards.get(line["agent_ref"]["name"], 1.0)
@@ -184,7 +185,7 @@ class DisturbedRun:
         files = [one for one in temporary.rglob("*") if not one.is_dir()]
         for one in (*living, *sandboxes, *files):
             print(f"left: {one}", flush=True)
-        self._counts["left"] += len(living) + len(sandboxes) + len(files)
+        self._counts["leftovers"] += len(living) + len(sandboxes) + len(files)
 
     def _marked_processes(self) -> list[psutil.Process]:
         processes = []

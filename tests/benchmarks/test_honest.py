@@ -28,4 +28,4 @@ def test_a_campaign_hurts_no_honest_patch_and_grades_none_twice(tmp_path: Path) 
         lines = (tmp_path / "runs/bench/honest-7/cases.jsonl").read_bytes().splitlines()
         assert [orjson.loads(line)["number"] for line in lines] == list(range(count))
     figures = orjson.loads((tmp_path / "runs/bench/faults-honest.json").read_bytes())
-    assert figures == {"seed": 7, "n": 2, "resolved": 2, "wrong": 0, "lost": 0, "defects": 0}
+    assert figures == {"seed": 7, "n": 2, "resolved": 2, "wrong": 0, "missing": 0, "defects": 0}

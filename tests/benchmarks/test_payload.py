@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 ROWS = "resources_servers/swe/data/example.jsonl"
 WORDS = ("faults", "payload", "--sandboxes", "4", "--minutes", "0.25", "--runtime", "bubblewrap", "--seed", "1")
 
-ZERO = ("wrong", "lost", "hung", "traces", "left", "grown")
+ZERO = ("wrong", "breaches", "hung", "traces", "leftovers", "over_bounds")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

@@ -132,6 +132,13 @@ def test_bad_failures_are_set_aside(folder: Path) -> None:
     assert [one["line"] for one in aside(folder)] == [2, 3]
 
 
+def test_a_summary_of_the_version_before_is_read(folder: Path) -> None:
+    (run,) = read_summary(folder)
+    text = (folder / "summary.json").read_text()
+    (folder / "summary.json").write_text(text.replace("malformed_per_rollout", "malformed_each"))
+    assert read_summary(folder) == [run]
+
+
 def test_summary_and_results_are_those_of_the_rollouts_that_are_left(folder: Path) -> None:
     lines = rollout_lines(folder)
     (folder / "rollouts.jsonl").write_bytes(b"".join([lines[0][:40] + b"X" + lines[0][41:], *lines[1:]]))

@@ -65,7 +65,7 @@ def test_a_reward_below_0_lowers_the_mean_and_is_no_pass() -> None:
 def test_malformed_calls_are_a_mean_over_those_who_tell() -> None:
     told = [result(group, ended="finished", malformed={"bad_json": group}) for group in range(4)]
     (run,) = summary(*told, result(9))
-    assert run["malformed_each"] == {"bad_json": 1.5}
+    assert run["malformed_per_rollout"] == {"bad_json": 1.5}
     assert dict(summary_rows(run))["malformed"] == "bad_json 1.50 calls each"
     (silent,) = summary(result(9))
     assert "malformed" not in dict(summary_rows(silent))
@@ -74,7 +74,7 @@ def test_malformed_calls_are_a_mean_over_those_who_tell() -> None:
 def test_turns_and_tokens_are_given_per_rollout() -> None:
     usage = Usage(input_tokens=100, output_tokens=10)
     (run,) = summary(result(0, turns=3, usage=usage), result(1, turns=4, usage=usage), result(2, reward=None, turns=99))
-    assert (run["turns"], run["tokens_each"]) == (3.5, {"input": 100.0, "output": 10.0})
+    assert (run["turns"], run["tokens_per_rollout"]) == (3.5, {"input": 100.0, "output": 10.0})
     text = dict(summary_rows(run))
     assert (text["turns each"], text["tokens"]) == ("3.5", "200 in, 20 out, 100 and 10 each")
 
@@ -110,7 +110,7 @@ def test_variants_of_one_agent_are_compared_on_the_rows_that_both_worked_on() ->
     ]
     (run,) = summary(*results)
     assert {name: part["n_rollouts"] for name, part in run["variants"].items()} == {"codex": 10, "opencode": 9}
-    (found,) = run["compared"]
+    (found,) = run["comparisons"]
     assert (found["first"], found["second"], found["n_rows"]) == ("a/codex", "a/opencode", 9)
     assert (found["first_rate"], found["second_rate"]) == (1.0, pytest.approx(1 / 3))
     assert (found["n_first_better"], found["p_value"]) == (6, pytest.approx(2 / 2**6))
@@ -125,8 +125,8 @@ def test_agents_are_paired_by_the_names_of_rows_not_by_their_places() -> None:
     here = [result(group, reward=1.0, agent="a", row_name=f"r{group}") for group in range(3)]
     there = [result(10 + group, reward=0.0, agent="b", row_name=f"r{2 - group}") for group in range(3)]
     runs = summary(*here, *there, a=SWE, b=SWE)
-    assert [len(run.get("compared", [])) for run in runs] == [1, 0]
-    assert runs[0]["compared"][0]["n_rows"] == 3
+    assert [len(run.get("comparisons", [])) for run in runs] == [1, 0]
+    assert runs[0]["comparisons"][0]["n_rows"] == 3
     assert comparison_lines(summary(*here, *there, a=SWE, b=SWE.model_copy(update={"environment": "pivot"}))) == []
 
 

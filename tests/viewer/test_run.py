@@ -35,13 +35,13 @@ def test_a_summary_tells_variants_and_repositories_apart_and_counts_no_failure(s
     assert run["outcomes"] == {"completed": 3, "truncated": 3, "infra": 2}
     assert run["reasons"] == {"resolved": 2, "tests_fail": 2, "no_patch": 2}
     assert run["ended"] == {"finished": 3, "turn_limit": 3}
-    assert run["malformed_each"] == {"bad_json": 1.0}
+    assert run["malformed_per_rollout"] == {"bad_json": 1.0}
     assert {repo: part["pass_rate"] for repo, part in run["labels"]["repo"].items()} == {
         "calc/code": 0.5,
         "evil/code": 0.0,
     }
     assert {name: part["turns"] for name, part in run["variants"].items()} == {"even": 7 / 3, "odd": 4 / 3}
-    (found,) = run["compared"]
+    (found,) = run["comparisons"]
     assert (found["first"], found["second"], found["n_rows"], found["difference"]) == (
         "worker/even",
         "worker/odd",

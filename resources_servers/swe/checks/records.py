@@ -5,9 +5,11 @@ Ended   `accepted`; `refused`: the row is at fault, and each refusing finding sa
 Finding refuses the row, or is a warning.
 """
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 from paddock.types import Record
+from paddock.types.renamed import RenamedKeys
 
 Side = Literal["null", "gold"]
 """Without the fix, with it."""
@@ -15,15 +17,17 @@ SIDES: tuple[Side, Side] = ("null", "gold")
 Ended = Literal["accepted", "refused", "failed"]
 
 
-class CheckFinding(Record):
+class CheckFinding(RenamedKeys, Record):
     """One thing that is wrong, or that its maker should look at."""
+
+    OLD_NAMES: ClassVar[Mapping[str, str]] = {"mend": "advice", "refuses": "is_refusal"}
 
     kind: str
     """A short stable key."""
     detail: str
-    mend: str = ""
+    advice: str = ""
     """What would mend it."""
-    refuses: bool = False
+    is_refusal: bool = False
 
 
 class Flake(Record):
@@ -74,12 +78,12 @@ class RowReport(ReportLine):
         return self.ended != "failed"
 
 
-def refusal(kind: str, detail: str, mend: str = "") -> CheckFinding:
-    return CheckFinding(kind=kind, detail=detail, mend=mend, refuses=True)
+def refusal(kind: str, detail: str, advice: str = "") -> CheckFinding:
+    return CheckFinding(kind=kind, detail=detail, advice=advice, is_refusal=True)
 
 
-def warning(kind: str, detail: str, mend: str = "") -> CheckFinding:
-    return CheckFinding(kind=kind, detail=detail, mend=mend)
+def warning(kind: str, detail: str, advice: str = "") -> CheckFinding:
+    return CheckFinding(kind=kind, detail=detail, advice=advice)
 
 
 def some(names: list[str], shown: int = 5) -> str:

@@ -28,7 +28,7 @@ from paddock.sandbox.images.prepare import StoreProvider, prepare_image
 
 OUTPUT_SHOWN = 700
 """Characters of a run's output in a finding."""
-_STRANGE = ("timeout", "over_budget", "said_twice")
+_STRANGE = ("timeout", "over_budget", "contradictory_status")
 """Doubts about a run without the fix that are not the bug's ordinary doing."""
 _MENDS = {
     "image_missing": "pull it (`paddock images pull --rows ROWS`), or give the row a recipe as `build`",
@@ -61,7 +61,7 @@ class RowChecker:
         try:
             with boundary(InfraError, "check"):
                 report = await self._within_budget(draft, report, progress)
-            ended = "refused" if any(finding.refuses for finding in report.findings) else "accepted"
+            ended = "refused" if any(finding.is_refusal for finding in report.findings) else "accepted"
         except PaddockError as error:
             rows_fault = isinstance(error, RowError) or (isinstance(error, VerifierError) and not error.retryable)
             ended = "refused" if rows_fault else "failed"
@@ -91,7 +91,7 @@ class RowChecker:
             update={f"{side}_s": [round(item.duration_s, 2) for item in runs if item.side == side] for side in SIDES}
         )
         whole, report = self._judge_runs(draft, reference, runs, report)
-        if not any(item.refuses for item in report.findings):
+        if not any(item.is_refusal for item in report.findings):
             progress(f"{instance.instance_id}: graded with the fix")
             report = _with(report, *await self._grade_fix(whole))
         progress(f"{instance.instance_id}: search for leaks")
@@ -126,7 +126,7 @@ class RowChecker:
         tests = sort_tests(draft, [RunStatuses(item.side, item.status) for item in runs])
         whole = instance.model_copy(update={"fail_to_pass": tests.fail_to_pass, "pass_to_pass": tests.pass_to_pass})
         findings += tests.findings
-        if not any(item.refuses for item in findings):
+        if not any(item.is_refusal for item in findings):
             findings += _judge(whole, runs)
         return whole, _with(_with_lists(report, draft, tests), *findings)
 

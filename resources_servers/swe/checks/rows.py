@@ -136,5 +136,5 @@ class _RowJobs:
         return checked
 
 
-def _refused(report: RowReport, kind: str, detail: str, mend: str = "") -> RowReport:
-    return report.model_copy(update={"ended": "refused", "findings": [refusal(kind, detail, mend)]})
+def _refused(report: RowReport, kind: str, detail: str, advice: str = "") -> RowReport:
+    return report.model_copy(update={"ended": "refused", "findings": [refusal(kind, detail, advice)]})

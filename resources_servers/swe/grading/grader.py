@@ -73,12 +73,12 @@ _BY_KEY: dict[TrialKey, Reason] = {
     "killed": "tests_fail",
     "nothing_ran": "tests_fail",
     "status_differs": "tests_forged",
-    "said_twice": "tests_forged",
+    "contradictory_status": "tests_forged",
     "sentinel": "tests_forged",
-    "planted": "tests_forged",
-    "died": "tests_forged",
+    "startup_file": "tests_forged",
+    "sandbox_died": "tests_forged",
 }
-_FAILURES: tuple[TrialKey, ...] = ("fails", "sentinel", "status_differs", "said_twice", "planted")
+_FAILURES: tuple[TrialKey, ...] = ("fails", "sentinel", "status_differs", "contradictory_status", "startup_file")
 """What a run that resolves is not believed after, unless it is repeated."""
 ROUNDS = 3
 """Times that a control may show other conditions to be right: no sentinel, a longer limit, another belief."""
@@ -313,7 +313,9 @@ def _needed(trial: PatchTrial, seen: Sequence[PatchTrial]) -> int:
         return 1 if keys.isdisjoint(_FAILURES) else 2
     if trial.key == "fails":
         return 2 if trial.suspect or trial.hinted or "resolved" in keys else 1
-    return 3 if trial.key in ("killed", "died") else 2  # whose doing an end is, nothing but its repetition tells
+    return (
+        3 if trial.key in ("killed", "sandbox_died") else 2
+    )  # whose doing an end is, nothing but its repetition tells
 
 
 def _grade(trial: PatchTrial) -> Grade:

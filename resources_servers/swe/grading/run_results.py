@@ -18,7 +18,16 @@ from paddock.resources_servers.swe.summary import normalise_ids, parse_summary, 
 from paddock.resources_servers.swe.swebench_logs import ExpectedTests
 from paddock.sandbox.records import KilledBy
 
-Doubt = Literal["timeout", "over_budget", "killed", "nothing_ran", "status_differs", "said_twice", "sentinel", "died"]
+Doubt = Literal[
+    "timeout",
+    "over_budget",
+    "killed",
+    "nothing_ran",
+    "status_differs",
+    "contradictory_status",
+    "sentinel",
+    "sandbox_died",
+]
 SIGNALS = range(129, 193)
 """Exit codes of a shell for a command that a signal ended."""
 _LINE = re.compile(r"^(PASSED|XFAIL|FAILED) (\S.*)$", re.MULTILINE)
@@ -167,7 +176,7 @@ def _doubt(
     instance: SweInstance, run: GradingRun, status: Mapping[str, str], complaint: str | None
 ) -> tuple[Doubt | None, str]:
     if run.died:
-        return "died", f"the sandbox ended while the tests ran: {run.output}"
+        return "sandbox_died", f"the sandbox ended while the tests ran: {run.output}"
     if run.killed_by == "timeout":
         return "timeout", "the tests ran into their time limit"
     if run.killed_by is not None:
@@ -190,7 +199,7 @@ def _doubt(
     if run.sentinel is None and not failed and run.exit_code != 0:
         return "status_differs", f"nothing failed in the log, yet the test command ended with {run.exit_code}"
     if twice := _contradiction(instance, run.output):
-        return "said_twice", f"{twice}: reported as failed and as passed"
+        return "contradictory_status", f"{twice}: reported as failed and as passed"
     return None, ""
 
 

@@ -1,7 +1,7 @@
 """One trial of a patch: its tests in a fresh sandbox, what they say, and how the machine was meanwhile.
 
 Key     what a trial comes to, so that two can be compared: `resolved`, `fails`, `refused` (the patch does not apply),
-        `planted`, or the doubt that the run raises.
+        `startup_file`, or the doubt that the run raises.
 Whole   a run that ended by itself, was reported and was not disturbed: the only kind that anything is learnt from.
 Lost    a sandbox that the machine is known to have ended tells nothing of its patch: the trial is made again, and is an
         InfraError where that goes on.
@@ -34,8 +34,15 @@ from paddock.resources_servers.swe.grading.sandbox import GradingSandbox, open_g
 from paddock.resources_servers.swe.instance import SweInstance
 from paddock.sandbox import BudgetExceeded, Provider, SandboxGone, SandboxLimits
 
-TrialKey = Literal["resolved", "fails", "refused", "planted"] | Doubt
-DISTURBING: tuple[TrialKey, ...] = ("timeout", "over_budget", "killed", "nothing_ran", "said_twice", "died")
+TrialKey = Literal["resolved", "fails", "refused", "startup_file"] | Doubt
+DISTURBING: tuple[TrialKey, ...] = (
+    "timeout",
+    "over_budget",
+    "killed",
+    "nothing_ran",
+    "contradictory_status",
+    "sandbox_died",
+)
 """Doubts about a run that has not come to its own end, or contradicts itself."""
 TRIES_AT_MOST = 3
 """Of one trial whose sandboxes the machine ends."""
@@ -98,7 +105,7 @@ class PatchTrial(NamedTuple):
     @property
     def key(self) -> TrialKey:
         if self.results is None:
-            return "planted" if self.patch_run.planted is not None else "refused"
+            return "startup_file" if self.patch_run.planted is not None else "refused"
         return self.results.doubt or ("resolved" if self.results.resolved else "fails")
 
     @property

@@ -101,7 +101,8 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout-s", type=float, default=1800.0, metavar="S", help="seconds for one run of the tests (default: 1800)"
     )
-    parser.add_argument("--again", action="store_true", help="check also what the report already tells")
+    parser.add_argument("--recheck", action="store_true", help="check also rows of which the report has a result")
+    parser.add_argument("--again", dest="recheck", action="store_true", help=argparse.SUPPRESS)  # its old name
     local_repositories.add_argument(parser)
     parser.add_argument("--home", type=Path, metavar="DIR", help="the store (default: PADDOCK_HOME, or the user's)")
 

@@ -36,7 +36,7 @@ def check(args: argparse.Namespace) -> int:
     options = _options(args)
     report = _report_path(args)
     lines = read_lines(args.rows)
-    reports = Reports(report, RowReport, again=args.again)
+    reports = Reports(report, RowReport, again=args.recheck)
     console = Console(stderr=True)
     with Status("starting", console=console) as status:
         if not console.is_terminal:
@@ -65,7 +65,7 @@ def report_lines(report: RowReport, *, from_report: bool) -> Iterator[str]:
     if from_report:
         parts.append("known from the report")
     yield "; ".join(parts)
-    for finding in sorted(report.findings, key=lambda entry: not entry.refuses):
+    for finding in sorted(report.findings, key=lambda entry: not entry.is_refusal):
         yield from _finding(finding)
     for flake in report.flakes:
         yield f"    flake: {flake.test} ({flake.side}): {', '.join(flake.statuses)}"
@@ -73,10 +73,10 @@ def report_lines(report: RowReport, *, from_report: bool) -> Iterator[str]:
 
 def _finding(finding: CheckFinding) -> Iterator[str]:
     first, *more = finding.detail.split("\n")
-    yield f"    {'refused' if finding.refuses else 'note'}: {first}"
+    yield f"    {'refused' if finding.is_refusal else 'note'}: {first}"
     yield from (f"        {line}" for line in more)
-    if finding.mend:
-        yield f"        -> {finding.mend}"
+    if finding.advice:
+        yield f"        -> {finding.advice}"
 
 
 def _seconds(durations: list[float]) -> str:

@@ -190,7 +190,7 @@ def part_tables(run: JsonObject) -> Iterator[PartTable]:
 
 def comparison_lines(summary: Sequence[JsonObject]) -> list[str]:
     """Each pair of arms that worked on the same rows; empty: there was only one arm."""
-    pairs = [pair for run in summary for pair in run.get("compared", [])]
+    pairs = [pair for run in summary for pair in run.get("comparisons", [])]
     lines = [
         f"  {pair['first']} - {pair['second']}: {pair['difference']:+.3f} {_interval(pair['ci95'], '+.3f')}, "
         f"{pair['first_rate']:.3f} and {pair['second_rate']:.3f} on {pair['n_rows']} rows, "
@@ -228,12 +228,12 @@ def _malformed(run: JsonObject) -> str:
     """Malformed calls per rollout; empty where no agent reports them."""
     if not run["ended"]:
         return ""
-    means = run["malformed_each"]
+    means = run["malformed_per_rollout"]
     return "  ".join(f"{kind} {mean:.2f}" for kind, mean in means.items()) + " calls each" if means else "none"
 
 
 def _tokens(run: JsonObject) -> str:
-    total, means = run["tokens"], run["tokens_each"]
+    total, means = run["tokens"], run["tokens_per_rollout"]
     mean = f", {means['input']:.0f} and {means['output']:.0f} each" if means["input"] or means["output"] else ""
     return f"{total['input']} in, {total['output']} out{mean}"
 

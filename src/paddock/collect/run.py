@@ -34,7 +34,7 @@ from paddock.collect.plan import Plan
 from paddock.collect.recovery import StoredRun, recover
 from paddock.collect.results import MemberKey
 from paddock.collect.rows import RowFileLine
-from paddock.collect.tally import Board, Pace
+from paddock.collect.tally import OLD_SUMMARY_KEYS, Board, Pace
 from paddock.collect.workers import Crew
 from paddock.config.yaml_text import dump, parse
 from paddock.errors import ConfigError, InfraError
@@ -214,7 +214,7 @@ def stored_pace(folder: Path) -> Pace:
 
 def read_summary(folder: Path) -> list[JsonObject]:
     summary: list[JsonObject] = orjson.loads((folder / SUMMARY).read_bytes())
-    return summary
+    return [{OLD_SUMMARY_KEYS.get(key, key): value for key, value in run.items()} for run in summary]
 
 
 def _same_run(plan: Plan, folder: Path) -> RunIdentity:

@@ -3,11 +3,12 @@
 Law     only a result with a reward enters a mean, a rate, a token or a time; every result is counted by outcome.
 Shapes  a summary is a list of runs, one per agent: {environment, harness, agent, model, ...}. `reasons` and `ended` are
         counts. `labels` has the numbers by the verdicts' labels and their values, `variants` by the agent's variants,
-        where there were several; both are of rollouts with a verdict. `compared` has this run's agent or variants
+        where there were several; both are of rollouts with a verdict. `comparisons` has this run's agent or variants
         against those of this run and of later ones that worked on the same rows (`comparison`).
 Units   seconds, mean per rollout with a verdict; `wall` and `rollouts_per_s` are of all commands in which rollouts
-        ended (of shards that were merged: of the slowest, and of all together). Tokens are sums. `turns`, `tokens_each`
-        and `malformed_each` are means per rollout, the last over those whose agent says what ended its harness.
+        ended (of shards that were merged: of the slowest, and of all together). Tokens are sums. `turns`,
+        `tokens_per_rollout` and `malformed_per_rollout` are means per rollout, the last over those whose agent says
+        what ended its harness.
 """
 
 from collections import Counter
@@ -22,6 +23,13 @@ from paddock.types import OUTCOMES, JsonObject, Usage
 from paddock.types.step_rewards import OUTCOME_REWARD
 
 STAGES = ("total", "seed", "sandbox", "model", "tools", "verify_wait", "verify")
+
+OLD_SUMMARY_KEYS = {
+    "malformed_each": "malformed_per_rollout",
+    "tokens_each": "tokens_per_rollout",
+    "compared": "comparisons",
+}
+"""Keys of a run by the names that the version before gave them."""
 
 
 class Pace(NamedTuple):
@@ -122,11 +130,11 @@ class Tally(Score):
             "pass_at_k": pass_table(self.scores.values()),
             "reasons": dict(self._reasons.most_common()),
             "ended": dict(self._ended.most_common()),
-            "malformed_each": (
+            "malformed_per_rollout": (
                 {kind: count / n_reported for kind, count in self._malformed.most_common()} if n_reported else {}
             ),
             "tokens": usage,
-            "tokens_each": {side: count / n if n else None for side, count in usage.items()},
+            "tokens_per_rollout": {side: count / n if n else None for side, count in usage.items()},
             "seconds": {stage: self._seconds[stage] / n if n else None for stage in STAGES},
             "metrics": {name: total / count for name, (total, count) in sorted(self._metrics.items())},
             **self._parts(),
@@ -193,7 +201,7 @@ class Board:
             if name in relative:
                 numbers |= {"pass_rate": None, "pass_rate_ci95": None, "pass_at_k": {}}
             own = [comparison.to_json() for comparison in compared if owner[comparison.first] == name]
-            more = {"compared": own} if own else {}
+            more = {"comparisons": own} if own else {}
             runs.append({**_who(name, agents.get(name)), **numbers, **more, "rollouts_per_s": share})
         return runs
 

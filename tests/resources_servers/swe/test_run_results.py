@@ -176,7 +176,7 @@ def test_an_id_that_is_cut_inside_a_parameter_has_the_status_of_those_that_begin
     assert (results.resolved, results.pass_to_pass) == (shown == "PASSED", {cut: shown})
 
 
-@pytest.mark.parametrize(("again", "doubt"), [("two", "said_twice"), ("four", None)])
+@pytest.mark.parametrize(("again", "doubt"), [("two", "contradictory_status"), ("four", None)])
 def test_a_test_whose_id_is_cut_is_in_doubt_where_it_is_reported_both_ways(
     make: Make, again: str, doubt: str | None
 ) -> None:

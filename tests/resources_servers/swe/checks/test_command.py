@@ -41,7 +41,7 @@ def test_the_report_has_every_row_in_order_with_its_times(checked: Any) -> None:
 
 def test_a_flaky_target_refuses_the_row_and_is_named(checked: Any) -> None:
     found = checked.findings("unsteady")
-    assert found["flaky_target"]["refuses"]
+    assert found["flaky_target"]["is_refusal"]
     assert "test_at_times[" in found["flaky_target"]["detail"]
     flakes = next(one for one in checked.command.lines("rows.report.jsonl") if one["line"] == 2)["flakes"]
     assert {flake["side"] for flake in flakes} == {"gold"}
@@ -50,7 +50,7 @@ def test_a_flaky_target_refuses_the_row_and_is_named(checked: Any) -> None:
 
 def test_a_fix_that_does_not_pass_its_tests_refuses_the_row(checked: Any) -> None:
     found = checked.findings("unfixed")
-    assert found["no_target"]["refuses"]
+    assert found["no_target"]["is_refusal"]
     assert f"with the fix fail: {TARGET}" in found["no_target"]["detail"]
 
 
@@ -58,7 +58,7 @@ def test_a_hidden_test_and_a_fix_in_the_image_are_found_by_content(checked: Any)
     found = checked.findings("shown")
     assert "/testbed/attic/notes.txt" in found["test_in_image"]["detail"]
     assert "/testbed/attic/harbour.py" in found["fix_in_image"]["detail"]
-    assert found["test_in_image"]["refuses"] and found["fix_in_image"]["refuses"]
+    assert found["test_in_image"]["is_refusal"] and found["fix_in_image"]["is_refusal"]
 
 
 def test_what_is_in_the_report_is_not_run_again(checked: Any) -> None:

@@ -76,6 +76,14 @@ def test_reports_are_gone_on_with_but_for_failures_and_a_torn_line(tmp_path: Pat
     assert Reports(path, RowReport, again=True).finished == {}
 
 
+def test_a_report_of_the_version_before_is_read(tmp_path: Path) -> None:
+    finding = {"kind": "ids_missing", "detail": "none", "mend": "write ids as runs do", "refuses": True}
+    path = tmp_path / "r.jsonl"
+    path.write_text(json.dumps({**report("a").model_dump(), "findings": [finding]}) + "\n")
+    (read,) = Reports(path, RowReport).finished["a"].findings
+    assert (read.advice, read.is_refusal) == ("write ids as runs do", True)
+
+
 def test_a_file_of_other_lines_is_no_report(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_text('{"instance_id": "a"}\n{"instance_id": "b"}\n')
@@ -96,7 +104,7 @@ def test_lines_of_the_fix_and_names_of_its_files_in_the_text_are_warned_of(row: 
     asked = [{"role": "user", "content": "Try `left_over = max(0, count - taken)` in harbour.py, please; " + "x" * 80}]
     draft = read_draft(row(patch=patch, responses_create_params={"input": asked}))
     found = check_text(draft, files, lines, ["tests/test_a.py"])
-    assert [(one.kind, one.refuses) for one in found] == [("text_has_fix", False), ("text_hints", False)]
+    assert [(one.kind, one.is_refusal) for one in found] == [("text_has_fix", False), ("text_hints", False)]
     assert check_text(read_draft(row(patch=patch)), files, lines, ["tests/test_a.py"]) == []
 
 
@@ -147,5 +155,5 @@ def test_rows_that_can_not_be_checked_are_refused_each_alone(command: Any, row: 
         "duplicate_id",
         "image_of_two_recipes",
     ]
-    assert "paddock images pull" in reports[2]["findings"][0]["mend"]
+    assert "paddock images pull" in reports[2]["findings"][0]["advice"]
     assert "REFUSED   row (line 1)\n    refused: needs a JSON object, got list" in said.out

@@ -86,5 +86,5 @@ def test_rows_of_other_forms_are_refused_by_their_own_rule(
     said = command.check("--runs", "1", "--jobs", "2", "--local-repository", shapes["git"]["repository"])
     found = command.findings()
     assert said.code == 1
-    assert found["shapes__area-1"]["gold_unresolved"]["refuses"], said
-    assert found["shapes__app-2"]["ids_missing"]["refuses"], said
+    assert found["shapes__area-1"]["gold_unresolved"]["is_refusal"], said
+    assert found["shapes__app-2"]["ids_missing"]["is_refusal"], said

@@ -18,7 +18,7 @@ def runs(null: list[dict[str, str]], gold: list[dict[str, str]]) -> list[RunStat
 
 
 def kinds(tests: SortedTests) -> dict[str, bool]:
-    return {one.kind: one.refuses for one in tests.findings}
+    return {one.kind: one.is_refusal for one in tests.findings}
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_given_lists_are_held_against_the_runs(
     tests = sort_tests(draft(FAIL_TO_PASS=targets, PASS_TO_PASS=kept), runs([null], [gold]))
     assert kinds(tests) == {kind: refuses}
     assert tests.findings[0].detail.endswith(detail)
-    assert tests.findings[0].mend
+    assert tests.findings[0].advice
 
 
 def test_kept_tests_alone_can_be_derived(draft: Any) -> None:
