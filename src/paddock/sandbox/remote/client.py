@@ -32,7 +32,7 @@ from paddock.sandbox.records import (
 from paddock.sandbox.remote import wire
 from paddock.sandbox.remote.calls import call, transfer
 from paddock.sandbox.remote.lease import NodeLease
-from paddock.sandbox.remote.node import LOST, NodeClient
+from paddock.sandbox.remote.node import LOST, NodeClient, question_timeout_s
 from paddock.sandbox.remote.placement import Grant, NodePlacement
 from paddock.sandbox.remote.room import NodeFullError
 from paddock.sandbox.remote.tunnel import LinkListener
@@ -63,7 +63,8 @@ class RemoteProvider:
         self._placement = NodePlacement(
             [node.state for node in self._nodes.values()],
             max_sandboxes=settings.max_sandboxes,
-            patience_s=settings.answer_margin_s,
+            # A question that was lost with a node is over before the one that finds it back.
+            patience_s=settings.answer_margin_s + settings.node_poll_s + question_timeout_s(settings),
         )
         self._tickets = itertools.count()
         self._sandboxes: dict[str, _HeldSandbox] = {}

@@ -130,7 +130,7 @@ class NodeClient:
         await self._http.close()
 
     async def _send(self, message: Message) -> NodeAnswer:
-        timeout_s = min(self._settings.answer_margin_s, self._settings.node_health_s)
+        timeout_s = question_timeout_s(self._settings)
         try:
             return await self._http.send(message, {}, timeout_s=timeout_s)
         except UnreachableError as error:
@@ -148,3 +148,8 @@ class NodeClient:
             if self._lease is None or self._lease.lost.done():
                 self._lease = await open_lease(self._http, self._settings.lease_ttl_s, self._settings.answer_margin_s)
             return self._lease
+
+
+def question_timeout_s(settings: SandboxSettings) -> float:
+    """Seconds that a node may take to say how it is."""
+    return min(settings.answer_margin_s, settings.node_health_s)

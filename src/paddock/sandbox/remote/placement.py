@@ -31,13 +31,14 @@ class _WaitingCreate(NamedTuple):
     ticket: int
     spec: SandboxSpec
     granted: "asyncio.Future[Grant]"
+    since: float
 
 
 class NodePlacement:
     """Of one client over its nodes."""
 
     def __init__(self, nodes: Sequence[NodeState], *, max_sandboxes: int | None, patience_s: float) -> None:
-        """`patience_s`: how long a node may be in trouble before those who wait for it are let go."""
+        """`patience_s`: for how long nodes that are in trouble are waited for."""
         self._nodes = nodes
         self._max_sandboxes = max_sandboxes
         self._patience_s = patience_s
@@ -50,7 +51,8 @@ class NodePlacement:
 
     async def take(self, spec: SandboxSpec, ticket: int) -> Grant:
         """Wait for room. `ticket`: the lower, the earlier one came."""
-        waiter = _WaitingCreate(ticket, spec, asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        waiter = _WaitingCreate(ticket, spec, loop.create_future(), loop.time())
         insort(self._queue, waiter, key=lambda one: one.ticket)
         self.place()
         try:
@@ -85,7 +87,7 @@ class NodePlacement:
             if len(closed) == len(self._nodes) or self._n_granted == self._max_sandboxes:
                 return
             try:
-                able = [node for node in self._able(waiter.spec) if node.url not in closed]
+                able = [node for node in self._able(waiter.spec, waiter.since) if node.url not in closed]
             except PaddockError as error:
                 self._let_go(waiter, error)
                 continue
@@ -99,7 +101,7 @@ class NodePlacement:
         """Fail those for whom no node will have room, by what is known."""
         for waiter in self._still_waiting():
             try:
-                self._able(waiter.spec)
+                self._able(waiter.spec, waiter.since)
             except PaddockError as error:
                 self._let_go(waiter, error)
 
@@ -123,7 +125,7 @@ class NodePlacement:
         self._queue.remove(waiter)
         waiter.granted.set_exception(error)
 
-    def _able(self, spec: SandboxSpec) -> list[NodeState]:
+    def _able(self, spec: SandboxSpec, since: float) -> list[NodeState]:
         """The nodes that could hold a sandbox; raises where there is none, and none is worth waiting for."""
         able = [node for node in self._nodes if spec.image in node.images and node.could_hold(spec)]
         if any(node.trouble is None for node in able):
@@ -133,7 +135,7 @@ class NodePlacement:
             raise self._why_never(spec)
         passing = [node for node in lost if node.trouble and node.trouble.retryable]
         latest = max((node.troubled_since for node in passing), default=float("-inf"))
-        if asyncio.get_running_loop().time() <= latest + self._patience_s:
+        if passing and asyncio.get_running_loop().time() <= max(latest, since) + self._patience_s:
             return able
         troubles = [node.trouble for node in (passing or lost) if node.trouble]
         message = "; ".join(trouble.message for trouble in troubles)
