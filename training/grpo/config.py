@@ -146,8 +146,8 @@ class ClusterConfig(SettingsBlock):
     0: they are not counted out, and on a cluster none is taken."""
     labels: LabelConfig = LabelConfig()
     """Nodes by role."""
-    wait_s: float = Field(default=60.0, ge=0)
-    """Seconds that a start waits for nodes to join the cluster until there is a place for every role."""
+    wait_s: float = Field(default=120.0, ge=0)
+    """Seconds that a start, and a restart after a node's death, waits until the cluster has a place for every role."""
 
 
 class PaddockConfig(SettingsBlock):
@@ -233,6 +233,12 @@ class TrainConfig(SettingsBlock):
                 f"paddock.groups.min_members ({self.paddock.groups.min_members}) is above "
                 f"grpo.num_generations_per_prompt ({self.grpo.num_generations_per_prompt})"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _restarts(self) -> Self:
+        if self.paddock.restart and not self.checkpointing.enabled:
+            raise ValueError("paddock.restart goes on from checkpoints: set checkpointing.enabled to true, or it to 0")
         return self
 
     @model_validator(mode="after")

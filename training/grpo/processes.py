@@ -160,8 +160,7 @@ class RoleProcesses:
         """Place the roles on the nodes that are there, and reserve what they need. `shared`: a folder that nodes of the
         policy have to see as this process does (ConfigError)."""
         assert self._session is not None
-        placement = await self._session.place(needs)
-        self._group = await self._session.reserve(placement.all)
+        placement, self._group = await self._session.reserve(needs)
         self._bundles = {place.role: nth for nth, place in enumerate(placement.all)}
         away = {place.node.id: place.node for place in placement.all if place.node.id != self._session.own_node}
         await self._hosts.start(away.values())

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from paddock.errors import ConfigError, InfraError
 from paddock.training.grpo.config import ClusterConfig
@@ -26,12 +26,19 @@ from paddock.training.grpo.ray_folder import ray_folder
 OBJECT_STORE_BYTES = 200 << 20
 """Batches and groups pass through it; they are small, and what does not fit is written to a file."""
 START_ATTEMPTS = 4
-RESERVE_S = 60.0
-"""Time for Ray to reserve what was placed; what another job holds does not come free by waiting."""
+RESERVE_S = 30.0
+"""Time for Ray to reserve what was placed."""
 LOOK_S = 1.0
 _SHARE = 0.001
 """Of the resource that Ray makes of each node's address, by which a bundle is bound to the node."""
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+class Reservation(NamedTuple):
+    """Where the roles run, and Ray's placement group that holds it for them."""
+
+    placement: RolePlacement
+    group: Any
 
 
 class RaySession:
@@ -51,31 +58,35 @@ class RaySession:
         nodes = [self._node(row) for row in ray.nodes() if row["Alive"]]
         return sorted(nodes, key=lambda node: (node.id != self.own_node, node.address))
 
-    async def place(self, needs: Sequence[RoleNeed]) -> RolePlacement:
-        """Place the roles, once there are nodes for them; ConfigError with what lacks when `cluster.wait_s` is over."""
+    async def reserve(self, needs: Sequence[RoleNeed]) -> Reservation:
+        """Places for the roles, which are this run's when this returns. Tried on the nodes that are there until
+        `cluster.wait_s` is over (ConfigError with what lacks): some may join late, and one that died is known as such
+        after a while."""
         deadline = time.monotonic() + (self._settings.wait_s if self._settings.address else 0.0)
         while True:
             try:
-                return place(needs, self.nodes())
+                placement = place(needs, self.nodes())
+                return Reservation(placement, await _reserve(placement.all))
             except ConfigError:
                 if time.monotonic() >= deadline:
                     raise
             await asyncio.sleep(LOOK_S)
 
-    async def reserve(self, places: Sequence[RolePlace]) -> Any:
-        """A placement group with a bundle for each place, in their order."""
-        from ray.util import placement_group
-
-        bundles = [_bundle(place) for place in places]
-        group = placement_group(bundles, strategy="PACK")
-        if not await asyncio.to_thread(group.wait, RESERVE_S):
-            what = "; ".join(f"{place.role} on {place.node}: {place.gpus} GPUs" for place in places if place.gpus)
-            raise ConfigError(f"not free within {RESERVE_S:g} s, another job may hold it: {what}", kind="placement")
-        return group
-
     def _node(self, row: Any) -> ClusterNode:
         gpus = min(int(row["Resources"].get("GPU", 0)), self._settings.gpus_per_node)
         return ClusterNode(row["NodeManagerHostname"], row["NodeManagerAddress"], row["NodeID"], gpus, row["Labels"])
+
+
+async def _reserve(places: Sequence[RolePlace]) -> Any:
+    """A placement group with a bundle for each place, in their order."""
+    from ray.util import placement_group, remove_placement_group
+
+    group = placement_group([_bundle(place) for place in places], strategy="PACK")
+    if await asyncio.to_thread(group.wait, RESERVE_S):
+        return group
+    remove_placement_group(group)
+    what = "; ".join(f"{place.role} on {place.node}, {place.gpus} GPUs" for place in places)
+    raise ConfigError(f"not free within {RESERVE_S:g} s, another job may hold it: {what}", kind="placement")
 
 
 def _bundle(place: RolePlace) -> dict[str, float]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from paddock.errors import ConfigError
+from paddock.errors import ConfigError, InfraError, PaddockError
 from paddock.training.grpo.read_config import RunConfig, read_config
 from paddock.training.grpo.rows import n_rows_of
 from paddock.training.grpo.run_lock import CONFIG, claim
@@ -164,3 +164,41 @@ def test_a_mistake_is_said_before_a_folder_is_made(tmp_path: Path, read: Any, ov
 def test_what_a_recipe_says_of_its_source_does_not_make_another_run(tmp_path: Path, read: Any) -> None:
     begin_run(tmp_path, read("+paddock.recipe.source=a guide"))
     claim(read("+paddock.recipe.source=a better guide"), tmp_path, resume=True)
+
+
+@pytest.mark.parametrize(("failures", "starts"), [(0, [False]), (1, [False, True]), (2, [False, True, True])])
+def test_a_machines_failure_is_gone_on_after_as_often_as_is_said(
+    tmp_path: Path, read: Any, monkeypatch: pytest.MonkeyPatch, failures: int, starts: list[bool]
+) -> None:
+    seen: list[bool] = []
+
+    def once(*_: Any, resume: bool, **__: Any) -> None:
+        seen.append(resume)
+        if len(seen) <= failures:
+            raise InfraError("the process of engines on m2 died", kind="process_died")
+
+    monkeypatch.setattr("paddock.training.grpo.train._train_once", once)
+    (tmp_path / "model").mkdir()
+    made = read("paddock.restart=2", f"policy.model_name={tmp_path / 'model'}", "grpo.num_prompts_per_step=1")
+    assert train(made, tmp_path / "out", resume=False) == 0
+    assert seen == starts
+
+
+def test_after_that_it_is_raised_and_a_mistake_at_once(
+    tmp_path: Path, read: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors: list[PaddockError] = [InfraError("a", kind="process_died"), InfraError("b", kind="process_died")]
+    wrong = ConfigError("c", kind="placement")
+
+    def once(*_: Any, **__: Any) -> None:
+        raise errors.pop(0) if errors else wrong
+
+    monkeypatch.setattr("paddock.training.grpo.train._train_once", once)
+    (tmp_path / "model").mkdir()
+    made = read("paddock.restart=1", f"policy.model_name={tmp_path / 'model'}", "grpo.num_prompts_per_step=1")
+    with pytest.raises(InfraError, match="b"):
+        train(made, tmp_path / "out", resume=False)
+    with pytest.raises(ConfigError, match="c"):
+        train(made, tmp_path / "out", resume=False)
+    with pytest.raises(ConfigError, match="goes on from checkpoints"):
+        read("paddock.restart=1", "checkpointing.enabled=false")
