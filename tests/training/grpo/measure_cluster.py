@@ -12,13 +12,18 @@ from typing import Any
 
 import orjson
 from tests.training.grpo.measure_processes import error_of
+from tests.training.grpo.tiny_policy import batch, make_model, settings
 
 from paddock.errors import ConfigError
 from paddock.training.grpo.config import ClusterConfig
 from paddock.training.grpo.placement import RoleNeed
+from paddock.training.grpo.policy import TorchPolicy
 from paddock.training.grpo.processes import RoleProcesses, open_processes
+from paddock.training.grpo.remote import start_policy
 
 NEEDS = [RoleNeed("policy", 1, label="node=m2"), RoleNeed("engines", 1, label="node=m3"), RoleNeed("rollouts", 1)]
+RANKS = [RoleNeed("policy", 2), RoleNeed("engines", 0), RoleNeed("rollouts", 0)]
+STEPS = 3
 NOWHERE = [RoleNeed("policy", 1, label="node=m9"), *NEEDS[1:]]
 
 
@@ -64,11 +69,26 @@ async def measure(processes: RoleProcesses, logs: Path) -> dict[str, Any]:
     return found
 
 
+async def measure_policy(processes: RoleProcesses, shared: Path) -> dict[str, Any]:
+    """Steps of a policy over two nodes, and of the same in this process."""
+    own = settings(shared / "model")
+    placement = await processes.place(RANKS, shared)
+    apart = await start_policy(processes, placement.policy, own, 300.0)
+    alone = await asyncio.to_thread(TorchPolicy, own)
+    losses = [
+        [(await policy.train(batch(step))).metrics["train/loss"] for step in range(STEPS)] for policy in (apart, alone)
+    ]
+    await processes.end()
+    return {"ranks": [place.node.name for place in placement.policy], "losses": losses}
+
+
 def main() -> None:
-    logs = Path(sys.argv[1])
+    logs, shared = Path(sys.argv[1]), Path(os.environ["SHARED"])
     with open_processes(logs, ClusterConfig(address="auto", wait_s=2)) as processes:
         found = asyncio.run(measure(processes, logs))
-    found["logs"] = {path.stem: path.read_text() for path in sorted(logs.glob("*.log"))}
+        found["logs"] = {path.stem: path.read_text() for path in sorted(logs.glob("*.log"))}
+        make_model(shared / "model")
+        found |= asyncio.run(measure_policy(processes, shared))
     sys.stdout.buffer.write(orjson.dumps(found) + b"\n")
 
 

@@ -91,6 +91,10 @@ def test_roles_run_where_they_are_placed_and_what_lacks_is_named(found: Any) -> 
     assert "no node has the label node=m9 (cluster.labels.policy)" in found["nowhere"][1]
     assert found["not_shared"][0] == "not_shared"
     assert "m2 (" in found["not_shared"][1]
+    assert found["ranks"] == ["m1", "m2"]
+    over_two_nodes, alone = found["losses"]
+    assert over_two_nodes == pytest.approx(alone, abs=1e-5)
+    assert len(set(alone)) == len(alone)
 
 
 @pytest.mark.long
