@@ -36,6 +36,7 @@ SETTINGS = {
     "shard": ("I/N", "rows whose index modulo N is I; see --merge"),
     "concurrency": ("N", "rollouts in flight (default: 64)"),
     "workers": ("N", "processes that rollouts run in (default: 1)"),
+    "cluster": ("ADDRESS", "Ray cluster on whose nodes the workers are: HOST:PORT or `auto`"),
     "max_attempts": ("N", "attempts per rollout (default: 3)"),
     "retry_wait_s": ("S", "seconds before the second attempt, then twice as long each time (default: 1)"),
     "rollout_timeout_s": ("S", "seconds for one attempt (default: as its agent says)"),

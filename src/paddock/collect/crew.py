@@ -1,4 +1,4 @@
-"""From a config to the workers of a collection: in this process, or in processes of their own.
+"""From a config to the workers of a collection: in this process, in processes of their own, or on a cluster's nodes.
 
 Shared  servers of which there can be only one (`Server.SHARED`), and those that run apart in any case, are started by
         the driver, as `--isolate` starts all; workers reach them by URL. Each worker starts the others itself.
@@ -6,6 +6,7 @@ Errors  ConfigError before anything starts; InfraError when a first worker or a 
 """
 
 import asyncio
+import secrets
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,8 +15,10 @@ from paddock.collect.jobs import WorkerSetup
 from paddock.collect.locations import ServerLocations
 from paddock.collect.oracle import OraclePrompter
 from paddock.collect.plan import Plan
-from paddock.collect.worker_process import ProcessPlace
+from paddock.collect.ray_worker import connect
+from paddock.collect.worker_process import LinkedPlace, OpenLink, ProcessLink
 from paddock.collect.workers import Crew, addresses, open_local_worker, served_config
+from paddock.config.interpolation import variables_read
 from paddock.server.lifecycle import common_settings, longest_stop_s
 from paddock.server.runtime import Runtime, describe_servers, open_runtime, shared_names
 from paddock.server.settings import serve_settings
@@ -37,20 +40,27 @@ def check_servers(plan: Plan, locations: ServerLocations) -> None:
 @asynccontextmanager
 async def open_crew(plan: Plan, locations: ServerLocations) -> AsyncIterator[Crew]:
     """The workers, ready; they end with the block, and so does all that they started."""
-    if len(plan.slots) == 1:
+    address = plan.settings.cluster
+    if len(plan.slots) == 1 and address is None:
         async with open_local_worker(plan, locations, plan.slots[0]) as opened:
             yield Crew([opened.worker], opened.runtime)
         return
     check_servers(plan, locations)
     async with AsyncExitStack() as stack:
-        runtime = await _open_shared(plan, locations, stack)
+        host: str | None = None
+        open_link: OpenLink = ProcessLink.open
+        env: dict[str, str] = {}
+        if address is not None:
+            host, open_link = stack.enter_context(connect(address))
+            env = variables_read(plan.config.to_yaml())
+        runtime = await _open_shared(plan, locations, stack, host)
         theirs = _locations_for_workers(plan, locations, runtime)
         names = list(plan.router.agents)
         config = served_config(plan)
         starts = [common_settings(config, name).start_timeout_s or 0.0 for name in config.needed(names)]
         start_timeout_s = IMPORT_S + serve_settings(config).start_timeout_s + sum(starts)
         places = [
-            ProcessPlace(f"worker-{nth}", _setup(plan, theirs, slots), start_timeout_s=start_timeout_s)
+            LinkedPlace(f"worker-{nth}", _setup(plan, theirs, slots, env), open_link, start_timeout_s=start_timeout_s)
             for nth, slots in enumerate(plan.slots)
         ]
         stack.push_async_callback(_close_all, places)
@@ -58,12 +68,16 @@ async def open_crew(plan: Plan, locations: ServerLocations) -> AsyncIterator[Cre
         yield Crew(places, runtime)
 
 
-async def _open_shared(plan: Plan, locations: ServerLocations, stack: AsyncExitStack) -> Runtime | None:
+async def _open_shared(
+    plan: Plan, locations: ServerLocations, stack: AsyncExitStack, host: str | None
+) -> Runtime | None:
+    """`host`: the address at which workers of other machines reach them; None: there are none."""
     config, agents = served_config(plan), list(plan.router.agents)
     names = agents if locations.isolate else shared_names(config, agents)
     if not locations.start or not names:
         return None
-    return await stack.enter_async_context(open_runtime(config, names=names, isolate=True, token=locations.token))
+    token = locations.token or (secrets.token_urlsafe() if host is not None else None)
+    return await stack.enter_async_context(open_runtime(config, names=names, isolate=True, host=host, token=token))
 
 
 def _locations_for_workers(plan: Plan, locations: ServerLocations, runtime: Runtime | None) -> ServerLocations:
@@ -76,7 +90,7 @@ def _locations_for_workers(plan: Plan, locations: ServerLocations, runtime: Runt
     return ServerLocations(start=starts, urls=urls, token=runtime.token)
 
 
-def _setup(plan: Plan, locations: ServerLocations, slots: int) -> WorkerSetup:
+def _setup(plan: Plan, locations: ServerLocations, slots: int, env: dict[str, str]) -> WorkerSetup:
     config = served_config(plan)
     return WorkerSetup(
         config=plan.config.to_yaml(),
@@ -86,12 +100,13 @@ def _setup(plan: Plan, locations: ServerLocations, slots: int) -> WorkerSetup:
         starts=locations.start,
         urls=dict(locations.urls),
         token=locations.token,
+        env=env,
         path=sys.path,
         stop_timeout_s=longest_stop_s(config, serve_settings(config), list(plan.router.agents)),
     )
 
 
-async def _start_all(places: list[ProcessPlace]) -> None:
+async def _start_all(places: list[LinkedPlace]) -> None:
     try:
         async with asyncio.TaskGroup() as group:
             for place in places:
@@ -100,5 +115,5 @@ async def _start_all(places: list[ProcessPlace]) -> None:
         raise errors.exceptions[0] from None
 
 
-async def _close_all(places: list[ProcessPlace]) -> None:
+async def _close_all(places: list[LinkedPlace]) -> None:
     await asyncio.gather(*(place.close() for place in places))

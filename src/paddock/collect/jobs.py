@@ -49,6 +49,8 @@ class WorkerSetup(Record):
     """Where servers run that it does not start, by name."""
     token: str | None = Field(default=None, repr=False)
     """What those servers ask for."""
+    env: dict[str, str] = Field(default={}, repr=False)
+    """Variables that the config reads, where the worker does not have them from its driver."""
     path: list[str]
     """Of the driver's `sys.path`: the same plugins are found."""
     stop_timeout_s: float

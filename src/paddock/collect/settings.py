@@ -44,6 +44,9 @@ class EvalSettings(BaseModel):
     workers: int = Field(default=1, ge=1)
     """Processes that rollouts run in, which share `concurrency`; each has agents and servers of its own, but for those
     of which there can be only one. 1: this process alone."""
+    cluster: str | None = None
+    """The Ray cluster on whose nodes the workers are, as HOST:PORT, or `auto`: the one that RAY_ADDRESS or this machine
+    knows. None: they are here."""
     worker_silence_s: float = Field(default=300.0, gt=0)
     """Seconds without a sign of a worker process, which gives one each second; then it is ended and replaced."""
     max_attempts: int = Field(default=3, ge=1)

@@ -62,6 +62,7 @@ def main() -> int:
     if first is None:
         return 1
     setup = WorkerSetup.model_validate(first.head)
+    os.environ.update(setup.env)
     sys.path += [entry for entry in setup.path if entry not in sys.path]
     log_warnings()
     logging.getLogger("paddock.progress").setLevel(logging.INFO)

@@ -1,7 +1,9 @@
 """A worker in a process of its own, as its driver sees it: started, given jobs, heard, and gone with all it started.
 
-Law     it is lost only when nothing of it runs any more, and after all that it said was heard: what another worker then
-        does again, it can't do too. However the driver ends, its workers end (`paddock.processes.supervised`).
+Link    what carries its messages: a socket pair to a child (`ProcessLink`), or an actor on another node (`ray_worker`).
+Law     it is lost only when nothing of it runs any more, as far as that can be known, and after all that it said was
+        heard: nothing that it says later counts. However the driver ends, its workers end
+        (`paddock.processes.supervised`).
 Errors  what a worker says against its start; InfraError where it ends or says nothing.
 """
 
@@ -13,8 +15,10 @@ import socket
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from typing import Protocol
 
 from paddock.collect.attempts import ResultSink
 from paddock.collect.in_flight import RunningReport
@@ -30,25 +34,35 @@ CLOSE_S = 1.0
 """Seconds beyond its servers' time to stop in which it ends in order."""
 
 
-class ProcessWorker:
-    """One process. Made by `start`."""
+class WorkerLink(Protocol):
+    """The way to a worker process."""
 
-    def __init__(self, name: str, setup: WorkerSetup, channel: MessageChannel, child: Supervised) -> None:
-        self.name = name
-        self.slots = setup.slots
-        self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._setup = setup
+    async def send(self, message: WorkerMessage) -> None:
+        """ConnectionError: it is gone."""
+        ...
+
+    async def receive(self) -> WorkerMessage | None:
+        """Its next message; None: it is gone."""
+        ...
+
+    async def end(self, grace_s: float = 0.0) -> str:
+        """Have it end, by force after `grace_s`; returns how it ended, in words, when nothing of it is left. Cancelled:
+        it ends all the same. Idempotent."""
+        ...
+
+
+class ProcessLink:
+    """The link to a child process on this machine."""
+
+    def __init__(self, channel: MessageChannel, child: Supervised) -> None:
         self._channel = channel
         self._child = child
-        self._numbers = itertools.count()
-        self._events: dict[int, asyncio.Queue[WorkerMessage | None]] = {}
-        self._report = RunningReport()
-        self._reported_at = time.monotonic()
-        self._listening: asyncio.Task[None] | None = None
+        self.send = channel.send
+        self.receive = channel.receive
 
     @classmethod
-    async def start(cls, name: str, setup: WorkerSetup, *, start_timeout_s: float) -> "ProcessWorker":
-        """Start it: it takes jobs when this returns, and is gone when it raises."""
+    async def open(cls, name: str, setup: WorkerSetup) -> "ProcessLink":
+        """Start a child, which waits for its setup."""
         ours, theirs = socket.socketpair()
         with theirs:
             try:
@@ -56,23 +70,60 @@ class ProcessWorker:
             except BaseException:
                 ours.close()
                 raise
-        worker = cls(name, setup, await MessageChannel.over(ours), child)
-        try:
-            async with asyncio.timeout(start_timeout_s):
-                await worker._prepare()
-        except TimeoutError as error:
-            await worker.close()
-            text = f"{name}: not ready within {start_timeout_s:g} s"
-            raise InfraError(text, kind="start_timeout", retryable=False) from error
-        except BaseException:
-            await worker.close()
-            raise
-        return worker
+        return cls(await MessageChannel.over(ours), child)
 
     @property
     def pid(self) -> int:
         """The supervisor's, which leads its group."""
         return self._child.pid
+
+    async def end(self, grace_s: float = 0.0) -> str:
+        self._channel.close()
+        try:
+            if grace_s:
+                await self._child.wait_or_kill(grace_s)
+        finally:
+            await self._child.end()
+        code = self._child.exited.result()
+        return exit_in_words(code if code < 128 else 128 - code)
+
+
+OpenLink = Callable[[str, WorkerSetup], Awaitable[WorkerLink]]
+"""Starts a worker process of a name, which waits for its setup."""
+
+
+class LinkedWorker:
+    """One worker process. Made by `start`."""
+
+    def __init__(self, name: str, setup: WorkerSetup, link: WorkerLink) -> None:
+        self.name = name
+        self.slots = setup.slots
+        self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._setup = setup
+        self.link = link
+        self._numbers = itertools.count()
+        self._events: dict[int, asyncio.Queue[WorkerMessage | None]] = {}
+        self._report = RunningReport()
+        self._reported_at = time.monotonic()
+        self._listening: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def start(
+        cls, name: str, setup: WorkerSetup, open_link: OpenLink, *, start_timeout_s: float
+    ) -> "LinkedWorker":
+        """Start it: it takes jobs when this returns, and is gone when it raises."""
+        try:
+            async with asyncio.timeout(start_timeout_s):
+                worker = cls(name, setup, await open_link(name, setup))
+                try:
+                    await worker._prepare()
+                except BaseException:
+                    await worker.close()
+                    raise
+                return worker
+        except TimeoutError as error:
+            text = f"{name}: not ready within {start_timeout_s:g} s"
+            raise InfraError(text, kind="start_timeout", retryable=False) from error
 
     def report(self) -> RunningReport:
         if self.lost.done():
@@ -86,7 +137,7 @@ class ProcessWorker:
         events = self._events[number] = asyncio.Queue()
         try:
             with suppress(ConnectionError):  # its end is told by `_listen`
-                await self._channel.send(job.to_message(number))
+                await self.link.send(job.to_message(number))
             while (message := await events.get()) is not None:
                 event = read_event(message)
                 if not isinstance(event, FailedAttempt):
@@ -101,21 +152,17 @@ class ProcessWorker:
 
     async def close(self) -> None:
         """Have it end, and wait until nothing of it is left. Cancelled: it ends all the same."""
-        self._channel.close()
         if self._listening is not None:
             self._listening.cancel()
-        try:
-            await self._child.wait_or_kill(self._setup.stop_timeout_s + CLOSE_S)
-        finally:
-            await self._child.end()
+        await self.link.end(self._setup.stop_timeout_s + CLOSE_S)
 
     async def _prepare(self) -> None:
         with suppress(ConnectionError):  # the answer is missing, too
-            await self._channel.send(self._setup.to_message())
-        answer = await self._channel.receive()
+            await self.link.send(self._setup.to_message())
+        answer = await self.link.receive()
         if answer is None:
-            await self._child.end()
-            raise InfraError(f"{self.name}: {self._how} while starting", kind="child_died", retryable=False)
+            how = await self.link.end()
+            raise InfraError(f"{self.name}: {how} while starting", kind="child_died", retryable=False)
         read_status(answer, self.name)
         self._listening = asyncio.create_task(self._listen())
 
@@ -125,7 +172,7 @@ class ProcessWorker:
         try:
             while True:
                 async with asyncio.timeout(self._setup.settings.worker_silence_s):
-                    message = await self._channel.receive()
+                    message = await self.link.receive()
                 if message is None:
                     break
                 if "status" in message.head:
@@ -138,32 +185,28 @@ class ProcessWorker:
                     events.put_nowait(message)
         except TimeoutError:
             why = f"gave no sign for {self._setup.settings.worker_silence_s:g} s"
-        self._channel.close()
-        await self._child.end()
-        self.lost.set_result(why or self._how)
+        how = await self.link.end()
+        self.lost.set_result(why or how)
         for events in self._events.values():
             events.put_nowait(None)
 
-    @property
-    def _how(self) -> str:
-        """How it ended, in words."""
-        code = self._child.exited.result()
-        return exit_in_words(code if code < 128 else 128 - code)
 
-
-class ProcessPlace:
+class LinkedPlace:
     """Where one worker process is, and its successors."""
 
-    def __init__(self, name: str, setup: WorkerSetup, *, start_timeout_s: float) -> None:
+    def __init__(self, name: str, setup: WorkerSetup, open_link: OpenLink, *, start_timeout_s: float) -> None:
         self._name = name
+        self._open_link = open_link
         self._setup = setup
         self._start_timeout_s = start_timeout_s
-        self._worker: ProcessWorker | None = None
+        self._worker: LinkedWorker | None = None
 
-    async def worker(self) -> ProcessWorker:
+    async def worker(self) -> LinkedWorker:
         if self._worker is None or self._worker.lost.done():
             self._worker = None
-            self._worker = await ProcessWorker.start(self._name, self._setup, start_timeout_s=self._start_timeout_s)
+            self._worker = await LinkedWorker.start(
+                self._name, self._setup, self._open_link, start_timeout_s=self._start_timeout_s
+            )
         return self._worker
 
     def report(self) -> RunningReport:

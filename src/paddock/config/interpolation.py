@@ -6,6 +6,7 @@ Errors  ConfigError that lists every value below the asked one that can't be res
         and the variable or key that is missing. What was read is never in it.
 """
 
+import os
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 _ENV = re.compile(r"Environment variable '([^']*)' not found")
 _KEY = re.compile(r"Interpolation key '([^']*)' not found")
 _MISSING = "???"
+_VARIABLE = re.compile(r"\$\{\s*oc\.env:\s*([A-Za-z_]\w*)")
+
+
+def variables_read(text: str) -> dict[str, str]:
+    """The variables that a config reads and that are set, with their values."""
+    return {name: os.environ[name] for name in _VARIABLE.findall(text) if name in os.environ}
 
 
 class Resolver:

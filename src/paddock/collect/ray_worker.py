@@ -1,0 +1,145 @@
+"""Workers on the nodes of a Ray cluster: each is a process beside an actor, which passes its messages on.
+
+Places  an actor asks for one CPU, and Ray spreads them over the nodes that are there; where one is lost, the next is
+        wherever there is room. Nothing but Ray's own calls goes between the machines, secrets too: neither a command
+        line nor an environment has them.
+Law     a worker's process ends with its actor, and its actor with this process or its node. A node that is cut off
+        may go on for a while: nothing that it says is heard any more.
+Errors  ConfigError `ray_missing`; InfraError `ray_unreachable`, `no_room`.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from paddock.collect.jobs import WorkerMessage, WorkerSetup
+from paddock.collect.worker_process import OpenLink, ProcessLink
+from paddock.errors import ConfigError, InfraError
+
+END_S = 10.0
+"""Seconds beyond its grace that a worker's actor has to say how it ended; then it is killed."""
+
+
+class WorkerHost:
+    """The actor: starts a worker process on its node, and passes messages between it and the driver."""
+
+    def __init__(self) -> None:
+        self._link: ProcessLink | None = None
+
+    async def open(self, name: str, setup: WorkerSetup) -> None:
+        self._link = await ProcessLink.open(name, setup)
+
+    async def send(self, message: WorkerMessage) -> None:
+        await self._opened.send(message)
+
+    async def messages(self) -> AsyncIterator[WorkerMessage]:
+        """All that the worker says, until it is gone."""
+        while (message := await self._opened.receive()) is not None:
+            yield message
+
+    async def end(self, grace_s: float) -> str:
+        return await self._opened.end(grace_s)
+
+    @property
+    def _opened(self) -> ProcessLink:
+        assert self._link is not None  # the driver opens it first
+        return self._link
+
+
+class RayLink:
+    """The link to a worker on a node."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+        self._messages: Any = None
+        self._ended: asyncio.Task[str] | None = None
+
+    async def open(self, name: str, setup: WorkerSetup) -> None:
+        await self._actor.open.remote(name, setup)
+        self._messages = self._actor.messages.options(num_returns="streaming").remote()
+
+    async def send(self, message: WorkerMessage) -> None:
+        try:
+            await self._actor.send.remote(message)
+        except Exception as error:
+            raise ConnectionError(_reason(error)) from error
+
+    async def receive(self) -> WorkerMessage | None:
+        try:
+            message: WorkerMessage = await (await anext(self._messages))
+        except (StopAsyncIteration, _ray().exceptions.RayError):
+            return None
+        return message
+
+    async def end(self, grace_s: float = 0.0) -> str:
+        if self._ended is None:
+            self._ended = asyncio.ensure_future(self._end(grace_s))
+        return await asyncio.shield(self._ended)
+
+    async def _end(self, grace_s: float) -> str:
+        try:
+            async with asyncio.timeout(grace_s + END_S):
+                how: str = await self._actor.end.remote(grace_s)
+        except (_ray().exceptions.RayError, TimeoutError) as error:
+            how = f"was lost with its node or actor: {_reason(error)}"
+        with suppress(_ray().exceptions.RayError):
+            _ray().kill(self._actor)
+        return how
+
+
+@contextmanager
+def connect(address: str) -> Iterator[tuple[str, OpenLink]]:
+    """Connect to a cluster: this machine's address in it, and what starts a worker on it."""
+    ray = _ray()
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except Exception as error:
+        message = f"eval.cluster {address}: {_reason(error)}; its token, if it has one, is RAY_AUTH_TOKEN"
+        raise InfraError(message, kind="ray_unreachable", retryable=False) from error
+    try:
+        yield str(ray.util.get_node_ip_address()), _open_link
+    finally:
+        ray.shutdown()
+
+
+async def _open_link(name: str, setup: WorkerSetup) -> RayLink:
+    host = (
+        _ray()
+        .remote(WorkerHost)
+        .options(
+            num_cpus=1,
+            scheduling_strategy="SPREAD",
+            max_restarts=0,
+            max_task_retries=0,
+            max_concurrency=setup.slots + 10,
+        )
+    )
+    actor = host.remote()
+    try:
+        link = RayLink(actor)
+        await link.open(name, setup)
+    except _ray().exceptions.RayError as error:
+        raise InfraError(f"{name}: its actor did not start: {_reason(error)}", kind="ray_start") from error
+    except BaseException:
+        # It may wait for a CPU that no node has.
+        _ray().kill(actor)
+        raise
+    return link
+
+
+def _ray() -> Any:
+    # Ray writes of each use to its makers unless this is set before its import.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError as error:
+        raise ConfigError("eval.cluster needs ray: pip install 'paddock[train]'", kind="ray_missing") from error
+    return ray
+
+
+def _reason(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
