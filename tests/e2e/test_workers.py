@@ -47,7 +47,10 @@ def end(command: CommandProcess, number: signal.Signals) -> None:
     assert gone(family, within_s=30)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, *(pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGTERM, signal.SIGKILL))],
+)
 def test_a_command_that_is_ended_leaves_no_worker_and_goes_on(
     number: signal.Signals, arguments: list[str], tmp_path: Path
 ) -> None:

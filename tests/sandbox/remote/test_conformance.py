@@ -11,7 +11,7 @@ from paddock.conformance import Behaviour, run_behaviour
 from paddock.conformance.sandboxes import SUITE, SandboxTarget, find_sandbox
 from paddock.sandbox import SandboxSettings
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
