@@ -1,4 +1,4 @@
-"""`paddock images`: pull, convert, list, recipe, build, remove, prune; and the names that rows' images have.
+"""`paddock images`: pull, convert, list, recipe, build, spread, remove, prune; and the names that rows' images have.
 
 Exit    0 all of it is done; 1 some images could not be had, each said with its reason, the others are done; 2 a mistake
         in the command or a file of rows; 130 interrupted: what was fetched is kept, no half image is listed.
@@ -47,7 +47,7 @@ RECIPES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from paddock.cli import image_recipe, local_repositories
+    from paddock.cli import image_recipe, image_spread, local_repositories
 
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
@@ -87,6 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     build.add_argument("--jobs", type=int, default=1, metavar="N", help="images at once (default: 1)")
 
+    image_spread.add_arguments(commands.add_parser("spread", help="have nodes fetch images from their peers"))
     remove = commands.add_parser("remove", help="forget images, and the layers that no other image has")
     remove.add_argument("names", nargs="+", metavar="NAME")
     prune = commands.add_parser("prune", help="remove downloads and layers that no image needs")
@@ -165,7 +166,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(store: "ImageStore", args: argparse.Namespace) -> int:
-    from paddock.cli import image_jobs, image_recipe, image_rows
+    from paddock.cli import image_jobs, image_recipe, image_rows, image_spread
 
     match args.command:
         case "names":
@@ -178,6 +179,8 @@ def _run(store: "ImageStore", args: argparse.Namespace) -> int:
             return image_rows.prune_store(store, everything=args.all)
         case "recipe":
             return image_recipe.run(store, args)
+        case "spread":
+            return image_spread.run(args)
         case "pull":
             return image_jobs.pull(store, args)
         case "convert":

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from paddock.sandbox.admission import AdmissionSettings
     from paddock.sandbox.settings import SandboxSettings
+    from paddock.sandbox_server.images import NodeImageSettings
     from paddock.server.http_server import TlsFiles
     from paddock.server.sockets import Address
 
@@ -23,7 +24,10 @@ STOP_MARGIN_S = 5.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--settings", type=Path, metavar="FILE", help="YAML with the keys of a `sandbox` block, and `admission`"
+        "--settings",
+        type=Path,
+        metavar="FILE",
+        help="YAML with the keys of a `sandbox` block, `admission` and `images`",
     )
     add_address_arguments(parser, port=0)
 
@@ -48,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     from paddock.server.loops import run_until_signalled
     from paddock.server.sockets import Address, require_token
 
-    settings, admission = _settings(args)
+    settings, admission, images = _settings(args)
     token = find_token(args.token_file)
     require_token(NAME, args.host, token)
     tls = _tls(args, token)
@@ -59,12 +63,13 @@ def run(args: argparse.Namespace) -> int:
 
         _say(unit_of(args, settings.home, stop_timeout_s + STOP_MARGIN_S).rstrip())
         return 0
-    return run_until_signalled(_serve(settings, admission, address, token, tls), stop_timeout_s=stop_timeout_s)
+    return run_until_signalled(_serve(settings, admission, images, address, token, tls), stop_timeout_s=stop_timeout_s)
 
 
 async def _serve(
     settings: "SandboxSettings",
     admission: "AdmissionSettings",
+    images: "NodeImageSettings",
     address: "Address",
     token: str | None,
     tls: "TlsFiles | None",
@@ -76,7 +81,7 @@ async def _serve(
     access = make_access(token, make=True)
     bound = bind(NAME, address)
     assert access.token is not None  # one is made where none is configured
-    async with serve_node(settings, bound, access=access, admission=admission, tls=tls):
+    async with serve_node(settings, bound, access=access, admission=admission, images=images, tls=tls):
         if not access.made:
             _say(bound.url if tls is None else bound.url.replace("http:", "https:", 1))
             await asyncio.Event().wait()
@@ -102,20 +107,22 @@ def _tls(args: argparse.Namespace, token: str | None) -> "TlsFiles | None":
     return files
 
 
-def _settings(args: argparse.Namespace) -> tuple["SandboxSettings", "AdmissionSettings"]:
+def _settings(args: argparse.Namespace) -> tuple["SandboxSettings", "AdmissionSettings", "NodeImageSettings"]:
     from paddock.config.validation import validate
     from paddock.errors import ConfigError
     from paddock.sandbox.admission import AdmissionSettings
     from paddock.sandbox.settings import SandboxSettings
+    from paddock.sandbox_server.images import NodeImageSettings
 
     keys = read_settings(args.settings)
     if args.home is not None:
         keys["home"] = str(args.home.absolute())
     admission = validate(AdmissionSettings, keys.pop("admission", {}), "admission")
+    images = validate(NodeImageSettings, keys.pop("images", {}), "images")
     settings = validate(SandboxSettings, keys, "sandbox")
     if settings.nodes:
         raise ConfigError("nodes: a node serves its own machine's sandboxes", kind="nodes_unusable")
-    return settings, admission
+    return settings, admission, images
 
 
 def read_settings(path: Path | None) -> dict[str, Any]:

@@ -53,6 +53,12 @@ def check_home(home: Path, min_free_disk_mib: int = 0) -> None:
             )
 
 
+def check_node_url(url: str) -> None:
+    """ValueError where it is no URL of a node."""
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(f"{url!r}: give the URL that `paddock sandbox serve` prints, as http://HOST:PORT")
+
+
 class UidRanges(BaseModel):
     """Users of this machine that sandboxes run as, one each: first those of agents, then those of gradings."""
 
@@ -162,8 +168,7 @@ class SandboxSettings(BaseModel):
         if len(set(named)) < len(named):
             raise ValueError(f"{', '.join(value)}: a node is named twice")
         for url in value:
-            if not url.startswith(("http://", "https://")):
-                raise ValueError(f"{url!r}: give the URL that `paddock sandbox serve` prints, as http://HOST:PORT")
+            check_node_url(url)
         return value
 
     @field_validator("home")

@@ -9,13 +9,16 @@ from contextlib import asynccontextmanager
 
 from starlette.types import ASGIApp
 
+from paddock.http.access import find_token
 from paddock.sandbox.admission import AdmissionSettings
 from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.readiness import Readiness
+from paddock.sandbox.remote.http import NodeHttp
 from paddock.sandbox.remote.wire import BYTES
 from paddock.sandbox.runtime_choice import open_local_provider
 from paddock.sandbox.settings import SandboxSettings
 from paddock.sandbox_server.app import NodeApp
+from paddock.sandbox_server.images import NodeImages, NodeImageSettings
 from paddock.sandbox_server.leases import Leases
 from paddock.sandbox_server.machine import NodeHost
 from paddock.sandbox_server.reports import NodeReports
@@ -27,6 +30,7 @@ from paddock.server.settings import DEFAULT_LIMITS, RequestLimits
 from paddock.server.sockets import Bound
 
 DEFAULT_ADMISSION = AdmissionSettings()
+DEFAULT_IMAGES = NodeImageSettings()
 
 
 @asynccontextmanager
@@ -36,18 +40,24 @@ async def serve_node(
     *,
     access: Access,
     admission: AdmissionSettings = DEFAULT_ADMISSION,
+    images: NodeImageSettings = DEFAULT_IMAGES,
     limits: RequestLimits = DEFAULT_LIMITS,
     tls: TlsFiles | None = None,
 ) -> AsyncIterator[LocalProvider]:
     """Serve this machine's sandboxes on a socket, and give the provider behind it."""
     provider = await open_local_provider(settings)
     machine = NodeHost(provider)
-    sandboxes = AdmittedSandboxes(provider, admission.resolved(machine.free_disk_mib()))
+    token = access.token if settings.node_token_file is None else find_token(settings.node_token_file)
+    peers = [NodeHttp(url, token, settings.node_ca_file) for url in images.peers]
+    exchange = NodeImages(provider.store, peers, images)
+    sandboxes = AdmittedSandboxes(provider, admission.resolved(machine.free_disk_mib()), exchange)
     leases = Leases(sandboxes)
     readiness = Readiness(provider)
     reports = NodeReports(sandboxes, leases, machine, why_not_ready=readiness.why_not)
     node = NodeApp(sandboxes, leases, reports)
-    app = _checked(node.build(), access, limits)
+    routes = node.build()
+    exchange.add_to(routes)
+    app = _checked(routes, access, limits)
     server = HttpServer(app, bound.sock, stall_timeout_s=limits.stall_timeout_s, websockets=True, tls=tls)
     try:
         await server.start()
@@ -56,6 +66,7 @@ async def serve_node(
         await server.stop()
         await leases.close()
         await provider.close()
+        await exchange.close()
 
 
 def _checked(app: ASGIApp, access: Access, limits: RequestLimits) -> ASGIApp:

@@ -239,7 +239,8 @@ def test_an_adopted_tree_has_one_owner_and_no_special_bits(root: Path) -> None:
 def test_a_packed_layer_is_the_layer_again(root: Path, tmp_path: Path) -> None:
     apply(root, [TarEntry("d/a", b"1"), TarEntry("d/h", type=HARD, link="d/a"), TarEntry("l", type=SYM, link="d")])
     target = tmp_path / "layer.tar"
-    written = write_layer(root, target)
+    with target.open("wb") as file:
+        written = write_layer(root, file)
     assert (written.size, written.digest) == (target.stat().st_size, digest_of(target.read_bytes()))
     again = tmp_path / "again"
     again.mkdir()
@@ -258,6 +259,21 @@ def test_removals_of_an_upper_layer_are_packed_as_names(root: Path, tmp_path: Pa
     (root / "fresh").mkdir()
     os.setxattr(root / "fresh", "user.overlay.opaque", b"y")
     target = tmp_path / "layer.tar"
-    write_layer(root, target)
+    with target.open("wb") as file:
+        write_layer(root, file)
     with tarfile.open(target) as tar:
         assert sorted(tar.getnames()) == [".", "d", "d/.wh.gone", "fresh", "fresh/.wh..wh..opq"]
+    again = tmp_path / "again"
+    again.mkdir()
+    with target.open("rb") as blob:
+        apply_layer(UnpackTree(again), blob, diff_id=None, what="layer", keep_removals=True)
+    gone = (again / "d" / "gone").stat()
+    assert (stat.S_ISCHR(gone.st_mode), gone.st_rdev) == (True, 0)
+    assert os.getxattr(again / "fresh", "user.overlay.opaque") == b"y"
+    assert names(again) == names(root)
+
+
+def test_a_file_whose_name_says_a_removal_is_refused_and_not_lost(root: Path) -> None:
+    (root / ".wh.file").write_text("a file's own name")
+    with pytest.raises(ImageInvalid, match="name that says a removal"):
+        write_layer(root, io.BytesIO())

@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from paddock.sandbox.images.tiny import tiny_image
 from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.remote.client import RemoteProvider
 from paddock.sandbox_server import serve_node
+from paddock.sandbox_server.images import NodeImageSettings
 from paddock.server.access import Access
 from paddock.server.sockets import LOOPBACK, Address, bind
 
@@ -40,6 +41,8 @@ class LossyProxy:
     def __init__(self, port: int) -> None:
         self.losses = 0
         """Answers that are still to be lost."""
+        self.cut_after_bytes: int | None = None
+        """An answer is cut once so much of it has passed."""
         self.down = False
         """New connections are closed at once."""
         self._port = port
@@ -67,8 +70,12 @@ class LossyProxy:
             inner_writer.close()
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answers: bool) -> None:
+        passed = 0
         with suppress(OSError):
             while data := await reader.read(65536):
+                passed += len(data)
+                if answers and self.cut_after_bytes is not None and passed > self.cut_after_bytes:
+                    return
                 if answers and self.losses:
                     self.losses -= 1
                     return
@@ -102,12 +109,13 @@ async def serve() -> AsyncIterator[Serve]:
     """Serves nodes: of a home, on a port or any, with the fields of their admission."""
     async with AsyncExitStack() as nodes:
 
-        async def start(home: Path, *, port: int = 0, **admission: float) -> NodeFixture:
+        async def start(home: Path, *, port: int = 0, peers: Sequence[str] = (), **admission: float) -> NodeFixture:
             bound = bind("node", Address(LOOPBACK, port))
             settings = SandboxSettings(home=home, runtime="bubblewrap")
             room = AdmissionSettings(**{"memory_per_sandbox_mib": 1, **admission})
             stack = await nodes.enter_async_context(AsyncExitStack())
-            node = serve_node(settings, bound, access=Access(TOKEN), admission=room)
+            images = NodeImageSettings(peers=tuple(peers))
+            node = serve_node(settings, bound, access=Access(TOKEN), admission=room, images=images)
             return NodeFixture(bound.url, await stack.enter_async_context(node), stack.aclose)
 
         yield start

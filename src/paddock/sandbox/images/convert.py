@@ -110,7 +110,8 @@ def export_layout(image: LocalImage, root: Path) -> None:
     layers = []
     for number, tree in enumerate(image.layers):
         path = tars / f"{number}.tar"
-        layer_tar = write_layer(tree, path)
+        with path.open("wb") as file:
+            layer_tar = write_layer(tree, file)
         layers.append((path, {"mediaType": _LAYER, "digest": layer_tar.digest, "size": layer_tar.size}))
     record = image.record
     config = {

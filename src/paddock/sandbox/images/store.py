@@ -9,6 +9,7 @@ Errors  ImageMissing names the nearest image there is; ImageDamaged the record o
 """
 
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Callable, Sequence
@@ -24,6 +25,8 @@ from paddock.sandbox.failures import ImageDamaged, ImageMissing
 from paddock.sandbox.images.unpack.limits import ImageLimits
 from paddock.types import JsonObject, Record
 from paddock.whole_file import write_whole
+
+_LAYER_ID = re.compile("[0-9a-f]{32}")
 
 
 class ImageRecord(Record):
@@ -110,15 +113,7 @@ class ImageStore:
         """
         below = self.get(base).record if base else ImageRecord(name="", layers=[])
         layer = uuid.uuid4().hex
-        tree = self._layers / layer / "fs"
-        self._make_folders()
-        tree.mkdir(parents=True)
-        try:
-            os.chmod(tree.parent, 0o711)  # noqa: PTH101, S103 - the payload's uid must be able to pass
-            fill(tree)
-        except BaseException:
-            shutil.rmtree(tree.parent, ignore_errors=True)
-            raise
+        self._add_layer(layer, fill)
         return self.name(
             ImageRecord(
                 name=name,
@@ -128,6 +123,22 @@ class ImageStore:
                 origin=origin or {},
             )
         )
+
+    def layer(self, layer: str) -> Path | None:
+        """The tree of a layer; None: the store has none of that id."""
+        tree = self._layers / layer / "fs"
+        return tree if _LAYER_ID.fullmatch(layer) and tree.is_dir() else None
+
+    def copy_layer(self, layer: str, fill: Callable[[Path], None]) -> None:
+        """Add a layer of another store under its id, whole or not at all."""
+        copy = uuid.uuid4().hex
+        self._add_layer(copy, fill)
+        try:
+            (self._layers / copy).rename(self._layers / layer)
+        except OSError:
+            shutil.rmtree(self._layers / copy, ignore_errors=True)
+            if self.layer(layer) is None:  # else somebody was quicker
+                raise
 
     def name(self, record: ImageRecord) -> LocalImage:
         """Give layers of this store a name, replacing what had it."""
@@ -149,6 +160,17 @@ class ImageStore:
         if os.geteuid() == 0:
             for path in paths:
                 os.chown(path, self.payload_id, self.payload_id, follow_symlinks=False)
+
+    def _add_layer(self, layer: str, fill: Callable[[Path], None]) -> None:
+        tree = self._layers / layer / "fs"
+        self._make_folders()
+        tree.mkdir(parents=True)
+        try:
+            os.chmod(tree.parent, 0o711)  # noqa: PTH101, S103 - the payload's uid must be able to pass
+            fill(tree)
+        except BaseException:
+            shutil.rmtree(tree.parent, ignore_errors=True)
+            raise
 
     def _path(self, name: str) -> Path:
         return self._images / f"{quote(name, safe='')}.json"

@@ -194,6 +194,8 @@ class RemoteProvider:
             except ImageMissing:
                 grant.node.images.discard(spec.image)
                 self._placement.give(grant)
+                if grant.node.could_have(spec.image):  # it has asked its peers
+                    raise
             except SandboxError as error:
                 if error.kind in LOST:
                     grant.node.is_in_trouble(error)

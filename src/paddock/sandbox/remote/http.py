@@ -3,10 +3,11 @@
 Errors  UnreachableError: there was no answer, or not all of it; whether the node has acted is not known.
 """
 
+import asyncio
 import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import aiohttp
 import orjson
@@ -21,6 +22,8 @@ POLL_S = 20.0
 """Seconds after which a node answers that a call still runs: no connection is silent for longer."""
 SILENCE_TIMEOUT_S = 60.0
 """Seconds without a byte after which a connection is given up."""
+DOWNLOAD_SILENCE_S = 600.0
+"""The same of a download, which may have to be packed before its first byte comes."""
 CONNECT_TIMEOUT_S = 10.0
 PING_S = 15.0
 """Seconds between pings over a tunnel's link."""
@@ -52,6 +55,7 @@ class NodeAnswer(NamedTuple):
 
     status: int
     body: bytes
+    headers: Mapping[str, str] = {}
 
     @property
     def json(self) -> Any:
@@ -102,6 +106,20 @@ class NodeHttp:
                 allow_redirects=False,
             ) as reply:
                 return NodeAnswer(reply.status, await reply.read())
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise UnreachableError(failure_text(error) or type(error).__name__) from error
+
+    async def download(self, path: str, file: BinaryIO) -> NodeAnswer:
+        """Write the content of an answer to a file; the answer has its headers alone, or says what went wrong."""
+        try:
+            url = URL(self.url + path, encoded=True)
+            timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT_S, sock_read=DOWNLOAD_SILENCE_S)
+            async with self._session.get(url, headers=self._headers, timeout=timeout) as reply:
+                if reply.status != OK:
+                    return NodeAnswer(reply.status, await reply.read())
+                async for chunk in reply.content.iter_chunked(LARGE_BYTES):
+                    await asyncio.to_thread(file.write, chunk)
+                return NodeAnswer(OK, b"", dict(reply.headers))
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise UnreachableError(failure_text(error) or type(error).__name__) from error
 

@@ -52,6 +52,10 @@ class NodeState:
         assert self.room is not None  # it has said
         return self.room.admission.demand(spec.limits.memory_mib)
 
+    def could_have(self, image: str) -> bool:
+        """Whether the image is there, or may be fetched."""
+        return image in self.images or (self.room is not None and self.room.fetches_images)
+
     def could_hold(self, spec: SandboxSpec) -> bool:
         """Whether the sandbox would fit if it were alone there."""
         return self.room is not None and self.demand(spec).fits(self.room.admission.total())

@@ -1,4 +1,5 @@
-"""Where a sandbox is made: of the nodes that have its image, the one with most room; in a queue where none has any.
+"""Where a sandbox is made: of the nodes that have its image, else of those that can fetch it, the one with most room;
+in a queue where none has any.
 
 Law     first come, first served: nobody overtakes one who waits for the same node. Who waits is let go by his own
         deadline, or by an error when no node that could hold the sandbox has been well for a while; never because all
@@ -91,9 +92,11 @@ class NodePlacement:
             except PaddockError as error:
                 self._let_go(waiter, error)
                 continue
-            node = max(able, key=lambda node: node.room_left(waiter.spec), default=None)
-            if node is not None and node.room_left(waiter.spec) >= 0:
-                self._grant(waiter, node)
+            with_room = [node for node in able if node.room_left(waiter.spec) >= 0]
+            if with_room:
+                image = waiter.spec.image
+                best = max(with_room, key=lambda node: (image in node.images, node.room_left(waiter.spec)))
+                self._grant(waiter, best)
             else:
                 closed.update(node.url for node in able)
 
@@ -127,7 +130,7 @@ class NodePlacement:
 
     def _able(self, spec: SandboxSpec, since: float) -> list[NodeState]:
         """The nodes that could hold a sandbox; raises where there is none, and none is worth waiting for."""
-        able = [node for node in self._nodes if spec.image in node.images and node.could_hold(spec)]
+        able = [node for node in self._nodes if node.could_have(spec.image) and node.could_hold(spec)]
         if any(node.trouble is None for node in able):
             return able
         lost = [node for node in self._nodes if node.trouble and (node.room is None or node in able)]
@@ -143,7 +146,7 @@ class NodePlacement:
 
     def _why_never(self, spec: SandboxSpec) -> PaddockError:
         images = {name for node in self._nodes for name in node.images}
-        holders = [node for node in self._nodes if spec.image in node.images]
+        holders = [node for node in self._nodes if node.could_have(spec.image)]
         if not holders:
             near = get_close_matches(spec.image, images, n=1)
             hint = f"; nearest: {near[0]!r}" if near else ""

@@ -39,6 +39,8 @@ class NodeRoom(Record):
     """Sandboxes for which its clients said that they wait for room."""
     draining: bool = False
     """It takes no more."""
+    fetches_images: bool = False
+    """It asks its peers for an image that it lacks."""
 
     def refusal(self) -> str:
         if self.draining:

@@ -1,7 +1,9 @@
 """One layer applied to a tree: a tar, plain, gzip or zstd, with the removals that Docker and OCI write as names.
 
 Removals `.wh.NAME` removes what lower layers have at NAME, `.wh..wh..opq` all that they have in its folder, wherever in
-         the layer they stand; the layer's own entries stay. Other `.wh..wh.*` names are bookkeeping and are left out.
+         the layer they stand; the layer's own entries stay. Other `.wh..wh.*` names are bookkeeping and are left
+         out. In a tree that is one layer by itself they become overlayfs's own marks, as the store has them
+         (`keep_removals`).
 Checked  the layer's bytes, unpacked, have the sha256 that the image's config says.
 Errors   ImageInvalid for a layer that is damaged, unsafe, too large (see `limits`) or of an unknown kind.
 """
@@ -28,6 +30,7 @@ except ImportError:  # an extra: few images need it
 
 WHITEOUT = ".wh."
 OPAQUE = ".wh..wh..opq"
+OPAQUE_ATTRIBUTE = "user.overlay.opaque"
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _CHUNK = 1 << 20
 _DAMAGE: tuple[type[Exception], ...] = (
@@ -36,11 +39,14 @@ _DAMAGE: tuple[type[Exception], ...] = (
 )
 
 
-def apply_layer(tree: UnpackTree, layer: BinaryIO, *, diff_id: str | None, what: str) -> None:
-    """Apply a layer's blob; `diff_id` is the digest of the unpacked tar, None where nobody said it."""
+def apply_layer(
+    tree: UnpackTree, layer: BinaryIO, *, diff_id: str | None, what: str, keep_removals: bool = False
+) -> None:
+    """Apply a layer's blob; `diff_id` is the digest of the unpacked tar, None where nobody said it. `keep_removals`:
+    the tree is that layer alone."""
     try:
         stream = _LayerTarReader(decompressed(layer, what), tree.budget, what)
-        writer = _LayerWriter(tree)
+        writer = _LayerWriter(tree, keep_removals=keep_removals)
         for tar, member in _read(stream):
             writer.apply(tar, member)
     except _DAMAGE as error:
@@ -90,8 +96,9 @@ def decompressed(blob: BinaryIO, what: str) -> BinaryIO:
 class _LayerWriter:
     """The state of one application."""
 
-    def __init__(self, tree: UnpackTree) -> None:
+    def __init__(self, tree: UnpackTree, *, keep_removals: bool) -> None:
         self._tree = tree
+        self._keep_removals = keep_removals
         self._own: set[str] = set()
         """Real paths that this layer has written, with the folders above them."""
 
@@ -127,13 +134,20 @@ class _LayerWriter:
 
     def _remove(self, above: list[str], last: str) -> None:
         if last == OPAQUE:
-            self._clear(self._tree.path_of("/".join([*above, "x"])).removesuffix("/x"))
+            folder = self._tree.path_of("/".join([*above, "x"])).removesuffix("/x")
+            if self._keep_removals:
+                os.setxattr(folder, OPAQUE_ATTRIBUTE, b"y", follow_symlinks=False)
+            else:
+                self._clear(folder)
             return
         if last.startswith(WHITEOUT * 2):
             return
         hidden = last.removeprefix(WHITEOUT)
         if hidden in ("", ".", ".."):
             raise ImageInvalid(f"{'/'.join([*above, last])!r} removes no name", kind="image_unsafe")
+        if self._keep_removals:
+            self._tree.whiteout("/".join([*above, hidden]))
+            return
         path = self._tree.path_of("/".join([*above, hidden]))
         if path not in self._own:
             self._tree.remove(path)

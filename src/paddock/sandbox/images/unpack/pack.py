@@ -1,6 +1,7 @@
 """A layer of the store as a tar that other tools read: the inverse of `layer`, overlay's removals become names.
 
 Owner   everything is root's: in the store it is the payload's, who is root in a sandbox.
+Errors  ImageInvalid for a file whose own name begins as a removal does.
 Removed a character device 0:0 is written `.wh.NAME`, the attribute `user.overlay.opaque` as `.wh..wh..opq`.
 """
 
@@ -12,9 +13,8 @@ import tarfile
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
-from paddock.sandbox.images.unpack.layer import OPAQUE, WHITEOUT
-
-OPAQUE_ATTRIBUTE = "user.overlay.opaque"
+from paddock.sandbox.failures import ImageInvalid
+from paddock.sandbox.images.unpack.layer import OPAQUE, OPAQUE_ATTRIBUTE, WHITEOUT
 
 
 class LayerTar(NamedTuple):
@@ -24,12 +24,11 @@ class LayerTar(NamedTuple):
     size: int
 
 
-def write_layer(root: Path, target: Path) -> LayerTar:
+def write_layer(root: Path, file: BinaryIO) -> LayerTar:
     """Write a layer's tree as a plain tar."""
-    with target.open("wb") as file:
-        counted = _CountingFile(file)
-        with tarfile.open(fileobj=cast(BinaryIO, counted), mode="w|", format=tarfile.PAX_FORMAT) as tar:
-            _write_folder(tar, root)
+    counted = _CountingFile(file)
+    with tarfile.open(fileobj=cast(BinaryIO, counted), mode="w|", format=tarfile.PAX_FORMAT) as tar:
+        _write_folder(tar, root)
     return LayerTar(f"sha256:{counted.hasher.hexdigest()}", counted.size)
 
 
@@ -51,6 +50,8 @@ def _write_entry(tar: tarfile.TarFile, path: str, name: str) -> None:
         head, _, tail = name.rpartition("/")
         tar.addfile(tarfile.TarInfo(f"{head}/{WHITEOUT}{tail}" if head else f"{WHITEOUT}{tail}"))
         return
+    if name.rpartition("/")[2].startswith(WHITEOUT):
+        raise ImageInvalid(f"{name!r}: a layer's tar can't hold a name that says a removal", kind="name_reserved")
     member = tar.gettarinfo(path, arcname=name)
     if member is None:
         return

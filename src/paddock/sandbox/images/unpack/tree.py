@@ -110,6 +110,14 @@ class UnpackTree:
         self._finish(path, mode & 0o777)
         return path
 
+    def whiteout(self, name: str) -> None:
+        """Overlayfs's mark that a lower layer's entry is removed."""
+        path = self.path_of(name)
+        self.remove(path)
+        with _writing(name):
+            os.mknod(path, stat.S_IFCHR, os.makedev(0, 0))
+        self._own(path)
+
     def path_of(self, name: str) -> str:
         """Where a name is, below the root; its folders are made where they are missing."""
         if self._stop.is_set():
