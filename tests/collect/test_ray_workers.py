@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,3 +53,35 @@ def test_a_collection_over_nodes_is_that_of_one_process(cluster: RayCluster) -> 
     assert spread.returncode == 0, out
     assert rewards(many) == rewards(one)
     assert len(rewards(one)) >= 8
+
+
+@pytest.mark.parametrize("fault", ["power", "cable"])
+def test_a_node_that_is_lost_or_cut_off_loses_and_doubles_no_rollout(cluster: RayCluster, fault: str) -> None:
+    out, last = cluster.nodes[0].disk / fault, cluster.nodes[2]
+    running = evaluate(cluster, out, "--repeats", "400", "--cluster", "auto", "--workers", "3")
+    until_written(out, 300, running)
+    if fault == "power":
+        last.kill()
+    else:
+        last.cut()
+        time.sleep(5)
+        last.mend()
+    text, _ = running.communicate(timeout=240)
+    assert running.returncode == 0, text
+    assert Counter(member for _, member in rewards(out)) == dict.fromkeys(range(400), n_rows(out))
+    if fault == "power":
+        last.boot()
+        cluster.start(last)
+
+
+def until_written(folder: Path, lines: int, running: "subprocess.Popen[Any]") -> None:
+    deadline = time.monotonic() + 120
+    file = folder / "rollouts.jsonl"
+    while not file.exists() or file.read_bytes().count(b"\n") < lines:
+        assert running.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def n_rows(folder: Path) -> int:
+    return len({row for row, _ in rewards(folder)})

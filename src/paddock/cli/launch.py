@@ -141,7 +141,7 @@ def _inputs(resolved: "ResolvedLaunch", words: LaunchArguments) -> tuple["PlanIn
         for name in ("read_config", "rows", "train", "preflight")
     )
     read = read_config.read_config([settings.config_path], overrides_of(settings, words.overrides))
-    preflight.require_one_machine(read.config)
+    preflight.require_machines(read.config)
     if not settings.container:
         # What an image has elsewhere can't be looked for here.
         rows.rows_files(read.config.data)
