@@ -13,14 +13,14 @@ pytestmark = [pytest.mark.sandbox, pytest.mark.skipif(os.geteuid() != 0, reason=
 ADOPT = """
 import sys
 from types import SimpleNamespace
-from paddock.sandbox.keeper import adopt, syscalls
+from paddock.sandbox.keeper import adopt, launch, syscalls
 
 syscalls.unshare(syscalls.CLONE_NEWNS)
 syscalls.mount("none", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
 adopt.FIRST_S = 0.1
-container = {"pid": int(sys.argv[1]), "program": sys.argv[2], "engine_layer": sys.argv[3]}
+runtime = launch.RuntimeStart(container=(int(sys.argv[1]), sys.argv[2], sys.argv[3]))
 try:
-    adopt.adopt(SimpleNamespace(container=container, layers=[], cgroup_fds=[], programs=[]))
+    adopt.adopt(SimpleNamespace(runtime=runtime, layers=[], cgroup_fds=[], programs=[]))
 except OSError as error:
     print(error)
 """
