@@ -9,13 +9,14 @@ Errors  ImageMissing: neither this node nor a peer has it; SandboxError of kind 
 import asyncio
 import tempfile
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from fastapi import FastAPI, Request, Response
 from pydantic import Field, ValidationError, field_validator
 from starlette.responses import JSONResponse, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from paddock.errors import PaddockError
 from paddock.sandbox.failures import ImageInvalid, ImageMissing, SandboxError
@@ -137,7 +138,7 @@ class NodeImages:
         root = self._store.layer(request.path_params["layer"])
         if root is None:
             raise ImageMissing("no such layer", kind="image_missing")
-        file = cast(BinaryIO, tempfile.TemporaryFile(dir=self._store.home))  # noqa: SIM115 - closed when it is sent
+        file = cast(BinaryIO, tempfile.TemporaryFile(dir=self._store.home))  # noqa: SIM115 - closed by the response
         try:
             tar = await in_thread(lambda _stop: write_layer(root, file))
             file.seek(0)
@@ -145,7 +146,7 @@ class NodeImages:
             file.close()
             raise
         headers = {wire.DIGEST_HEADER: tar.digest, "content-length": str(tar.size)}
-        return StreamingResponse(_chunks(file), media_type=wire.BYTES, headers=headers)
+        return _FileContent(file, headers)
 
 
 async def ask_to_fetch(node: NodeHttp, name: str) -> None:
@@ -165,10 +166,16 @@ def _name(request: Request) -> str:
     return name
 
 
-def _chunks(file: BinaryIO) -> Iterator[bytes]:
-    with file:
-        while chunk := file.read(CHUNK_BYTES):
-            yield chunk
+class _FileContent(StreamingResponse):
+    """The content of an open file, which is closed when it is sent, or its client has gone."""
+
+    def __init__(self, file: BinaryIO, headers: dict[str, str]) -> None:
+        super().__init__(iter(lambda: file.read(CHUNK_BYTES), b""), media_type=wire.BYTES, headers=headers)
+        self._file = file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._file:
+            await super().__call__(scope, receive, send)
 
 
 def _answering(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
