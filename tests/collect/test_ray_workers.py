@@ -1,7 +1,6 @@
 """Workers on the nodes of a Ray cluster: the collection is that of one process, also where a node loses power."""
 
 import os
-import shutil
 import subprocess
 import time
 from collections import Counter
@@ -12,14 +11,16 @@ from typing import Any
 import orjson
 import pytest
 
+from paddock.testing.machines import why_no_machines
 from paddock.testing.ray_cluster import RayCluster, ray_cluster
 
 PYTHON = os.environ.get("PADDOCK_VLLM_PYTHON")
 ROOT = Path(__file__).parents[2]
+WHY_NOT = why_no_machines()
 pytestmark = [
     pytest.mark.vllm,
     pytest.mark.skipif(not PYTHON, reason="PADDOCK_VLLM_PYTHON: no environment with Ray"),
-    pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("ip"), reason="needs root and iproute2"),
+    pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)),
 ]
 
 

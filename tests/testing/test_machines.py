@@ -1,6 +1,5 @@
 """Machines in namespaces: what one has, the others do not see, and nothing of one outlives it."""
 
-import os
 import shutil
 import signal
 import subprocess
@@ -11,11 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from paddock.testing.machines import Machine, machines
+from paddock.testing.machines import Machine, machines, why_no_machines
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("nsenter"), reason="needs root and iproute2"
-)
+WHY_NOT = why_no_machines()
+pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 CHILD = """
 import sys, time
 from paddock.testing.machines import machines

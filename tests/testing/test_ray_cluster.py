@@ -2,19 +2,20 @@
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from paddock.testing.machines import why_no_machines
 from paddock.testing.ray_cluster import ray_cluster
 
 PYTHON = os.environ.get("PADDOCK_VLLM_PYTHON")
+WHY_NOT = why_no_machines()
 pytestmark = [
     pytest.mark.vllm,
     pytest.mark.skipif(not PYTHON, reason="PADDOCK_VLLM_PYTHON: no environment with Ray"),
-    pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("ip"), reason="needs root and iproute2"),
+    pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT)),
 ]
 DRIVER = """
 import json, socket, sys, time

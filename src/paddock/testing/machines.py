@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +109,9 @@ class Machine:
         """A power cut: every process of it is gone when this returns. Idempotent."""
         with self._init:
             self._init.kill()
+        # The first process inside ends after it, and when all others have.
+        with suppress(psutil.NoSuchProcess):
+            psutil.Process(self._first_pid).wait(START_TIMEOUT_S)
         for process in self._processes:
             with process:
                 process.kill()
@@ -167,6 +170,19 @@ class _Network:
 
     def remove(self) -> None:
         _run("ip", "link", "del", self.bridge)
+
+
+def why_no_machines() -> str | None:
+    """Why none can be made here; None: they can."""
+    if os.geteuid() != 0 or not all(map(shutil.which, ("ip", "nsenter", "setpriv", "unshare"))):
+        return "needs root, iproute2 and util-linux"
+    name = f"{PREFIX}{os.getpid():x}"
+    try:
+        _run("ip", "link", "add", name, "type", "bridge")
+        _run("ip", "link", "del", name)
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"no bridge can be made here: {error}"
+    return None
 
 
 @contextmanager

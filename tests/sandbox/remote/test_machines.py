@@ -1,7 +1,6 @@
 """Nodes on machines of their own: power cuts and cables that are pulled, with real sandboxes on the other side."""
 
 import asyncio
-import os
 import shutil
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -12,16 +11,15 @@ import pytest
 from paddock.sandbox import ExecRequest, ExecResult, Provider, SandboxError, SandboxSettings, SandboxSpec
 from paddock.sandbox.images.tiny import tiny_image
 from paddock.sandbox.remote.client import RemoteProvider
-from paddock.testing.machines import machines
+from paddock.testing.machines import machines, why_no_machines
 from paddock.testing.nodes import NodeMachine
 
 TOKEN = "of-the-nodes"
+WHY_NOT = why_no_machines()
 pytestmark = [
     pytest.mark.sandbox,
     pytest.mark.slow,
-    pytest.mark.skipif(
-        os.geteuid() != 0 or not (shutil.which("ip") and shutil.which("bwrap")), reason="needs root, iproute2 and bwrap"
-    ),
+    pytest.mark.skipif(WHY_NOT is not None or not shutil.which("bwrap"), reason=f"{WHY_NOT or 'no bwrap'}"),
 ]
 
 
