@@ -5,6 +5,7 @@ Errors  RuntimeError with what a node wrote where it does not come up.
 
 import subprocess
 import sys
+from ipaddress import IPv4Address
 from pathlib import Path
 
 from paddock.sandbox.images import ImageStore
@@ -14,7 +15,9 @@ from paddock.testing.sandboxes import store_of
 
 PORT = 8900
 _UIDS = 20_000
-"""User ids for each machine: they share the kernel, and so its limits by user."""
+"""User ids for each machine: they share the kernel, and so its limits by user, also with machines of other tests."""
+_RANGES = 2300
+"""Ranges of so many ids that there is room for."""
 
 
 class NodeMachine:
@@ -32,7 +35,7 @@ class NodeMachine:
 
     def serve(self, **settings: object) -> None:
         """Start to serve; returns when clients may come. `settings`: of its `sandbox` block."""
-        number = int(self.machine.address.rpartition(".")[2])
+        number = int(IPv4Address(self.machine.address)) % _RANGES
         uids = {"first": FIRST_UID + number * _UIDS, "agents": _UIDS // 2, "gradings": _UIDS // 2}
         own = SandboxSettings.model_validate({"runtime": "bubblewrap", "uids": uids, **settings})
         file = self.machine.disk / "sandbox.yaml"
