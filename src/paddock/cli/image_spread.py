@@ -21,6 +21,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from paddock.errors import ConfigError
+    from paddock.sandbox.settings import check_node_url
+
+    for url in args.node:
+        try:
+            check_node_url(url)
+        except ValueError as error:
+            raise ConfigError(f"--node {error}", kind="node_invalid") from error
     return asyncio.run(_spread(args))
 
 

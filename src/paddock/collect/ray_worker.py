@@ -1,11 +1,11 @@
 """Workers on the nodes of a Ray cluster: each is a process beside an actor, which passes its messages on.
 
 Places  an actor asks for one CPU, and Ray spreads them over the nodes that are there; where one is lost, the next is
-        wherever there is room. Nothing but Ray's own calls goes between the machines, secrets too: neither a command
-        line nor an environment has them.
+        wherever there is room. Nothing but Ray's own calls goes between the machines, secrets too: no command line has
+        them, and a worker's environment only what the driver's own has.
 Law     a worker's process ends with its actor, and its actor with this process or its node. A node that is cut off
         may go on for a while: nothing that it says is heard any more.
-Errors  ConfigError `ray_missing`; InfraError `ray_unreachable`, `no_room`.
+Errors  ConfigError `ray_missing`; InfraError `ray_unreachable`, `ray_start`.
 """
 
 import asyncio
@@ -121,11 +121,12 @@ async def _open_link(name: str, setup: WorkerSetup) -> RayLink:
     try:
         link = RayLink(actor)
         await link.open(name, setup)
-    except _ray().exceptions.RayError as error:
-        raise InfraError(f"{name}: its actor did not start: {_reason(error)}", kind="ray_start") from error
-    except BaseException:
+    except BaseException as error:
         # It may wait for a CPU that no node has.
-        _ray().kill(actor)
+        with suppress(_ray().exceptions.RayError):
+            _ray().kill(actor)
+        if isinstance(error, _ray().exceptions.RayError):
+            raise InfraError(f"{name}: its actor did not start: {_reason(error)}", kind="ray_start") from error
         raise
     return link
 

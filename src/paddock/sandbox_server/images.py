@@ -3,7 +3,8 @@
 Law     a layer is fetched once, whoever waits for it, under the id that it has there: what two images share is shared
         here too. It is unpacked as a registry's is, by entries that nobody vouches for, and its digest is checked. A
         name appears when all its layers are whole.
-Errors  ImageMissing: neither this node nor a peer has it; SandboxError of kind `peer_unreachable`.
+Errors  ImageMissing: neither this node nor a peer has it; SandboxError of kind `peer_unreachable`, `peer_damaged` or
+        `node_unreadable`: what a peer says is held against what was asked.
 """
 
 import asyncio
@@ -18,11 +19,11 @@ from pydantic import Field, ValidationError, field_validator
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from paddock.errors import PaddockError
+from paddock.errors import InfraError, PaddockError, boundary
 from paddock.sandbox.failures import ImageInvalid, ImageMissing, SandboxError
 from paddock.sandbox.images.build.stage import name_lock
 from paddock.sandbox.images.single_layer import in_thread
-from paddock.sandbox.images.store import ImageRecord, ImageStore
+from paddock.sandbox.images.store import ImageRecord, ImageStore, is_layer_id
 from paddock.sandbox.images.unpack import UnpackTree, apply_layer, write_layer
 from paddock.sandbox.remote import wire
 from paddock.sandbox.remote.errors import error_to_wire, status_of
@@ -33,6 +34,7 @@ from paddock.types import Record
 FETCH_TIMEOUT_S = 3600.0
 """Seconds in which a node has to have an image that it was asked to fetch."""
 CHUNK_BYTES = 1 << 20
+_DAMAGED = ("image_damaged", "digest_mismatch")
 
 
 class NodeImageSettings(Record):
@@ -99,6 +101,8 @@ class NodeImages:
             record = wire.decode(ImageRecord, answer.content(peer.url))
         except ValidationError as error:
             raise SandboxError(f"{peer.url}: is no node of sandboxes", kind="node_unreadable") from error
+        if record.name != name or not all(map(is_layer_id, record.layers)):
+            raise SandboxError(f"{peer.url}: answers with another record than {name!r}'s", kind="node_unreadable")
         for layer in record.layers:
             async with name_lock(self._store, layer):
                 if self._store.layer(layer) is None:
@@ -111,18 +115,25 @@ class NodeImages:
             answer.content(peer.url)
             digest = answer.headers.get(wire.DIGEST_HEADER)
             if digest is None:
-                raise ImageInvalid(f"{peer.url}: layer {layer} comes without its digest", kind="digest_missing")
+                raise SandboxError(f"{peer.url}: layer {layer} comes without its digest", kind="node_unreadable")
             file.seek(0)
+            what = f"layer {layer} of {peer.url}"
 
             def copy(stop: threading.Event) -> None:
                 def fill(root: Path) -> None:
                     tree = UnpackTree(root, owner=self._store.payload_id, stop=stop, limits=self._store.limits)
-                    what = f"layer {layer} of {peer.url}"
                     apply_layer(tree, file, diff_id=digest, what=what, keep_removals=True)
 
-                self._store.copy_layer(layer, fill)
+                with boundary(InfraError, what, stage="image"):
+                    self._store.copy_layer(layer, fill)
 
-            await in_thread(copy)
+            try:
+                await in_thread(copy)
+            except ImageInvalid as error:
+                if error.kind not in _DAMAGED:
+                    raise
+                # What came is not what the peer has: the machines' failure, and not the row's.
+                raise SandboxError(error.message, kind="peer_damaged") from error
 
     async def _record(self, request: Request) -> Response:
         record = (await asyncio.to_thread(self._store.get, _name(request))).record

@@ -10,11 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from tests.sandbox.remote.conftest import TOKEN, LossyProxy, NodeFixture, Serve
 
 from paddock.sandbox import ExecRequest, ImageMissing, Provider, SandboxError, SandboxSettings, SandboxSpec
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.remote.client import RemoteProvider
+from paddock.sandbox.remote.wire import DIGEST_HEADER
 
 pytestmark = pytest.mark.sandbox
 ClientOf = Callable[..., RemoteProvider]
@@ -139,6 +142,37 @@ async def test_images_are_spread_before_a_run(home: Path, homes: Path, serve: Se
     failed = await asyncio.to_thread(spread, "none")
     assert failed.returncode == 1
     assert failed.stderr.count("neither this node nor a peer has this image") == 2
+
+
+@pytest.mark.parametrize(
+    ("record", "content"),
+    [
+        ({"name": "other", "layers": []}, b""),
+        ({"name": "asked", "layers": ["../../outside"]}, b""),
+        ({"name": "asked", "layers": ["0" * 32]}, b"no tar of that digest"),
+    ],
+    ids=["another name", "a path", "other bytes"],
+)
+async def test_a_peer_that_lies_is_the_machines_failure_and_writes_nothing(
+    homes: Path, serve: Serve, client_of: ClientOf, record: dict[str, object], content: bytes
+) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        if "layers" in request.path:
+            return web.Response(body=content, headers={DIGEST_HEADER: "sha256:" + "0" * 64})
+        return web.json_response(record)
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    async with TestServer(app) as lying:
+        node = await serve(homes / f"lied-{uuid.uuid4().hex}", peers=[str(lying.make_url("")).rstrip("/")])
+        with pytest.raises(SandboxError) as lie:
+            await created(client_of(node.url), "asked")
+    assert lie.value.kind in ("node_unreadable", "peer_damaged")
+    assert (node.provider.store.names(), outside(homes)) == ([], [])
+
+
+def outside(homes: Path) -> list[Path]:
+    return list(homes.rglob("*outside*"))
 
 
 async def test_no_name_reaches_outside_the_layers(node: NodeFixture, client_of: ClientOf) -> None:

@@ -29,6 +29,11 @@ from paddock.whole_file import write_whole
 _LAYER_ID = re.compile("[0-9a-f]{32}")
 
 
+def is_layer_id(text: str) -> bool:
+    """Whether it is one, and so no path to anything else."""
+    return _LAYER_ID.fullmatch(text) is not None
+
+
 class ImageRecord(Record):
     """One image of the store."""
 
@@ -127,10 +132,12 @@ class ImageStore:
     def layer(self, layer: str) -> Path | None:
         """The tree of a layer; None: the store has none of that id."""
         tree = self._layers / layer / "fs"
-        return tree if _LAYER_ID.fullmatch(layer) and tree.is_dir() else None
+        return tree if is_layer_id(layer) and tree.is_dir() else None
 
     def copy_layer(self, layer: str, fill: Callable[[Path], None]) -> None:
-        """Add a layer of another store under its id, whole or not at all."""
+        """Add a layer of another store under its id, whole or not at all. ValueError: it is no id."""
+        if not is_layer_id(layer):
+            raise ValueError(f"{layer!r} is no id of a layer")
         copy = uuid.uuid4().hex
         self._add_layer(copy, fill)
         try:
