@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,9 @@ class _Network:
 
     def connect(self, link: str, pid: int, address: str) -> None:
         """Join the network of a process to the bridge."""
-        _run("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
+        # A machine that boots again keeps its card: neighbours remember its hardware address for half a minute.
+        card = "02:00:" + IPv4Address(address).packed.hex(":")
+        _run("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "address", card, "netns", str(pid))
         _run("ip", "link", "set", link, "master", self.bridge, "up")
         inside = ("nsenter", "-t", str(pid), "-n", "ip")
         _run(*inside, "addr", "add", f"{address}/24", "dev", "eth0")
