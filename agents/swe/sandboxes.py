@@ -13,12 +13,14 @@ from paddock.agents.swe.task_spec import TaskSpec
 from paddock.errors import InfraError
 from paddock.http import Call
 from paddock.sandbox import Provider
+from paddock.types import Stamp
 
 
 @asynccontextmanager
-async def sandbox(provider: Provider, task_spec: TaskSpec) -> AsyncIterator[str]:
-    """Create a sandbox and give its id; it is destroyed at the end."""
-    handle = await provider.create(task_spec.sandbox, request_id=uuid.uuid4().hex)
+async def sandbox(provider: Provider, task_spec: TaskSpec, stamp: Stamp) -> AsyncIterator[str]:
+    """Create a sandbox for the rollout of a stamp and give its id; it is destroyed at the end."""
+    spec = task_spec.sandbox.model_copy(update={"group": _group_of(stamp)})
+    handle = await provider.create(spec, request_id=uuid.uuid4().hex)
     try:
         yield handle.sandbox_id
     finally:
@@ -45,3 +47,10 @@ async def run_to_end(work: Awaitable[None]) -> None:
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise
+
+
+def _group_of(stamp: Stamp) -> str | None:
+    """Name the group of a rollout: no member of another one has the same name. None: it is in none."""
+    if stamp.group_id is None:
+        return None
+    return f"{stamp.run_id}:{stamp.epoch}:{stamp.cohort}:{stamp.group_id}"

@@ -135,7 +135,9 @@ class SweAgent(AgentServer[SweAgentConfig]):
                 state.step_rewards = await self._step_rewards(run, state.task_spec, stack)
             with run.stage("sandbox"):
                 await sandbox_stack.enter_async_context(self._hold_room(state.variant))
-                sandbox_id = await sandbox_stack.enter_async_context(sandbox(self._provider.value, state.task_spec))
+                sandbox_id = await sandbox_stack.enter_async_context(
+                    sandbox(self._provider.value, state.task_spec, run.row.stamp)
+                )
             with run.stage("model"):
                 state.exit = await self._run_harness(run, state, sandbox_id, watch)
             run.shift(state.counts.tool_s, "model", "tools")

@@ -62,6 +62,8 @@ class SandboxSpec(Record):
     """Folders below `<home>/programs`, seen read-only as `/opt/paddock/<name>`."""
     labels: dict[str, str] = {}
     """For people: shown in lists, never in the sandbox."""
+    group: str | None = None
+    """Names what fails together if its sandboxes do: a provider with several machines spreads them. None: nothing."""
 
 
 class SandboxHandle(Record):

@@ -1,6 +1,7 @@
 """A SWE agent whose sandboxes are on a node: the same rollouts, the model reached through the node's tunnel."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -14,6 +15,7 @@ from paddock.sandbox.local import LocalProvider
 from paddock.sandbox_server import serve_node
 from paddock.server.access import Access
 from paddock.server.sockets import LOOPBACK, Address, bind
+from paddock.types import Stamp
 from paddock.types.responses import output_items
 
 pytestmark = pytest.mark.sandbox
@@ -60,3 +62,16 @@ async def test_a_node_that_stops_under_a_command_is_infra(standing: Any, node: N
         rollout = await asyncio.wait_for(running, 40)
     assert (rollout.outcome, rollout.reward) == ("infra", None)
     assert stand.world.judged == []
+
+
+async def test_a_node_is_told_which_sandboxes_are_of_one_group(standing: Any, node: NodeStand) -> None:
+    stamps = [Stamp(run_id="r", group_id=0, cohort=cohort, member=0, attempt=0) for cohort in ("a", "a", "b")]
+    async with standing(sandbox=node.settings, **script("sleep 50")) as stand:
+        running = [asyncio.ensure_future(stand.run(stamp=stamp)) for stamp in stamps]
+        await until(lambda: len(node.provider.live()) == len(stamps))
+        groups = Counter(handle.spec.group for handle in node.provider.live())
+        for one in running:
+            one.cancel()
+        await asyncio.wait(running)
+    assert sorted(groups.values()) == [1, 2]
+    assert None not in groups

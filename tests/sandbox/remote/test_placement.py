@@ -1,6 +1,8 @@
 """Where sandboxes are placed, by what is known of nodes: who goes where, who waits, who is let go."""
 
 import asyncio
+import random
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -32,8 +34,8 @@ def placement_of(*nodes: NodeState, max_sandboxes: int | None = None) -> NodePla
     return NodePlacement(nodes, max_sandboxes=max_sandboxes, patience_s=PATIENCE_S)
 
 
-def spec_of(memory_mib: int = 400, image: str = "a") -> SandboxSpec:
-    return SandboxSpec(image=image, limits=SandboxLimits(memory_mib=memory_mib))
+def spec_of(memory_mib: int = 400, image: str = "a", group: str | None = None) -> SandboxSpec:
+    return SandboxSpec(image=image, limits=SandboxLimits(memory_mib=memory_mib), group=group)
 
 
 class AskingLine:
@@ -90,6 +92,51 @@ async def test_images_decide_before_room_and_one_is_waited_for() -> None:
     assert await line.places() == ["has", "-", "lacks"]
     placement.give(await first)
     assert await line.places() == ["has", "has", "lacks"]
+
+
+async def test_the_members_of_a_group_are_spread_over_nodes_with_its_image_before_room_decides() -> None:
+    large, small = node_of("large", 9000), node_of("small", 1000)
+    placement = placement_of(large, small, node_of("lacks", 90_000, images="b"))
+    line = AskingLine(placement)
+    first, second = line.ask(spec_of(group="g")), line.ask(spec_of(group="g"))
+    line.ask(spec_of(group="h"))
+    assert await line.places() == ["large", "small", "large"]
+    placement.give(await second)
+    line.ask(spec_of(group="g"))
+    assert (await line.places())[3:] == ["small"]
+    placement.refuse(await first, room_of(9000))
+    large.refused = False
+    line.ask(spec_of(group="g"))
+    assert (await line.places())[4:] == ["large"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_no_node_gets_one_more_of_a_group_while_another_with_image_and_room_has_fewer(seed: int) -> None:
+    draw = random.Random(seed)
+    nodes = [
+        node_of(f"n{number}", draw.choice([400, 800, 2000, 4000]), images=draw.choice(["a", "b", "ab"]))
+        for number in range(draw.randint(2, 30))
+    ]
+    nodes += [node_of("has-a", 400, images="a"), node_of("has-b", 400, images="b")]
+    placement = placement_of(*nodes)
+    live: list[Grant] = []
+    for ticket in range(300):
+        if live and draw.random() < 0.4:
+            placement.give(live.pop(draw.randrange(len(live))))
+            continue
+        group = draw.choice("gh")
+        spec = spec_of(draw.choice([200, 400]), {"g": "a", "h": "b"}[group], group)
+        of_group = Counter(grant.node.url for grant in live if grant.group == group)
+        able = [node for node in nodes if spec.image in node.images and node.room_left(spec) >= 0]
+        asked = asyncio.ensure_future(placement.take(spec, ticket))
+        await asyncio.sleep(0)
+        if able:
+            live.append(await asked)
+            assert of_group[live[-1].node.url] == min(of_group[node.url] for node in able)
+        else:
+            asked.cancel()
+            await asyncio.wait([asked])
+    assert placement.waiting == 0
 
 
 async def test_nobody_overtakes_who_waits_for_the_same_node() -> None:

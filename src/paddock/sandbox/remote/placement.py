@@ -1,6 +1,8 @@
-"""Where a sandbox is made: of the nodes that have its image, else of those that can fetch it, the one with most room;
-in a queue where none has any.
+"""Where a sandbox is made: of the nodes that have its image, else of those that can fetch it, the one with the fewest
+of its group, then the one with most room; in a queue where none has any.
 
+Groups  of this client alone: what others have made there is not known. The image comes first, as all of a group have
+        the same: a node without it would fetch gigabytes for one of them. `paddock images spread` puts it on many.
 Law     first come, first served: nobody overtakes one who waits for the same node. Who waits is let go by his own
         deadline, or by an error when no node that could hold the sandbox has been well for a while; never because all
         are full.
@@ -9,8 +11,10 @@ Errors  SandboxError `node_unreachable`; ImageMissing: no node has the image; Co
 
 import asyncio
 from bisect import insort
+from collections import Counter
 from collections.abc import Sequence
 from difflib import get_close_matches
+from functools import partial
 from typing import NamedTuple
 
 from paddock.errors import ConfigError, PaddockError
@@ -26,6 +30,7 @@ class Grant(NamedTuple):
 
     node: NodeState
     demand: Capacity
+    group: str | None = None
 
 
 class _WaitingCreate(NamedTuple):
@@ -44,6 +49,8 @@ class NodePlacement:
         self._max_sandboxes = max_sandboxes
         self._patience_s = patience_s
         self._n_granted = 0
+        self._of_groups: Counter[tuple[str, str]] = Counter()
+        """Sandboxes by the URL of their node and their group."""
         self._queue: list[_WaitingCreate] = []
 
     @property
@@ -69,14 +76,14 @@ class NodePlacement:
 
     def give(self, grant: Grant) -> None:
         """Give room back."""
-        self._n_granted -= 1
+        self._count_out(grant)
         grant.node.free = grant.node.free.plus(grant.demand)
         grant.node.refused = False
         self.place()
 
     def refuse(self, grant: Grant, room: NodeRoom) -> None:
         """The node has no such room: this is what it has."""
-        self._n_granted -= 1
+        self._count_out(grant)
         grant.node.take_note(room)
         grant.node.refused = True
         self.place()
@@ -94,9 +101,7 @@ class NodePlacement:
                 continue
             with_room = [node for node in able if node.room_left(waiter.spec) >= 0]
             if with_room:
-                image = waiter.spec.image
-                best = max(with_room, key=lambda node: (image in node.images, node.room_left(waiter.spec)))
-                self._grant(waiter, best)
+                self._grant(waiter, max(with_room, key=partial(self._rank, waiter.spec)))
             else:
                 closed.update(node.url for node in able)
 
@@ -117,12 +122,27 @@ class NodePlacement:
         """In order, without those that are cancelled and have not left yet."""
         return [waiter for waiter in self._queue if not waiter.granted.done()]
 
+    def _rank(self, spec: SandboxSpec, node: NodeState) -> tuple[bool, int, float]:
+        """How well a sandbox is placed there."""
+        of_group = 0 if spec.group is None else self._of_groups[node.url, spec.group]
+        return spec.image in node.images, -of_group, node.room_left(spec)
+
     def _grant(self, waiter: _WaitingCreate, node: NodeState) -> None:
         self._queue.remove(waiter)
-        grant = Grant(node, node.demand(waiter.spec))
+        grant = Grant(node, node.demand(waiter.spec), waiter.spec.group)
         node.free = node.free.less(grant.demand)
         self._n_granted += 1
+        if grant.group is not None:
+            self._of_groups[node.url, grant.group] += 1
         waiter.granted.set_result(grant)
+
+    def _count_out(self, grant: Grant) -> None:
+        self._n_granted -= 1
+        if grant.group is not None:
+            place = grant.node.url, grant.group
+            self._of_groups[place] -= 1
+            if not self._of_groups[place]:
+                del self._of_groups[place]
 
     def _let_go(self, waiter: _WaitingCreate, error: PaddockError) -> None:
         self._queue.remove(waiter)
