@@ -5,18 +5,17 @@ Shared  servers of which there can be only one (`Server.SHARED`), and those that
 Errors  ConfigError before anything starts; InfraError when a first worker or a server can't start.
 """
 
-import asyncio
 import secrets
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from paddock.collect.jobs import WorkerSetup
+from paddock.collect.jobs import MemberSetup, WorkerSetup
 from paddock.collect.locations import ServerLocations
 from paddock.collect.oracle import OraclePrompter
 from paddock.collect.plan import Plan
 from paddock.collect.ray_worker import connect
-from paddock.collect.worker_process import LinkedPlace, OpenLink, ProcessLink
+from paddock.collect.worker_process import LinkedPlace, OpenLink, ProcessLink, close_all, start_all
 from paddock.collect.workers import Crew, addresses, open_local_worker, served_config
 from paddock.config.interpolation import variables_read
 from paddock.server.lifecycle import common_settings, longest_stop_s
@@ -63,8 +62,8 @@ async def open_crew(plan: Plan, locations: ServerLocations) -> AsyncIterator[Cre
             LinkedPlace(f"worker-{nth}", _setup(plan, theirs, slots, env), open_link, start_timeout_s=start_timeout_s)
             for nth, slots in enumerate(plan.slots)
         ]
-        stack.push_async_callback(_close_all, places)
-        await _start_all(places)
+        stack.push_async_callback(close_all, places)
+        await start_all(places)
         yield Crew(places, runtime)
 
 
@@ -92,28 +91,20 @@ def _locations_for_workers(plan: Plan, locations: ServerLocations, runtime: Runt
 
 def _setup(plan: Plan, locations: ServerLocations, slots: int, env: dict[str, str]) -> WorkerSetup:
     config = served_config(plan)
-    return WorkerSetup(
+    given = MemberSetup(
         config=plan.config.to_yaml(),
         settings=plan.settings,
         identity=plan.identity,
-        slots=slots,
         starts=locations.start,
         urls=dict(locations.urls),
         token=locations.token,
+    )
+    return WorkerSetup(
+        opens="paddock.collect.member_work:open_members",
+        given=given.model_dump(mode="json"),
+        slots=slots,
         env=env,
         path=sys.path,
+        silence_s=plan.settings.worker_silence_s,
         stop_timeout_s=longest_stop_s(config, serve_settings(config), list(plan.router.agents)),
     )
-
-
-async def _start_all(places: list[LinkedPlace]) -> None:
-    try:
-        async with asyncio.TaskGroup() as group:
-            for place in places:
-                group.create_task(place.worker())
-    except ExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-
-
-async def _close_all(places: list[LinkedPlace]) -> None:
-    await asyncio.gather(*(place.close() for place in places))

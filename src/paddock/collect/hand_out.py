@@ -8,7 +8,6 @@ Errors  InfraError `workers_lost` when no worker is left; what the disk refuses 
 """
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -17,15 +16,12 @@ from typing import Any
 from paddock.collect.attempts import NoVerdict, failed_attempt
 from paddock.collect.jobs import MemberJob
 from paddock.collect.journal import Journal
+from paddock.collect.keeper import WORKERS_LOST, keep_worker
 from paddock.collect.plan import Plan
 from paddock.collect.results import FailedAttempt, RolloutResult
 from paddock.collect.workers import MemberWorker, WorkerLostError, WorkerPlace
-from paddock.errors import InfraError, PaddockError
-from paddock.processes import restart_wait_s
+from paddock.errors import InfraError
 from paddock.server.settings import serve_settings
-
-WORKERS_LOST = "workers_lost"
-_log = logging.getLogger("paddock.collect")
 
 
 class MemberRun:
@@ -111,7 +107,11 @@ class HandOut:
 
     async def run(self, places: Sequence[WorkerPlace]) -> None:
         """Have the workers run every member that is left. Cancelled: what they run is cancelled."""
-        keepers = [asyncio.create_task(self._keep(place)) for place in places]
+        limit, wait_s = self._serving.max_restarts, self._serving.restart_wait_s
+        keepers = [
+            asyncio.create_task(keep_worker(place.worker, self._employ, max_restarts=limit, first_wait_s=wait_s))
+            for place in places
+        ]
         all_gone = asyncio.gather(*keepers)
         finished = asyncio.create_task(self._queue.finished.wait())
         try:
@@ -124,22 +124,6 @@ class HandOut:
             for task in (finished, *keepers):
                 task.cancel()
             await asyncio.gather(finished, all_gone, *keepers, return_exceptions=True)
-
-    async def _keep(self, place: WorkerPlace) -> str:
-        """Keep a worker at its place until all is done; returns how the last one ended, when no other is started."""
-        limit, why = self._serving.max_restarts, ""
-        for start in range(limit + 1):
-            if start:
-                wait_s = restart_wait_s(start, self._serving.restart_wait_s)
-                _log.warning("a worker %s; restart %d of %d in %.1f s", why, start, limit, wait_s)
-                await asyncio.sleep(wait_s)
-            try:
-                worker = await place.worker()
-            except PaddockError as error:
-                why = f"did not start: {error}"
-            else:
-                why = await self._employ(worker)
-        return f"{why}, and was restarted {limit} times already"
 
     async def _employ(self, worker: MemberWorker) -> str:
         """Give a worker members until it is lost; returns why. Where all have ended, this waits to be cancelled."""

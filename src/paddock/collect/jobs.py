@@ -1,15 +1,19 @@
 """What a driver and its workers tell each other, whatever carries it: a pipe to a process, or calls of an actor.
 
-Driver  a `WorkerSetup`, once; then `MemberJob`s, each with a number of the driver's choice.
-Worker  `ready` or an `error`, once; then events of jobs, by their number: `FailedAttempt`s and at most one verdict. A
-        verdict or a final failure ends the job. Between them, what runs the longest (`RunningReport`).
+Driver  a `WorkerSetup`, once, which names what the worker does; then jobs, each with a number of the driver's choice.
+Worker  `ready` or an `error`, once; then events of jobs, by their number, until one ends the job. Between them, what
+        runs the longest (`RunningReport`), which is a sign of life, too.
+Kinds   members of a collection (`MemberJob`): `FailedAttempt`s and at most one verdict; a verdict or a final failure
+        ends the job. Independent items: see `items`.
 Law     a message is a JSON object and bytes, which are no part of the JSON: rows and lines are passed on as they are.
         Secrets travel here alone; the config is as it was composed: a worker reads the environment itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, NamedTuple
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 from pydantic import Field
 
@@ -26,6 +30,9 @@ from paddock.errors import PaddockError
 from paddock.server.handover import Status
 from paddock.types import JsonObject, Record
 
+if TYPE_CHECKING:
+    from paddock.collect.attempts import ResultSink
+
 
 class WorkerMessage(NamedTuple):
     """One message."""
@@ -34,27 +41,76 @@ class WorkerMessage(NamedTuple):
     body: bytes = b""
 
 
+Tell = Callable[[WorkerMessage], Awaitable[None]]
+"""Tells the driver; where that is gone, nobody hears it."""
+
+
+class JobRunner(Protocol):
+    """What a worker does with its jobs."""
+
+    async def run(self, message: WorkerMessage, tell: Tell) -> None:
+        """Run a job to its end, and tell its events, each with the job's number. What it raises ends the worker."""
+        ...
+
+    def report(self) -> RunningReport: ...
+
+    async def failed(self) -> NoReturn:
+        """Raises why no job can be run any more, when that is so."""
+        ...
+
+
 class WorkerSetup(Record):
     """Everything that a worker is given before its first job."""
+
+    opens: str
+    """`module:function` of what it does: the function gets this setup, and gives a block whose value runs the jobs."""
+    given: JsonObject = Field(repr=False)
+    """What that function needs to know."""
+    slots: int
+    """Jobs that it has at a time."""
+    env: dict[str, str] = Field(default={}, repr=False)
+    """Variables that it needs, where it does not have them from its driver."""
+    path: list[str]
+    """Of the driver's `sys.path`: the same plugins are found."""
+    silence_s: float
+    """Seconds without a sign of it, which it gives each second; then it is ended."""
+    stop_timeout_s: float
+    """Seconds that what it started may take to stop."""
+
+    def open(self) -> "AbstractAsyncContextManager[JobRunner]":
+        function: Callable[[WorkerSetup], AbstractAsyncContextManager[JobRunner]] = resolve_name(self.opens)
+        return function(self)
+
+    def to_message(self) -> WorkerMessage:
+        return WorkerMessage(self.model_dump(mode="json"))
+
+
+SinkT = TypeVar("SinkT", contravariant=True)
+
+
+class Job(Protocol[SinkT]):
+    """A job as its driver has it; `SinkT`: what gets its events."""
+
+    def to_message(self, number: int) -> WorkerMessage: ...
+
+    async def deliver(self, message: WorkerMessage, sink: SinkT) -> bool:
+        """Give the sink an event; True: it was the last."""
+        ...
+
+
+class MemberSetup(Record):
+    """What a worker is given for members of a collection."""
 
     config: str = Field(repr=False)
     """The composed config, unresolved."""
     settings: EvalSettings
     identity: RunIdentity
-    slots: int
-    """Rollouts that it has at a time."""
     starts: bool
     """It starts the servers that have no URL."""
     urls: dict[str, str]
     """Where servers run that it does not start, by name."""
     token: str | None = Field(default=None, repr=False)
     """What those servers ask for."""
-    env: dict[str, str] = Field(default={}, repr=False)
-    """Variables that the config reads, where the worker does not have them from its driver."""
-    path: list[str]
-    """Of the driver's `sys.path`: the same plugins are found."""
-    stop_timeout_s: float
-    """Seconds that its servers may take to stop."""
 
     def plan(self) -> Plan:
         """The plan of the run, without row files: rows come as jobs."""
@@ -65,9 +121,6 @@ class WorkerSetup(Record):
     @property
     def locations(self) -> ServerLocations:
         return ServerLocations(start=self.starts, urls=self.urls, token=self.token)
-
-    def to_message(self) -> WorkerMessage:
-        return WorkerMessage(self.model_dump(mode="json"))
 
 
 class MemberJob(NamedTuple):
@@ -115,6 +168,14 @@ class MemberJob(NamedTuple):
         line = RowFileLine(source=row_source, text=message.body, **head.pop("line"))
         del head["job"]
         return cls(line, **head)
+
+    async def deliver(self, message: WorkerMessage, sink: "ResultSink") -> bool:
+        event = read_event(message)
+        if isinstance(event, FailedAttempt):
+            await sink.failure(event)
+            return event.final
+        await sink.rollout(event.result, event.line)
+        return True
 
 
 class VerdictEvent(NamedTuple):

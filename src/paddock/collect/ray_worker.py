@@ -29,8 +29,10 @@ class WorkerHost:
     def __init__(self) -> None:
         self._link: ProcessLink | None = None
 
-    async def open(self, name: str, setup: WorkerSetup) -> None:
+    async def open(self, name: str, setup: WorkerSetup) -> str:
+        """Returns its node's address."""
         self._link = await ProcessLink.open(name, setup)
+        return str(_ray().util.get_node_ip_address())
 
     async def send(self, message: WorkerMessage) -> None:
         await self._opened.send(message)
@@ -54,11 +56,12 @@ class RayLink:
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
+        self.where: str | None = None
         self._messages: Any = None
         self._ended: asyncio.Task[str] | None = None
 
     async def open(self, name: str, setup: WorkerSetup) -> None:
-        await self._actor.open.remote(name, setup)
+        self.where = await self._actor.open.remote(name, setup)
         self._messages = self._actor.messages.options(num_returns="streaming").remote()
 
     async def send(self, message: WorkerMessage) -> None:
@@ -97,7 +100,7 @@ def connect(address: str) -> Iterator[tuple[str, OpenLink]]:
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:
-        message = f"eval.cluster {address}: {_reason(error)}; its token, if it has one, is RAY_AUTH_TOKEN"
+        message = f"Ray cluster {address}: {_reason(error)}; its token, if it has one, is RAY_AUTH_TOKEN"
         raise InfraError(message, kind="ray_unreachable", retryable=False) from error
     try:
         yield str(ray.util.get_node_ip_address()), _open_link
@@ -137,7 +140,7 @@ def _ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise ConfigError("eval.cluster needs ray: pip install 'paddock[train]'", kind="ray_missing") from error
+        raise ConfigError("a Ray cluster needs ray: pip install 'paddock[train]'", kind="ray_missing") from error
     return ray
 
 

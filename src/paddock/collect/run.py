@@ -18,7 +18,7 @@ import orjson
 
 from paddock.collect.breaker import Breaker
 from paddock.collect.folder import CONFIG, INDEX, RESULTS, RUN, SUMMARY, has_run, locked, write_json
-from paddock.collect.hand_out import WORKERS_LOST, HandOut, batches_of
+from paddock.collect.hand_out import HandOut, batches_of
 from paddock.collect.identity import (
     AgentIdentity,
     RunIdentity,
@@ -30,6 +30,7 @@ from paddock.collect.identity import (
 )
 from paddock.collect.jobs import MemberJob
 from paddock.collect.journal import Groups, Journal
+from paddock.collect.keeper import WORKERS_LOST
 from paddock.collect.plan import Plan
 from paddock.collect.recovery import StoredRun, recover
 from paddock.collect.results import MemberKey

@@ -14,45 +14,14 @@ import sys
 from contextlib import suppress
 
 from paddock import signals
-from paddock.collect.jobs import (
-    READY,
-    MemberJob,
-    VerdictEvent,
-    WorkerMessage,
-    WorkerSetup,
-    error_message,
-    failure_message,
-    running_message,
-)
+from paddock.collect.jobs import READY, JobRunner, WorkerMessage, WorkerSetup, error_message, running_message
 from paddock.collect.message_channel import MessageChannel, receive_blocking
-from paddock.collect.results import FailedAttempt, RolloutResult
-from paddock.collect.workers import LocalServers, open_local_worker
-from paddock.errors import ConfigError, InfraError, PaddockError
+from paddock.errors import ConfigError, PaddockError
 from paddock.server.loops import exit_after, run_until_signalled
 from paddock.server.repeats import log_warnings
-from paddock.server.running_servers import Runtime
 
 REPORT_S = 1.0
 """Seconds between two reports of what runs, which are signs of life too."""
-
-
-class EventSink:
-    """Sends the events of one job."""
-
-    def __init__(self, number: int, channel: MessageChannel) -> None:
-        self._number = number
-        self._channel = channel
-
-    async def rollout(self, result: RolloutResult, line: bytes) -> RolloutResult:
-        await self._send(VerdictEvent(result, line).to_message(self._number))
-        return result
-
-    async def failure(self, failed: FailedAttempt) -> None:
-        await self._send(failure_message(self._number, failed))
-
-    async def _send(self, message: WorkerMessage) -> None:
-        with suppress(ConnectionError):  # the driver is gone: the end of its messages says so
-            await self._channel.send(message)
 
 
 def main() -> int:
@@ -79,9 +48,9 @@ def _take_channel() -> socket.socket:
 async def _work(setup: WorkerSetup, sock: socket.socket) -> int:
     channel = await MessageChannel.over(sock)
     try:
-        async with open_local_worker(setup.plan(), setup.locations, setup.slots) as opened:
+        async with setup.open() as runner:
             await channel.send(READY)
-            await _serve(opened, channel)
+            await _serve(runner, channel)
             exit_after(setup.stop_timeout_s)
         return 0
     except PaddockError as error:
@@ -90,16 +59,18 @@ async def _work(setup: WorkerSetup, sock: socket.socket) -> int:
         return 2 if isinstance(error, ConfigError) else 1
 
 
-async def _serve(opened: LocalServers, channel: MessageChannel) -> None:
+async def _serve(runner: JobRunner, channel: MessageChannel) -> None:
     """Run the driver's jobs until it closes its side."""
+
+    async def tell(message: WorkerMessage) -> None:
+        with suppress(ConnectionError):  # the driver is gone: the end of its messages says so
+            await channel.send(message)
+
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = {group.create_task(_report(opened, channel))}
-            if opened.runtime is not None:
-                tasks.add(group.create_task(_watch(opened.runtime)))
+            tasks = {group.create_task(_report(runner, channel)), group.create_task(runner.failed())}
             while (message := await channel.receive()) is not None:
-                sink = EventSink(message.head["job"], channel)
-                task = group.create_task(opened.worker.run(MemberJob.from_message(message), sink))
+                task = group.create_task(runner.run(message, tell))
                 tasks.add(task)
                 task.add_done_callback(tasks.discard)
             for task in tasks:
@@ -108,16 +79,11 @@ async def _serve(opened: LocalServers, channel: MessageChannel) -> None:
         raise errors.exceptions[0] from None
 
 
-async def _report(opened: LocalServers, channel: MessageChannel) -> None:
+async def _report(runner: JobRunner, channel: MessageChannel) -> None:
     with suppress(ConnectionError):
         while True:
             await asyncio.sleep(REPORT_S)
-            await channel.send(running_message(opened.worker.report()))
-
-
-async def _watch(runtime: Runtime) -> None:
-    await runtime.failed.wait()
-    raise runtime.failure or InfraError("its servers failed", kind="server_failed", retryable=False)
+            await channel.send(running_message(runner.report()))
 
 
 if __name__ == "__main__":

@@ -15,16 +15,14 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
-from paddock.collect.attempts import ResultSink
 from paddock.collect.in_flight import RunningReport
-from paddock.collect.jobs import MemberJob, WorkerMessage, WorkerSetup, read_event, read_status
+from paddock.collect.jobs import Job, SinkT, WorkerMessage, WorkerSetup, read_status
 from paddock.collect.message_channel import MessageChannel
-from paddock.collect.results import FailedAttempt
 from paddock.collect.workers import WorkerLostError
 from paddock.errors import InfraError
 from paddock.processes import Supervised, exit_in_words, start_supervised
@@ -36,6 +34,9 @@ CLOSE_S = 1.0
 
 class WorkerLink(Protocol):
     """The way to a worker process."""
+
+    where: str | None
+    """The node that it is on; None: this machine."""
 
     async def send(self, message: WorkerMessage) -> None:
         """ConnectionError: it is gone."""
@@ -53,6 +54,8 @@ class WorkerLink(Protocol):
 
 class ProcessLink:
     """The link to a child process on this machine."""
+
+    where: str | None = None
 
     def __init__(self, channel: MessageChannel, child: Supervised) -> None:
         self._channel = channel
@@ -130,7 +133,8 @@ class LinkedWorker:
             return RunningReport()
         return self._report.later(time.monotonic() - self._reported_at)
 
-    async def run(self, job: MemberJob, sink: ResultSink) -> None:
+    async def run(self, job: Job[SinkT], sink: SinkT) -> None:
+        """Run a job to its end: the sink has all its events. WorkerLostError: the last did not come."""
         if self.lost.done():
             raise WorkerLostError(self.lost.result())
         number = next(self._numbers)
@@ -139,12 +143,7 @@ class LinkedWorker:
             with suppress(ConnectionError):  # its end is told by `_listen`
                 await self.link.send(job.to_message(number))
             while (message := await events.get()) is not None:
-                event = read_event(message)
-                if not isinstance(event, FailedAttempt):
-                    await sink.rollout(event.result, event.line)
-                    return
-                await sink.failure(event)
-                if event.final:
+                if await job.deliver(message, sink):
                     return
             raise WorkerLostError(self.lost.result())
         finally:
@@ -171,7 +170,7 @@ class LinkedWorker:
         why = ""
         try:
             while True:
-                async with asyncio.timeout(self._setup.settings.worker_silence_s):
+                async with asyncio.timeout(self._setup.silence_s):
                     message = await self.link.receive()
                 if message is None:
                     break
@@ -184,7 +183,7 @@ class LinkedWorker:
                 elif (events := self._events.get(message.head["job"])) is not None:
                     events.put_nowait(message)
         except TimeoutError:
-            why = f"gave no sign for {self._setup.settings.worker_silence_s:g} s"
+            why = f"gave no sign for {self._setup.silence_s:g} s"
         how = await self.link.end()
         self.lost.set_result(why or how)
         for events in self._events.values():
@@ -215,6 +214,20 @@ class LinkedPlace:
     async def close(self) -> None:
         if self._worker is not None:
             await self._worker.close()
+
+
+async def start_all(places: Sequence[LinkedPlace]) -> None:
+    """Start a worker at each place; the first error ends the start of the others."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for place in places:
+                group.create_task(place.worker())
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+
+
+async def close_all(places: Sequence[LinkedPlace]) -> None:
+    await asyncio.gather(*(place.close() for place in places))
 
 
 def _spawn(name: str, channel: socket.socket, grace_s: float) -> Supervised:

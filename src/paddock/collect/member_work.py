@@ -1,0 +1,63 @@
+"""What a worker in a process of its own does with members of a collection: a `LocalWorker` runs them, and tells."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NoReturn
+
+from paddock.collect.in_flight import RunningReport
+from paddock.collect.jobs import (
+    MemberJob,
+    MemberSetup,
+    Tell,
+    VerdictEvent,
+    WorkerMessage,
+    WorkerSetup,
+    failure_message,
+)
+from paddock.collect.results import FailedAttempt, RolloutResult
+from paddock.collect.workers import LocalServers, open_local_worker
+from paddock.errors import InfraError
+
+
+class EventSink:
+    """Tells the events of one job."""
+
+    def __init__(self, number: int, tell: Tell) -> None:
+        self._number = number
+        self._tell = tell
+
+    async def rollout(self, result: RolloutResult, line: bytes) -> RolloutResult:
+        await self._tell(VerdictEvent(result, line).to_message(self._number))
+        return result
+
+    async def failure(self, failed: FailedAttempt) -> None:
+        await self._tell(failure_message(self._number, failed))
+
+
+class MemberRunner:
+    """Runs members with the servers of this process."""
+
+    def __init__(self, opened: LocalServers) -> None:
+        self._worker = opened.worker
+        self._runtime = opened.runtime
+
+    async def run(self, message: WorkerMessage, tell: Tell) -> None:
+        await self._worker.run(MemberJob.from_message(message), EventSink(message.head["job"], tell))
+
+    def report(self) -> RunningReport:
+        return self._worker.report()
+
+    async def failed(self) -> NoReturn:
+        if self._runtime is None:
+            await asyncio.Future()
+            raise AssertionError("it has no servers that could fail")
+        await self._runtime.failed.wait()
+        raise self._runtime.failure or InfraError("its servers failed", kind="server_failed", retryable=False)
+
+
+@asynccontextmanager
+async def open_members(setup: WorkerSetup) -> AsyncIterator[MemberRunner]:
+    given = MemberSetup.model_validate(setup.given)
+    async with open_local_worker(given.plan(), given.locations, setup.slots) as opened:
+        yield MemberRunner(opened)
