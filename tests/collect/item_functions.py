@@ -36,3 +36,14 @@ async def doubling(given: JsonObject) -> AsyncIterator[MakeItem]:
         return ItemResult({"n": 2 * number, "pid": os.getpid(), "token": os.environ.get("TOKEN")}, 2 * item.body)
 
     yield make
+
+
+@asynccontextmanager
+async def dying(given: JsonObject) -> AsyncIterator[MakeItem]:
+    """Takes its worker with it, whatever it is asked for."""
+
+    async def make(item: WorkItem) -> ItemResult:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return ItemResult(given)
+
+    yield make

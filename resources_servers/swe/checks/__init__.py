@@ -3,8 +3,9 @@
 from paddock.resources_servers.swe.checks.drafts import RowDraft, read_draft, with_lists
 from paddock.resources_servers.swe.checks.records import CheckFinding, Flake, RowReport
 from paddock.resources_servers.swe.checks.reports import Reports, write_rows
+from paddock.resources_servers.swe.checks.row_checkers import CheckOptions
 from paddock.resources_servers.swe.checks.row_file import RowLine, read_lines
-from paddock.resources_servers.swe.checks.rows import CheckOptions, RowCheckResult, Watcher, check_rows
+from paddock.resources_servers.swe.checks.rows import RowCheckResult, Watcher, check_rows
 
 __all__ = [
     "CheckFinding",

@@ -6,36 +6,15 @@ Errors  what concerns no single row (no runtime, a package that grading needs) i
 
 import asyncio
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from paddock.errors import PaddockError
-from paddock.resources_servers.swe import official
 from paddock.resources_servers.swe.checks.drafts import RowDraft, label, read_draft, with_lists
 from paddock.resources_servers.swe.checks.records import RowReport, refusal
 from paddock.resources_servers.swe.checks.reports import Reports
-from paddock.resources_servers.swe.checks.row import RowChecker
+from paddock.resources_servers.swe.checks.row_checkers import CheckOptions, CheckRow, open_checker
 from paddock.resources_servers.swe.checks.row_file import RowLine
-from paddock.resources_servers.swe.grading import GradingOptions
-from paddock.sandbox import SandboxSettings, open_local_provider
 from paddock.types import JsonObject
-
-
-class CheckOptions(BaseModel):
-    """How rows are checked."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    runs: int = Field(default=3, ge=1)
-    """Of the tests, without the fix and with it, each."""
-    jobs: int = Field(default=1, ge=1)
-    """Rows at once."""
-    tests_timeout_s: float = Field(default=1800.0, gt=0)
-    sandbox: SandboxSettings = SandboxSettings()
-    local_repositories: list[Path] = []
-    """Folders of this machine that a recipe's repository may lie in."""
 
 
 class RowCheckResult(NamedTuple):
@@ -61,18 +40,12 @@ async def check_rows(
     lines: Sequence[RowLine], options: CheckOptions, reports: Reports[RowReport], watcher: Watcher
 ) -> list[RowCheckResult]:
     """Check all rows; results come in their order, and every report is in the file when this returns."""
-    official.require()
-    provider = await open_local_provider(options.sandbox)
     try:
-        grading = GradingOptions(tests_timeout_s=options.tests_timeout_s, official=False)
-        checker = RowChecker(provider, grading, options.runs, options.local_repositories)
-        jobs = _RowJobs(checker, options, reports, watcher)
-        async with asyncio.TaskGroup() as group:
+        async with open_checker(options, len(lines)) as check_row, asyncio.TaskGroup() as group:
+            jobs = _RowJobs(check_row, options, reports, watcher)
             tasks = [group.create_task(jobs.check(line)) for line in lines]
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from None
-    finally:
-        await provider.close()
     checked = [task.result() for task in tasks]
     reports.close([result.report for result in checked])
     return checked
@@ -82,9 +55,9 @@ class _RowJobs:
     """The checks of the rows of one file."""
 
     def __init__(
-        self, checker: RowChecker, options: CheckOptions, reports: Reports[RowReport], watcher: Watcher
+        self, check_row: CheckRow, options: CheckOptions, reports: Reports[RowReport], watcher: Watcher
     ) -> None:
-        self._checker = checker
+        self._check_row = check_row
         self._how = (options.runs, options.tests_timeout_s)
         self._turns = asyncio.Semaphore(options.jobs)
         self._reports = reports
@@ -101,7 +74,7 @@ class _RowJobs:
             if reused is not None:
                 return self._finish(reused.model_copy(update={"line": line.number}), line, reused=True)
             async with self._turns:
-                report = await self._checker.check(draft, report, self._watcher.on_progress)
+                report = await self._check_row(draft, report, self._watcher.on_progress)
                 self._reports.add(report)
         return self._finish(report, line, reused=False)
 

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.cli import local_repositories
+from paddock.cli import local_repositories, workers
 
 if TYPE_CHECKING:
     from paddock.resources_servers.swe.from_commits import RowRequest
@@ -97,7 +97,8 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
         "--report", type=Path, metavar="FILE", help="JSONL, one line a row (default: beside OUT or ROWS, .report.jsonl)"
     )
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="of the tests, on each side (default: 3)")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="rows at once (default: 1)")
+    parser.add_argument("--jobs", type=int, metavar="N", help="rows at once (default: 1, or as many as workers)")
+    workers.add_arguments(parser, "rows")
     parser.add_argument(
         "--timeout-s", type=float, default=1800.0, metavar="S", help="seconds for one run of the tests (default: 1800)"
     )

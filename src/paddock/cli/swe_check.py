@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
+from paddock.cli import workers
 from paddock.cli.local_repositories import local_repositories
 from paddock.errors import ConfigError, PaddockError
 from paddock.resources_servers.swe.checks import (
@@ -100,18 +101,18 @@ def _watcher(status: Status, total: int) -> Watcher:
 
 
 def _options(args: argparse.Namespace) -> CheckOptions:
-    for flag, value in (("--runs", args.runs), ("--jobs", args.jobs)):
-        if value < 1:
-            raise ConfigError(f"{flag} needs 1 or more", kind="flag_invalid")
+    if args.runs < 1:
+        raise ConfigError("--runs needs 1 or more", kind="flag_invalid")
     if not args.timeout_s > 0:
         raise ConfigError("--timeout-s needs more than 0", kind="flag_invalid")
     sandbox = SandboxSettings(home=args.home.absolute()) if args.home else SandboxSettings()
     return CheckOptions(
         runs=args.runs,
-        jobs=args.jobs,
+        jobs=workers.items_at_once(args, "jobs", 1),
         tests_timeout_s=args.timeout_s,
         sandbox=sandbox,
         local_repositories=local_repositories(args),
+        spread=workers.worker_spread(args),
     )
 
 

@@ -1,18 +1,34 @@
 """Claims about `paddock swe new` and `paddock swe check` over real repositories, images and sandboxes."""
 
+import os
+import signal
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.collect.test_workers import workers
 
+from paddock.collect.items import WorkerSpread
 from paddock.http import read_row
-from paddock.resources_servers.swe.checks import leaks
+from paddock.resources_servers.swe.checks import (
+    CheckOptions,
+    Reports,
+    RowReport,
+    Watcher,
+    check_rows,
+    leaks,
+    read_lines,
+)
 from paddock.resources_servers.swe.checks.visible_text import FixedFile
 from paddock.resources_servers.swe.grading.sandbox import GradingSandbox, open_grading_sandbox
 from paddock.resources_servers.swe.rows import read
 from paddock.sandbox import SandboxLimits, SandboxSettings, open_provider
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(300)]
+TIMES = {"null_s", "gold_s", "total_s"}
+STEADY = (1, 4)
+"""Lines of rows of which each check says the same: a sound one and one that is refused."""
 TARGET, KEPT = "tests/test_harbour.py::test_free", "tests/test_harbour.py::test_old"
 
 
@@ -68,6 +84,27 @@ def test_what_is_in_the_report_is_not_run_again(checked: Any) -> None:
     assert said.out.count("known from the report") == 4
     assert checked.command.lines("rows.report.jsonl") == before
     assert len(checked.command.lines("rows.jsonl")) == 1
+
+
+async def test_workers_say_what_one_process_says_also_where_one_is_killed(checked: Any, tmp_path: Path) -> None:
+    killed: list[int] = []
+
+    def kill_one(doing: str) -> None:
+        if "null 1" in doing and not killed:
+            killed.append(workers()[0].pid)
+            os.kill(killed[0], signal.SIGKILL)
+
+    sandbox = SandboxSettings(home=checked.command.home)
+    spread = WorkerSpread(workers=2, restart_wait_s=0.05)
+    options = CheckOptions(runs=2, jobs=2, sandbox=sandbox, local_repositories=[checked.command.folder], spread=spread)
+    lines = [line for line in read_lines(checked.command.folder / "drafts.jsonl") if line.number in STEADY]
+    reports = Reports(tmp_path / "report.jsonl", RowReport)
+    results = await check_rows(lines, options, reports, Watcher(kill_one, lambda _: None))
+    assert killed and workers() == []
+    alone = [RowReport.model_validate(one) for one in checked.command.lines("rows.report.jsonl")]
+    expected = [report.model_dump(exclude=TIMES) for report in alone if report.line in STEADY]
+    assert [result.report.model_dump(exclude=TIMES) for result in results] == expected
+    assert [result.row for result in results if result.row is not None] == checked.command.lines("rows.jsonl")
 
 
 SITE = "/opt/venv/lib/python3.11/site-packages"
