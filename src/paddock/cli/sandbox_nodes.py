@@ -4,6 +4,8 @@
     paddock sandbox drain URL...     have nodes take no more sandboxes; those that live go on
     paddock sandbox uncordon URL...  have them take sandboxes again
 
+`ray` in place of URLs: the nodes of the Ray cluster of RAY_ADDRESS or of this machine, as of `sandbox: {nodes: ray}`.
+
 Output  stdout: a line for each node, or with `--json` an object for each in a list.
 Exit    0 all are well; 1 one is not, or can't be asked; 2 a mistake in the command.
 """
@@ -26,7 +28,7 @@ COMMANDS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("nodes", nargs="+", metavar="URL", help="as `paddock sandbox serve` prints it")
+    parser.add_argument("nodes", nargs="+", metavar="URL", help="as `paddock sandbox serve` prints it, or `ray`")
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="their token (default: PADDOCK_TOKEN)")
     parser.add_argument("--ca-file", type=Path, metavar="FILE", help="who vouches for nodes at https, in PEM")
     parser.add_argument("--json", action="store_true", help="all that they say, as JSON")
@@ -36,16 +38,18 @@ def run(args: argparse.Namespace) -> int:
     from paddock.config.validation import validate
     from paddock.sandbox.settings import SandboxSettings
 
-    keys = {"nodes": args.nodes, "node_token_file": args.token_file, "node_ca_file": args.ca_file}
+    nodes = "ray" if args.nodes == ["ray"] else args.nodes
+    keys = {"nodes": nodes, "node_token_file": args.token_file, "node_ca_file": args.ca_file}
     return asyncio.run(_run(validate(SandboxSettings, keys, "sandbox"), args))
 
 
 async def _run(settings: "SandboxSettings", args: argparse.Namespace) -> int:
     from paddock.http.access import find_token
     from paddock.sandbox.remote.node import NodeClient
+    from paddock.sandbox.remote.ray_nodes import node_urls
 
     token = None if settings.node_token_file is None else find_token(settings.node_token_file)
-    clients = [NodeClient(url, token, settings) for url in settings.nodes]
+    clients = [NodeClient(url, token, settings) for url in await node_urls(settings.nodes)]
     try:
         await asyncio.gather(*(_act(client, args.command) for client in clients))
         _show(clients, as_json=args.json)

@@ -37,9 +37,9 @@ async def open_provider(settings: SandboxSettings | None = None) -> Provider:
 async def open_local_provider(settings: SandboxSettings) -> LocalProvider:
     """One of sandboxes on this machine; RuntimeMissing says what was tried and what to install. ConfigError where the
     settings name a node."""
-    if elsewhere := settings.provider or ", ".join(settings.nodes):
-        message = f"sandbox.nodes, sandbox.provider: {elsewhere}: this needs the images and sandboxes of this machine"
-        raise ConfigError(message, kind="nodes_unusable")
+    if settings.elsewhere is not None:
+        message = f"sandbox.nodes, sandbox.provider: {settings.elsewhere}: this needs"
+        raise ConfigError(f"{message} the images and sandboxes of this machine", kind="nodes_unusable")
     check_home(settings.home, settings.min_free_disk_mib)
     cgroups = await asyncio.to_thread(find_cgroups)
     failures = []

@@ -120,8 +120,9 @@ class SandboxSettings(BaseModel):
     provider: str | None = None
     """`module:Class` of a provider of one's own, which is made with these settings (`sandbox/protocol.py`); None: the
     sandboxes of `nodes`, else of this machine."""
-    nodes: tuple[str, ...] = ()
-    """URLs of machines whose sandboxes are used in place of this one's (`paddock sandbox serve`)."""
+    nodes: tuple[str, ...] | Literal["ray"] = ()
+    """URLs of machines whose sandboxes are used in place of this one's (`paddock sandbox serve`). `ray`: the nodes of
+    the Ray cluster that carry the label `paddock-sandboxes=PORT`, as they come and go (docs/cluster.md)."""
     node_token_file: Path | None = None
     """File with the token of the nodes; None: the variable PADDOCK_TOKEN, or what a node of this machine has stored."""
     node_ca_file: Path | None = None
@@ -131,6 +132,8 @@ class SandboxSettings(BaseModel):
     With nodes only: an agent's `admission` bounds those of its own machine."""
     node_health_s: float = Field(default=10.0, gt=0)
     """Seconds between questions to a node of how it is; one that does not answer within them gets no sandboxes."""
+    node_lookup_s: float = Field(default=10.0, gt=0)
+    """Seconds between looks for the nodes of the Ray cluster, where `nodes` is `ray`."""
     node_poll_s: float = Field(default=1.0, gt=0)
     """Seconds between such questions while sandboxes wait for room, or while the node is in trouble."""
     lease_ttl_s: float = Field(default=60.0, ge=1)
@@ -139,6 +142,11 @@ class SandboxSettings(BaseModel):
     """Seconds that a node may take for an answer beyond a command's own time limit."""
     watchdog: WatchdogSettings = WatchdogSettings()
     """When a sandbox that takes too much memory or disk is stopped."""
+
+    @property
+    def elsewhere(self) -> str | None:
+        """What makes the sandboxes in place of this machine; None: this machine does."""
+        return self.provider or (self.nodes if isinstance(self.nodes, str) else ", ".join(self.nodes)) or None
 
     @property
     def programs_home(self) -> Path:
@@ -163,7 +171,9 @@ class SandboxSettings(BaseModel):
 
     @field_validator("nodes")
     @classmethod
-    def _urls_of_nodes(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _urls_of_nodes(cls, value: tuple[str, ...] | Literal["ray"]) -> tuple[str, ...] | Literal["ray"]:
+        if isinstance(value, str):
+            return value
         named = [url.rstrip("/") for url in value]
         if len(set(named)) < len(named):
             raise ValueError(f"{', '.join(value)}: a node is named twice")

@@ -38,9 +38,10 @@ class RayCluster:
         self._env = {**_ENV, "RAY_AUTH_TOKEN": token_urlsafe(32)}
         self._options = [f"--num-cpus={cpus}", f"--object-store-memory={object_store_mib << 20}"]
 
-    def start(self, *nodes: Machine) -> None:
-        """Start Ray on these machines, all at once; returns when they are part of the cluster."""
-        launched = [(node, self._launch(node)) for node in nodes]
+    def start(self, *nodes: Machine, labels: Mapping[str, str] | None = None) -> None:
+        """Start Ray on these machines, all at once; returns when they are part of the cluster. `labels`: beside their
+        own."""
+        launched = [(node, self._launch(node, labels or {})) for node in nodes]
         for node, process in launched:
             while STARTED not in (written := _log(node).read_text(errors="replace")):
                 try:
@@ -49,12 +50,13 @@ class RayCluster:
                     continue
                 raise RuntimeError(f"Ray did not start on {node.name}: {written[-2000:]}")
 
-    def _launch(self, node: Machine) -> MachineProcess:
+    def _launch(self, node: Machine, labels: Mapping[str, str]) -> MachineProcess:
         head = ["--head", f"--port={PORT}", "--include-dashboard=false"]
         where = head if node is self.nodes[0] else [f"--address={self.address}"]
         ray = [str(self._python), "-m", "ray.scripts.scripts", "start", "--block", f"--node-ip-address={node.address}"]
         with _log(node).open("wb") as log:
-            command = [*ray, *where, *self._options, f"--labels=node={node.name}"]
+            words = ",".join(f"{name}={value}" for name, value in {"node": node.name, **labels}.items())
+            command = [*ray, *where, *self._options, f"--labels={words}"]
             return node.start(command, env=self._env, stdout=log, stderr=log)
 
     def driver(

@@ -9,12 +9,10 @@ Places  clients place and nodes admit: see `placement`. There is nothing between
 import asyncio
 import itertools
 import logging
-import random
 from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import quote
 
-from paddock.http.access import find_token
 from paddock.sandbox.failures import ImageMissing, SandboxError, SandboxGone
 from paddock.sandbox.layers import Patch
 from paddock.sandbox.protocol import TunnelListener
@@ -32,8 +30,9 @@ from paddock.sandbox.records import (
 from paddock.sandbox.remote import wire
 from paddock.sandbox.remote.calls import call, transfer
 from paddock.sandbox.remote.lease import NodeLease
-from paddock.sandbox.remote.node import LOST, NodeClient, question_timeout_s
-from paddock.sandbox.remote.placement import Grant, NodePlacement
+from paddock.sandbox.remote.node import LOST
+from paddock.sandbox.remote.placement import Grant
+from paddock.sandbox.remote.pool import NodePool
 from paddock.sandbox.remote.room import NodeFullError
 from paddock.sandbox.remote.tunnel import LinkListener
 from paddock.sandbox.remote.wire import Nothing
@@ -54,24 +53,12 @@ class RemoteProvider:
 
     def __init__(self, settings: SandboxSettings, *, token: str | None = None) -> None:
         """`token`: before that of the settings."""
-        if token is None and settings.node_token_file is not None:
-            token = find_token(settings.node_token_file)
         self.settings = settings
-        # In an order of its own, so that clients which start together do not all begin with the same node.
-        urls = random.sample(settings.nodes, len(settings.nodes))
-        self._nodes = {node.state.url: node for node in (NodeClient(url, token, settings) for url in urls)}
-        self._placement = NodePlacement(
-            [node.state for node in self._nodes.values()],
-            max_sandboxes=settings.max_sandboxes,
-            # A question that was lost with a node is over before the one that finds it back.
-            patience_s=settings.answer_margin_s + settings.node_poll_s + question_timeout_s(settings),
-        )
+        self._pool = NodePool(settings, token)
         self._tickets = itertools.count()
         self._sandboxes: dict[str, _HeldSandbox] = {}
         self._tunnels: dict[str, list[LinkListener]] = {}
         self._requests = RequestLog()
-        self._first_words = [asyncio.ensure_future(node.ask()) for node in self._nodes.values()]
-        self._watching = [asyncio.ensure_future(self._watch(node)) for node in self._nodes.values()]
 
     async def create(self, spec: SandboxSpec, *, request_id: str) -> SandboxHandle:
         return await self._requests.once(
@@ -145,9 +132,9 @@ class RemoteProvider:
 
     async def snapshot(self, sandbox_id: str, name: str) -> str:
         request = wire.SnapshotName(name=name)
-        lease = self._held(sandbox_id)
+        lease, held = self._held(sandbox_id), self._sandboxes[sandbox_id]
         kept = (await call(lease, wire.SNAPSHOT, request, sandbox_id=sandbox_id)).name
-        self._nodes[lease.http.url].state.images.add(kept)
+        held.grant.node.images.add(kept)
         return kept
 
     async def tunnel(self, sandbox_id: str, *, port: int) -> TunnelListener:
@@ -165,45 +152,40 @@ class RemoteProvider:
 
     async def why_not_ready(self) -> str | None:
         """Why no node can start a sandbox; None: one can."""
-        await self._ask_first()
-        troubles = [node.state.trouble for node in self._nodes.values()]
-        return "; ".join(trouble.message for trouble in troubles if trouble) if all(troubles) else None
+        return await self._pool.why_not_ready()
 
     def live(self) -> list[SandboxHandle]:
         return [held.handle for held in self._sandboxes.values() if not held.lease.lost.done()]
 
     async def close(self) -> None:
-        for task in (*self._watching, *self._first_words):
-            task.cancel()
-        await asyncio.wait([*self._watching, *self._first_words])
-        self._placement.close()
         self._sandboxes.clear()
-        await asyncio.gather(*(node.close() for node in self._nodes.values()))
+        await self._pool.close()
         for sandbox_id in list(self._tunnels):
             await self._end_tunnels(sandbox_id)
 
     async def _create(self, spec: SandboxSpec) -> SandboxHandle:
         ticket = next(self._tickets)
-        await self._ask_first()
+        await self._pool.begin()
+        placement = self._pool.placement
         while True:
             grant = await self._room(spec, ticket)
             try:
-                handle, lease = await self._nodes[grant.node.url].create(spec)
+                handle, lease = await self._pool.client(grant.node).create(spec)
             except NodeFullError as full:
-                self._placement.refuse(grant, full.room)
+                placement.refuse(grant, full.room)
             except ImageMissing:
                 grant.node.images.discard(spec.image)
-                self._placement.give(grant)
+                placement.give(grant)
                 if grant.node.could_have(spec.image):  # it has asked its peers
                     raise
             except SandboxError as error:
                 if error.kind in LOST:
                     grant.node.is_in_trouble(error)
-                self._placement.give(grant)
+                placement.give(grant)
                 if error.kind not in LOST:
                     raise
             except BaseException:
-                self._placement.give(grant)
+                placement.give(grant)
                 raise
             else:
                 self._sandboxes[handle.sandbox_id] = _HeldSandbox(handle, lease, grant)
@@ -212,10 +194,10 @@ class RemoteProvider:
     async def _room(self, spec: SandboxSpec, ticket: int) -> Grant:
         """Room for a sandbox. An image of which no node has told may have been made since."""
         try:
-            return await self._placement.take(spec, ticket)
+            return await self._pool.placement.take(spec, ticket)
         except ImageMissing:
-            await self._ask_all()
-            return await self._placement.take(spec, ticket)
+            await self._pool.ask_all()
+            return await self._pool.placement.take(spec, ticket)
 
     async def _destroy(self, sandbox_id: str, held: _HeldSandbox) -> None:
         try:
@@ -223,35 +205,8 @@ class RemoteProvider:
         except SandboxError as error:
             _log.warning("sandbox %s was not destroyed by this client, and ends with its lease: %s", sandbox_id, error)
         finally:
-            self._placement.give(held.grant)
+            self._pool.placement.give(held.grant)
         await self._end_tunnels(sandbox_id)
-
-    async def _ask_first(self) -> None:
-        """Wait until each node has said how it is, or had time to."""
-        await asyncio.wait(self._first_words, timeout=self.settings.answer_margin_s)
-
-    async def _ask_all(self) -> None:
-        await asyncio.gather(*(node.ask() for node in self._nodes.values()))
-
-    async def _watch(self, node: NodeClient) -> None:
-        """Ask a node how it is for as long as this client lives."""
-        await asyncio.wait(self._first_words)
-        while True:
-            self._placement.place()
-            if node.state.trouble is not None:
-                self._placement.let_go_of_the_lost()
-            node.say_waiting(self._placement.waiting)
-            await self._pause(node)
-            await node.ask()
-
-    async def _pause(self, node: NodeClient) -> None:
-        """Wait until the node is to be asked: soon where it is in trouble, or somebody waits for room."""
-        loop = asyncio.get_running_loop()
-        ends_at = loop.time() + self.settings.node_health_s
-        while (left_s := ends_at - loop.time()) > 0:
-            await asyncio.sleep(min(left_s, self.settings.node_poll_s))
-            if node.state.trouble is not None or self._placement.waiting:
-                return
 
     async def _exec(self, sandbox_id: str, request: ExecRequest) -> ExecResult:
         timeout_s = self._deadline_s(request.timeout_s)

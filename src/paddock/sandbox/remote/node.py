@@ -41,6 +41,8 @@ class NodeState:
         self.refused = False
         """It had no room for what seemed to fit; nothing has changed there since, as far as is known."""
         self.images: set[str] = set()
+        self.n_granted = 0
+        """Sandboxes for which this client has room there."""
 
     @property
     def is_open(self) -> bool:

@@ -6,7 +6,8 @@ Groups  of this client alone: what others have made there is not known. The imag
 Law     first come, first served: nobody overtakes one who waits for the same node. Who waits is let go by his own
         deadline, or by an error when no node that could hold the sandbox has been well for a while; never because all
         are full.
-Errors  SandboxError `node_unreachable`; ImageMissing: no node has the image; ConfigError: it would fit on none.
+Errors  SandboxError `node_unreachable`, `no_nodes`; ImageMissing: no node has the image; ConfigError: it would fit on
+        none.
 """
 
 import asyncio
@@ -45,7 +46,10 @@ class NodePlacement:
 
     def __init__(self, nodes: Sequence[NodeState], *, max_sandboxes: int | None, patience_s: float) -> None:
         """`patience_s`: for how long nodes that are in trouble are waited for."""
-        self._nodes = nodes
+        self.nodes = list(nodes)
+        """The nodes on which it places; one that is taken out keeps what was granted there."""
+        self.why_empty = "no node is known"
+        """Why there is none."""
         self._max_sandboxes = max_sandboxes
         self._patience_s = patience_s
         self._n_granted = 0
@@ -90,9 +94,9 @@ class NodePlacement:
 
     def place(self) -> None:
         """Grant what there is to those who wait."""
-        closed = {node.url for node in self._nodes if not node.is_open}
+        closed = {node.url for node in self.nodes if not node.is_open}
         for waiter in self._still_waiting():
-            if len(closed) == len(self._nodes) or self._n_granted == self._max_sandboxes:
+            if len(closed) == len(self.nodes) or self._n_granted == self._max_sandboxes:
                 return
             try:
                 able = [node for node in self._able(waiter.spec, waiter.since) if node.url not in closed]
@@ -132,12 +136,14 @@ class NodePlacement:
         grant = Grant(node, node.demand(waiter.spec), waiter.spec.group)
         node.free = node.free.less(grant.demand)
         self._n_granted += 1
+        node.n_granted += 1
         if grant.group is not None:
             self._of_groups[node.url, grant.group] += 1
         waiter.granted.set_result(grant)
 
     def _count_out(self, grant: Grant) -> None:
         self._n_granted -= 1
+        grant.node.n_granted -= 1
         if grant.group is not None:
             place = grant.node.url, grant.group
             self._of_groups[place] -= 1
@@ -150,27 +156,32 @@ class NodePlacement:
 
     def _able(self, spec: SandboxSpec, since: float) -> list[NodeState]:
         """The nodes that could hold a sandbox; raises where there is none, and none is worth waiting for."""
-        able = [node for node in self._nodes if node.could_have(spec.image) and node.could_hold(spec)]
+        now = asyncio.get_running_loop().time()
+        if not self.nodes:
+            if now <= since + self._patience_s:
+                return []
+            raise SandboxError(self.why_empty, kind="no_nodes")
+        able = [node for node in self.nodes if node.could_have(spec.image) and node.could_hold(spec)]
         if any(node.trouble is None for node in able):
             return able
-        lost = [node for node in self._nodes if node.trouble and (node.room is None or node in able)]
+        lost = [node for node in self.nodes if node.trouble and (node.room is None or node in able)]
         if not lost:
             raise self._why_never(spec)
         passing = [node for node in lost if node.trouble and node.trouble.retryable]
         latest = max((node.troubled_since for node in passing), default=float("-inf"))
-        if passing and asyncio.get_running_loop().time() <= max(latest, since) + self._patience_s:
+        if passing and now <= max(latest, since) + self._patience_s:
             return able
         troubles = [node.trouble for node in (passing or lost) if node.trouble]
         message = "; ".join(trouble.message for trouble in troubles)
         raise SandboxError(message, kind=troubles[0].kind, retryable=troubles[0].retryable)
 
     def _why_never(self, spec: SandboxSpec) -> PaddockError:
-        images = {name for node in self._nodes for name in node.images}
-        holders = [node for node in self._nodes if node.could_have(spec.image)]
+        images = {name for node in self.nodes for name in node.images}
+        holders = [node for node in self.nodes if node.could_have(spec.image)]
         if not holders:
             near = get_close_matches(spec.image, images, n=1)
             hint = f"; nearest: {near[0]!r}" if near else ""
-            places = ", ".join(node.url for node in self._nodes)
+            places = ", ".join(node.url for node in self.nodes)
             return ImageMissing(f"{spec.image!r}: no node has this image ({places}){hint}", kind="image_missing")
         rooms = "; ".join(f"{node.url}: {describe(node.room.admission.total())}" for node in holders if node.room)
         demand = describe(holders[0].demand(spec))
