@@ -1,5 +1,6 @@
 """Workers on the nodes of a Ray cluster: the collection is that of one process, also where a node loses power."""
 
+import hashlib
 import os
 import subprocess
 import time
@@ -11,7 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
-from paddock.testing.machines import why_no_machines
+from paddock.testing.machines import Machine, MachineProcess, why_no_machines
 from paddock.testing.ray_cluster import RayCluster, ray_cluster
 
 PYTHON = os.environ.get("PADDOCK_VLLM_PYTHON")
@@ -30,10 +31,19 @@ def cluster() -> Iterator[RayCluster]:
         yield cluster
 
 
-def evaluate(cluster: RayCluster, out: Path, *words: str) -> "subprocess.Popen[Any]":
-    config = str(ROOT / "configs/demo.yaml")
-    command = ["-m", "paddock", "eval", config, "--oracle", "--out", str(out), "--quiet", *words]
-    return cluster.driver(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def evaluate(cluster: RayCluster, out: Path, *words: str) -> MachineProcess:
+    return run(cluster, out, str(ROOT / "configs/demo.yaml"), "--oracle", *words)
+
+
+def run(cluster: RayCluster, out: Path, *words: str) -> MachineProcess:
+    command = ["-m", "paddock", "eval", "--out", str(out), "--quiet", *words]
+    return cluster.driver(
+        command,
+        env={"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
 
 
 def rewards(folder: Path) -> dict[tuple[int, int], float]:
@@ -74,6 +84,65 @@ def test_a_node_that_is_lost_or_cut_off_loses_and_doubles_no_rollout(cluster: Ra
     if fault == "power":
         last.boot()
         cluster.start(last)
+
+
+LEAVING = """
+environment: {{resources_servers: {{paddock.conformance.scripted:ScriptedEnvironment: {{}}}}}}
+policy: {{models_servers: {{paddock.conformance.scripted:ScriptedModel: {{}}}}}}
+agent:
+  agents:
+    tests.collect.worker_servers:LeavingAgent:
+      resources_server: {{type: resources_servers, name: environment}}
+      model_server: {{type: models_servers, name: policy}}
+      datasets: [{{name: few, type: example, jsonl_fpath: {rows}}}]
+      artifacts_dir: {artifacts}
+      large_bytes: {large_bytes}
+eval: {{retry_wait_s: 0}}
+"""
+
+
+def leaving(head: Machine, name: str, *, large_bytes: int) -> tuple[str, Path]:
+    """A config whose agent leaves files on the head's disk, and their folder."""
+    rows, config, artifacts = (head.disk / f"{name}.{word}" for word in ("jsonl", "yaml", "artifacts"))
+    rows.write_bytes(b'{"responses_create_params": {"input": "q"}, "answer": "yes"}\n' * 24)
+    config.write_text(LEAVING.format(rows=rows, artifacts=artifacts, large_bytes=large_bytes))
+    return str(config), artifacts
+
+
+def files_of(root: Path) -> dict[str, bytes]:
+    (run,) = root.iterdir()
+    found = [path for path in run.rglob("*") if path.is_file() and not path.is_symlink()]
+    return {str(path.relative_to(run)): hashlib.sha256(path.read_bytes()).digest() for path in found}
+
+
+@pytest.mark.long
+def test_files_beside_rollouts_are_those_of_one_process(cluster: RayCluster) -> None:
+    head, found = cluster.nodes[0], []
+    for name, words in (("left-alone", []), ("left-spread", ["--cluster", "auto", "--workers", "3"])):
+        config, artifacts = leaving(head, name, large_bytes=4 << 20)
+        running = run(cluster, head.disk / name, config, "--concurrency", "6", *words)
+        text, _ = running.communicate(timeout=240)
+        assert running.returncode == 0, text
+        found.append(files_of(artifacts))
+    assert len(found[0]) >= 24 * 5
+    assert found[1] == found[0]
+
+
+@pytest.mark.long
+def test_a_node_that_is_lost_leaves_no_file_in_part(cluster: RayCluster) -> None:
+    head, last = cluster.nodes[0], cluster.nodes[2]
+    config, artifacts = leaving(head, "lossy", large_bytes=20 << 20)
+    running = run(cluster, head.disk / "lossy", config, "--concurrency", "6", "--cluster", "auto", "--workers", "3")
+    until_written(head.disk / "lossy", 4, running)
+    last.kill()
+    text, _ = running.communicate(timeout=240)
+    assert running.returncode == 0, text
+    last.boot()
+    cluster.start(last)
+    found = files_of(artifacts)
+    attempts = {name.partition("/")[0] for name in found}
+    assert all({f"{attempt}/large", f"{attempt}/position"} <= found.keys() for attempt in attempts)
+    assert {attempt.split("-")[0] for attempt in attempts} == {str(row) for row in range(24)}
 
 
 def until_written(folder: Path, lines: int, running: "subprocess.Popen[Any]") -> None:

@@ -1,4 +1,5 @@
-"""Servers for tests of workers: a model that answers by the row and may fail to start, and one for all workers."""
+"""Servers for tests of workers: a model that answers by the row and may fail to start, one for all workers, and an
+agent that leaves files."""
 
 import os
 import signal
@@ -6,11 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
+from paddock.agents.single_step.server import SingleStepAgent, SingleStepConfig
 from paddock.conformance.scripted import ModelConfig, ScriptedModel
 from paddock.errors import InfraError
 from paddock.http import Call, ModelReply
-from paddock.types import JsonObject
+from paddock.types import JsonObject, Rollout, Row
 from paddock.types.responses import message_item
+
+SIZES = (0, 1, 64 << 10, 200_000)
 
 
 class RowModelConfig(ModelConfig):
@@ -47,6 +51,35 @@ class OnlyModel(RowModel):
     """One serves all workers."""
 
     SHARED: ClassVar[bool] = True
+
+
+class LeavingConfig(SingleStepConfig):
+    artifacts_dir: Path
+    """Where each attempt leaves files."""
+    large_bytes: int = 0
+    """Size of one more file."""
+
+
+class LeavingAgent(SingleStepAgent):
+    """Leaves files of several sizes and a link; the first attempt at every third row fails after that."""
+
+    config_type: ClassVar[type[SingleStepConfig]] = LeavingConfig
+
+    async def run(self, row: Row, call: Call) -> Rollout:
+        assert isinstance(self.config, LeavingConfig)
+        stamp = row.stamp
+        position = f"{stamp.group_id}-{stamp.member or 0}-{stamp.attempt or 0}-name"
+        folder = self.config.artifacts_dir / str(stamp.run_id) / position
+        (folder / "deep").mkdir(parents=True)
+        for size in SIZES:
+            (folder / f"deep/{size}").write_bytes(position.encode()[:1] * size)
+        if self.config.large_bytes:
+            (folder / "large").write_bytes(b"-" * self.config.large_bytes)
+        (folder / "position").write_text(position)
+        (folder / "link").symlink_to("/etc/passwd")
+        if stamp.group_id is not None and stamp.group_id % 3 == 0 and not stamp.attempt:
+            raise InfraError("the machine's", kind="scripted")
+        return await super().run(row, call)
 
 
 def started(starts: Path) -> list[int]:

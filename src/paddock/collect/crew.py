@@ -5,11 +5,15 @@ Shared  servers of which there can be only one (`Server.SHARED`), and those that
 Errors  ConfigError before anything starts; InfraError when a first worker or a server can't start.
 """
 
+import asyncio
 import secrets
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
+from paddock.collect.artifact_receiver import remove_incoming
+from paddock.collect.artifact_sender import artifact_roots
 from paddock.collect.jobs import MemberSetup, WorkerSetup
 from paddock.collect.locations import ServerLocations
 from paddock.collect.oracle import OraclePrompter
@@ -49,9 +53,12 @@ async def open_crew(plan: Plan, locations: ServerLocations) -> AsyncIterator[Cre
         host: str | None = None
         open_link: OpenLink = ProcessLink.open
         env: dict[str, str] = {}
+        roots: dict[str, Path] = {}
         if address is not None:
             host, open_link = stack.enter_context(connect(address))
             env = variables_read(plan.config.to_yaml())
+            roots = artifact_roots(plan)
+            await asyncio.to_thread(remove_incoming, roots, plan.identity.run_id)
         runtime = await _open_shared(plan, locations, stack, host)
         theirs = _locations_for_workers(plan, locations, runtime)
         names = list(plan.router.agents)
@@ -59,7 +66,13 @@ async def open_crew(plan: Plan, locations: ServerLocations) -> AsyncIterator[Cre
         starts = [common_settings(config, name).start_timeout_s or 0.0 for name in config.needed(names)]
         start_timeout_s = IMPORT_S + serve_settings(config).start_timeout_s + sum(starts)
         places = [
-            LinkedPlace(f"worker-{nth}", _setup(plan, theirs, slots, env), open_link, start_timeout_s=start_timeout_s)
+            LinkedPlace(
+                f"worker-{nth}",
+                _setup(plan, theirs, slots, env),
+                open_link,
+                start_timeout_s=start_timeout_s,
+                artifact_roots=roots,
+            )
             for nth, slots in enumerate(plan.slots)
         ]
         stack.push_async_callback(close_all, places)
@@ -98,6 +111,7 @@ def _setup(plan: Plan, locations: ServerLocations, slots: int, env: dict[str, st
         starts=locations.start,
         urls=dict(locations.urls),
         token=locations.token,
+        sends_artifacts=plan.settings.cluster is not None,
     )
     return WorkerSetup(
         opens="paddock.collect.member_work:open_members",

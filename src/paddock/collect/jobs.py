@@ -4,7 +4,8 @@ Driver  a `WorkerSetup`, once, which names what the worker does; then jobs, each
 Worker  `ready` or an `error`, once; then events of jobs, by their number, until one ends the job. Between them, what
         runs the longest (`RunningReport`), which is a sign of life, too.
 Kinds   members of a collection (`MemberJob`): `FailedAttempt`s and at most one verdict; a verdict or a final failure
-        ends the job. Independent items: see `items`.
+        ends the job. Before each, where they are sent, pieces of files that came of the attempt (`artifact_sender`).
+        Independent items: see `items`.
 Law     a message is a JSON object and bytes, which are no part of the JSON: rows and lines are passed on as they are.
         Secrets travel here alone; the config is as it was composed: a worker reads the environment itself.
 """
@@ -111,6 +112,8 @@ class MemberSetup(Record):
     """Where servers run that it does not start, by name."""
     token: str | None = Field(default=None, repr=False)
     """What those servers ask for."""
+    sends_artifacts: bool = False
+    """What its agents write beside their rollouts is sent; else it stays where they write it."""
 
     def plan(self) -> Plan:
         """The plan of the run, without row files: rows come as jobs."""

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import NoReturn
 
+from paddock.collect.artifact_sender import ArtifactSender, artifacts_apart
 from paddock.collect.in_flight import RunningReport
 from paddock.collect.jobs import (
     MemberJob,
@@ -23,27 +24,31 @@ from paddock.errors import InfraError
 class EventSink:
     """Tells the events of one job."""
 
-    def __init__(self, number: int, tell: Tell) -> None:
+    def __init__(self, number: int, tell: Tell, files: ArtifactSender) -> None:
         self._number = number
         self._tell = tell
+        self._files = files
 
     async def rollout(self, result: RolloutResult, line: bytes) -> RolloutResult:
+        await self._files.send(self._number, result, self._tell)
         await self._tell(VerdictEvent(result, line).to_message(self._number))
         return result
 
     async def failure(self, failed: FailedAttempt) -> None:
+        await self._files.send(self._number, failed, self._tell)
         await self._tell(failure_message(self._number, failed))
 
 
 class MemberRunner:
     """Runs members with the servers of this process."""
 
-    def __init__(self, opened: LocalServers) -> None:
+    def __init__(self, opened: LocalServers, files: ArtifactSender) -> None:
+        self._files = files
         self._worker = opened.worker
         self._runtime = opened.runtime
 
     async def run(self, message: WorkerMessage, tell: Tell) -> None:
-        await self._worker.run(MemberJob.from_message(message), EventSink(message.head["job"], tell))
+        await self._worker.run(MemberJob.from_message(message), EventSink(message.head["job"], tell, self._files))
 
     def report(self) -> RunningReport:
         return self._worker.report()
@@ -59,5 +64,7 @@ class MemberRunner:
 @asynccontextmanager
 async def open_members(setup: WorkerSetup) -> AsyncIterator[MemberRunner]:
     given = MemberSetup.model_validate(setup.given)
-    async with open_local_worker(given.plan(), given.locations, setup.slots) as opened:
-        yield MemberRunner(opened)
+    plan = given.plan()
+    with artifacts_apart(plan) if given.sends_artifacts else nullcontext((plan, ArtifactSender())) as (plan, files):
+        async with open_local_worker(plan, given.locations, setup.slots) as opened:
+            yield MemberRunner(opened, files)

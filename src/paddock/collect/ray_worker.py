@@ -19,6 +19,8 @@ from paddock.collect.jobs import WorkerMessage, WorkerSetup
 from paddock.collect.worker_process import OpenLink, ProcessLink
 from paddock.errors import ConfigError, InfraError
 
+WINDOW = 64
+"""Messages of a worker that are under way to the driver; then it waits: files of attempts are large."""
 END_S = 10.0
 """Seconds beyond its grace that a worker's actor has to say how it ended; then it is killed."""
 
@@ -62,7 +64,8 @@ class RayLink:
 
     async def open(self, name: str, setup: WorkerSetup) -> None:
         self.where = await self._actor.open.remote(name, setup)
-        self._messages = self._actor.messages.options(num_returns="streaming").remote()
+        streaming = {"num_returns": "streaming", "_generator_backpressure_num_objects": WINDOW}
+        self._messages = self._actor.messages.options(**streaming).remote()
 
     async def send(self, message: WorkerMessage) -> None:
         try:

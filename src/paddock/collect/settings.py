@@ -47,6 +47,9 @@ class EvalSettings(BaseModel):
     cluster: str | None = None
     """The Ray cluster on whose nodes the workers are, as HOST:PORT, or `auto`: the one that RAY_ADDRESS or this machine
     knows. None: they are here."""
+    max_artifacts_mib: int = Field(default=256, ge=0)
+    """MiB of files beside one attempt (an agent's `artifacts_dir`) that a worker of a cluster sends to the command;
+    those that would pass it are named in a note among them, `not_sent.txt`."""
     worker_silence_s: float = Field(default=300.0, gt=0)
     """Seconds without a sign of a worker process, which gives one each second; then it is ended and replaced."""
     max_attempts: int = Field(default=3, ge=1)

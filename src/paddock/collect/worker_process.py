@@ -15,11 +15,13 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
+from paddock.collect.artifact_receiver import ArtifactReceiver
 from paddock.collect.in_flight import RunningReport
 from paddock.collect.jobs import Job, SinkT, WorkerMessage, WorkerSetup, read_status
 from paddock.collect.message_channel import MessageChannel
@@ -98,8 +100,9 @@ OpenLink = Callable[[str, WorkerSetup], Awaitable[WorkerLink]]
 class LinkedWorker:
     """One worker process. Made by `start`."""
 
-    def __init__(self, name: str, setup: WorkerSetup, link: WorkerLink) -> None:
+    def __init__(self, name: str, setup: WorkerSetup, link: WorkerLink, files: ArtifactReceiver) -> None:
         self.name = name
+        self._files = files
         self.slots = setup.slots
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._setup = setup
@@ -112,12 +115,20 @@ class LinkedWorker:
 
     @classmethod
     async def start(
-        cls, name: str, setup: WorkerSetup, open_link: OpenLink, *, start_timeout_s: float
+        cls,
+        name: str,
+        setup: WorkerSetup,
+        open_link: OpenLink,
+        *,
+        start_timeout_s: float,
+        artifact_roots: Mapping[str, Path] = {},
     ) -> "LinkedWorker":
-        """Start it: it takes jobs when this returns, and is gone when it raises."""
+        """Start it: it takes jobs when this returns, and is gone when it raises. `artifact_roots`: where files go that
+        its agents write beside their rollouts, where it sends them."""
+        files = ArtifactReceiver(artifact_roots)
         try:
             async with asyncio.timeout(start_timeout_s):
-                worker = cls(name, setup, await open_link(name, setup))
+                worker = cls(name, setup, await open_link(name, setup), files)
                 try:
                     await worker._prepare()
                 except BaseException:
@@ -153,7 +164,10 @@ class LinkedWorker:
         """Have it end, and wait until nothing of it is left. Cancelled: it ends all the same."""
         if self._listening is not None:
             self._listening.cancel()
-        await self.link.end(self._setup.stop_timeout_s + CLOSE_S)
+        try:
+            await self.link.end(self._setup.stop_timeout_s + CLOSE_S)
+        finally:
+            await self._files.close()
 
     async def _prepare(self) -> None:
         with suppress(ConnectionError):  # the answer is missing, too
@@ -181,10 +195,15 @@ class LinkedWorker:
                     self._report = RunningReport.model_validate(message.head["running"])
                     self._reported_at = time.monotonic()
                 elif (events := self._events.get(message.head["job"])) is not None:
+                    if "file" in message.head:
+                        await self._files.take(message)
+                        continue
+                    await self._files.keep(message.head["job"])
                     events.put_nowait(message)
         except TimeoutError:
             why = f"gave no sign for {self._setup.silence_s:g} s"
         how = await self.link.end()
+        await self._files.close()
         self.lost.set_result(why or how)
         for events in self._events.values():
             events.put_nowait(None)
@@ -193,18 +212,31 @@ class LinkedWorker:
 class LinkedPlace:
     """Where one worker process is, and its successors."""
 
-    def __init__(self, name: str, setup: WorkerSetup, open_link: OpenLink, *, start_timeout_s: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        setup: WorkerSetup,
+        open_link: OpenLink,
+        *,
+        start_timeout_s: float,
+        artifact_roots: Mapping[str, Path] = {},
+    ) -> None:
         self._name = name
         self._open_link = open_link
         self._setup = setup
         self._start_timeout_s = start_timeout_s
+        self._artifact_roots = artifact_roots
         self._worker: LinkedWorker | None = None
 
     async def worker(self) -> LinkedWorker:
         if self._worker is None or self._worker.lost.done():
             self._worker = None
             self._worker = await LinkedWorker.start(
-                self._name, self._setup, self._open_link, start_timeout_s=self._start_timeout_s
+                self._name,
+                self._setup,
+                self._open_link,
+                start_timeout_s=self._start_timeout_s,
+                artifact_roots=self._artifact_roots,
             )
         return self._worker
 
