@@ -1,4 +1,5 @@
 """Benchmarks: programs that measure ours against a floor in the same run, and report medians of ratios.
 
-`make bench` runs all, `python -m benchmarks NAME ...` some; each leaves `runs/bench/NAME.json`.
+`make bench` runs all but the long ones, `cluster` and `capacity`; `python -m benchmarks NAME ...` those that it names.
+Each leaves `runs/bench/NAME.json`.
 """

@@ -103,14 +103,14 @@ def run() -> dict[str, Any]:
 
 def _alone(name: str) -> list[dict[str, Any]]:
     """One rollout after the other, at each length."""
-    with _endpoint(name, delay_s=0.0) as url:
+    with endpoint(name, delay_s=0.0) as url:
         _measure(_ours(name), url, TURNS[0])
         _measure(_bare(name), url, TURNS[0])
         return [_compare(name, url, turns, at_once=1) for turns in TURNS]
 
 
 def _at_once(name: str) -> dict[str, Any]:
-    with _endpoint(name, delay_s=DELAY_S) as url:
+    with endpoint(name, delay_s=DELAY_S) as url:
         return {"rollouts": AT_ONCE, "delay_ms": DELAY_S * 1e3, **_compare(name, url, AT_ONCE_TURNS, at_once=AT_ONCE)}
 
 
@@ -132,9 +132,9 @@ def _compare(name: str, url: str, turns: int, *, at_once: int) -> dict[str, Any]
 
 
 @contextmanager
-def _endpoint(name: str, *, delay_s: float) -> Iterator[str]:
+def endpoint(name: str, *, delay_s: float, line: str = LINE) -> Iterator[str]:
     """The scripted endpoint, which always calls the harness's shell tool."""
-    call = ShownTools(_tools(name)).shell(LINE)
+    call = ShownTools(_tools(name)).shell(line)
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     words = ["--port", str(port), "--delay-s", str(delay_s), "--call", call["name"], call["arguments"]]

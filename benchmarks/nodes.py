@@ -38,6 +38,15 @@ def run() -> dict[str, Any]:
         return asyncio.run(_measure(settings, over_one, image)) | asyncio.run(_measure_pool(over_one, over_two, image))
 
 
+def one_node() -> dict[str, Any]:
+    """A command, and a life, over one node and here."""
+    settings = probe_settings(SandboxSettings(runtime="bubblewrap"))
+    image = tiny_image(ImageStore(settings.home, payload_id=settings.payload_id))
+    with _node(settings.home) as node:
+        figures = asyncio.run(_measure(settings, settings.model_copy(update={"nodes": (node,)}), image))
+    return {name: figures[name] for name in ("exec", "create and destroy")}
+
+
 @contextmanager
 def _node(home: Path) -> Iterator[str]:
     os.environ["PADDOCK_TOKEN"] = TOKEN

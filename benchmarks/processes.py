@@ -43,7 +43,7 @@ def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
         if process.poll() is not None:
             raise RuntimeError(f"{process.args!r} ended with {process.returncode}")
         try:
-            with urllib.request.urlopen(url, timeout=1):
+            with urllib.request.urlopen(url, timeout=5):
                 return
         except urllib.error.HTTPError:
             return  # it answers, if only that there is no such page

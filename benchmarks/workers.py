@@ -40,7 +40,7 @@ class RunCost(NamedTuple):
 def run() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        many, few = _rows(folder / "many.jsonl", ROWS), _rows(folder / "few.jsonl", FEW)
+        many, few = write_rows(folder / "many.jsonl", ROWS), write_rows(folder / "few.jsonl", FEW)
         port = free_port()
         url = f"http://127.0.0.1:{port}"
         upstream = ["paddock.testing.upstream", "--port", str(port), "--call", *ANSWER]
@@ -73,7 +73,7 @@ def _case(folder: Path, many: Path, few: Path, comparator: str, words: Sequence[
     return figures
 
 
-def _rows(path: Path, count: int) -> Path:
+def write_rows(path: Path, count: int) -> Path:
     path.write_bytes(b"".join(orjson.dumps(row(ROW_CHARS, seed)) + b"\n" for seed in range(count)))
     return path
 

@@ -8,10 +8,13 @@ import sys
 from ipaddress import IPv4Address
 from pathlib import Path
 
+import orjson
+
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.settings import FIRST_UID, SandboxSettings
 from paddock.testing.machines import Machine, MachineProcess
 from paddock.testing.sandboxes import store_of
+from paddock.types import JsonObject
 
 PORT = 8900
 _UIDS = 20_000
@@ -33,14 +36,15 @@ class NodeMachine:
         self._log = machine.disk / "node.log"
         self.serving: MachineProcess | None = None
 
-    def serve(self, **settings: object) -> None:
+    def serve(self, *, admission: JsonObject | None = None, **settings: object) -> None:
         """Start to serve; returns when clients may come. `settings`: of its `sandbox` block."""
         number = int(IPv4Address(self.machine.address)) % _RANGES
         uids = {"first": FIRST_UID + number * _UIDS, "agents": _UIDS // 2, "gradings": _UIDS // 2}
         own = SandboxSettings.model_validate({"runtime": "bubblewrap", "uids": uids, **settings})
         file = self.machine.disk / "sandbox.yaml"
         # JSON is YAML too.
-        file.write_text(own.model_dump_json(exclude={"home"}, exclude_unset=True))
+        tree = own.model_dump(mode="json", exclude={"home"}, exclude_unset=True)
+        file.write_bytes(orjson.dumps({**tree, "admission": admission or {}}))
         command = [sys.executable, "-m", "paddock", "sandbox", "serve", "--settings", str(file)]
         address = ["--host", self.machine.address, "--port", str(PORT), "--token-file", str(self._token)]
         with self._log.open("ab") as log:

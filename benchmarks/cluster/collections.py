@@ -1,0 +1,116 @@
+"""Collections of pivot rollouts with a model in each worker that waits, over processes here or over nodes of Ray."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+import psutil
+import yaml
+
+from benchmarks.cluster.waiting_model import gaps_s
+from benchmarks.workers import write_rows
+from paddock.testing.machines import machines, why_no_machines
+from paddock.testing.ray_cluster import RayCluster
+from paddock.types import JsonObject
+
+PYTHON = "PADDOCK_VLLM_PYTHON"
+"""Names an interpreter with Ray."""
+ROOT = Path(__file__).parents[2]
+_PATH = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+_MODEL = "benchmarks.cluster.waiting_model:WaitingModel"
+
+
+class CollectionCase(NamedTuple):
+    """What is collected."""
+
+    rollouts: int
+    workers: int
+    in_flight: int
+    mean_wait_s: float
+
+
+class CollectionCost(NamedTuple):
+    """What the driver said of itself, and what slots waited."""
+
+    driver: Mapping[str, float]
+    gaps_s: list[float]
+    load: float
+    """Of the machine, over the last minute."""
+
+
+class ClusterBench(NamedTuple):
+    """A folder for runs, and the cluster where there is one."""
+
+    folder: Path
+    cluster: RayCluster | None
+
+    def collect(self, case: CollectionCase, *, over_nodes: bool) -> CollectionCost:
+        """One collection, in a process of its own."""
+        own = Path(tempfile.mkdtemp(dir=self.folder))
+        times = own / "times"
+        times.mkdir()
+        words = ["-m", "benchmarks.cluster.eval_driver", orjson.dumps(_words(case, own, times, over_nodes)).decode()]
+        options: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        process: subprocess.Popen[str]
+        if over_nodes:
+            assert self.cluster is not None
+            process = self.cluster.driver(words, **options)
+        else:
+            process = subprocess.Popen([sys.executable, *words], **options)
+        with process:
+            out, err = process.communicate()
+        if process.returncode:
+            raise RuntimeError(f"the driver ended with {process.returncode}: {err[-2000:]}")
+        figures = orjson.loads(out.splitlines()[-1])
+        return CollectionCost(figures, gaps_s(times, case.in_flight // case.workers), psutil.getloadavg()[0])
+
+
+def _words(case: CollectionCase, own: Path, times: Path, over_nodes: bool) -> JsonObject:
+    rows = write_rows(own / "rows.jsonl", case.rollouts)
+    config = own / "pivot.yaml"
+    config.write_text(yaml.safe_dump(_config(case, times)))
+    settings = {"rows": [str(rows)], "concurrency": case.in_flight, "workers": case.workers}
+    over = {"cluster": "auto"} if over_nodes else {}
+    return {"config": str(config), "settings": {**settings, **over}, "out": str(own / "run")}
+
+
+def _config(case: CollectionCase, times: Path) -> JsonObject:
+    agent = {
+        "resources_server": {"type": "resources_servers", "name": "pivot"},
+        "model_server": {"type": "models_servers", "name": "policy_model"},
+    }
+    return {
+        "pivot": {"resources_servers": {"pivot": {"comparator": "semantic"}}},
+        "pivot_agent": {"agents": {"single_step": agent}},
+        "policy_model": {"models_servers": {_MODEL: {"mean_wait_s": case.mean_wait_s, "times": str(times)}}},
+    }
+
+
+def why_no_cluster() -> str | None:
+    """Why there can be no cluster of Ray here; None: there can."""
+    if not os.environ.get(PYTHON):
+        return f"{PYTHON} names no interpreter with Ray"
+    return why_no_machines()
+
+
+@contextmanager
+def open_bench(nodes: int) -> Iterator[ClusterBench]:
+    """A cluster of so many nodes, where this machine can have one."""
+    # Actors have it from their nodes: whatever Paddock the interpreter with Ray has, they run this one.
+    os.environ.update(_PATH)
+    with tempfile.TemporaryDirectory(prefix="paddock-bench-", dir="/var/tmp") as name:
+        if why_no_cluster() is not None:
+            yield ClusterBench(Path(name), None)
+            return
+        with machines(nodes) as made:
+            cluster = RayCluster(made, Path(os.environ[PYTHON]), cpus=2, object_store_mib=100)
+            # Many that start at once on few cores are given up by Ray before they are up.
+            for node in made:
+                cluster.start(node)
+            yield ClusterBench(Path(name), cluster)

@@ -1,0 +1,63 @@
+"""A model that answers after a scripted time and remembers when, so that the gaps between a worker's rollouts show."""
+
+import asyncio
+import os
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pydantic import Field
+
+from benchmarks.rollouts import ANSWER
+from paddock.conformance.scripted import ModelConfig, ScriptedModel
+from paddock.http import Call, ModelReply
+from paddock.types import JsonObject
+from paddock.types.responses import call_item
+
+SPREAD = 0.5
+"""A wait is at most this share longer or shorter than the mean, so that rollouts do not go in step."""
+
+
+class WaitingModelConfig(ModelConfig):
+    mean_wait_s: float = Field(default=0.0, ge=0)
+    """Seconds before each answer, in the mean."""
+    times: Path = Path()
+    """Folder that each process leaves the times of its calls in: pairs of seconds on the monotonic clock."""
+
+
+class WaitingModel(ScriptedModel):
+    """Always says the same call."""
+
+    config_type = WaitingModelConfig
+    config: WaitingModelConfig
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._times: list[tuple[float, float]] = []
+        self._random = random.Random(os.getpid())
+
+    async def responses(self, body: JsonObject, call: Call) -> ModelReply:
+        began = time.monotonic()
+        await asyncio.sleep(self.config.mean_wait_s * self._random.uniform(1 - SPREAD, 1 + SPREAD))
+        reply = await super().responses(body, call)
+        assert isinstance(reply, dict)
+        self._times.append((began, time.monotonic()))
+        return {**reply, "output": [call_item(*ANSWER)]}
+
+    async def stop(self) -> None:
+        (self.config.times / f"{os.getpid()}.json").write_bytes(orjson.dumps(self._times))
+
+
+def gaps_s(times: Path, slots: int) -> list[float]:
+    """Seconds that a slot waited for its next call, of all workers; each has so many slots.
+
+    The first call to end frees the slot of the first that begins after all slots were taken, and so on.
+    """
+    gaps = []
+    for file in times.iterdir():
+        calls: list[tuple[float, float]] = orjson.loads(file.read_bytes())
+        refills = sorted(began for began, _ in calls)[slots:]
+        gaps += [began - ended for ended, began in zip(sorted(ended for _, ended in calls), refills, strict=False)]
+    return gaps
