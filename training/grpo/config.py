@@ -146,6 +146,9 @@ class ClusterConfig(SettingsBlock):
     0: they are not counted out, and on a cluster none is taken."""
     labels: LabelConfig = LabelConfig()
     """Nodes by role."""
+    rollout_workers: int = Field(default=1, ge=1)
+    """Rollout workers, each a process with all agents and environments, on the nodes with the fewest roles; each node
+    with engines has one in any case."""
     wait_s: float = Field(default=120.0, ge=0)
     """Seconds that a start, and a restart after a node's death, waits until the cluster has a place for every role."""
 

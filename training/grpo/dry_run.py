@@ -104,7 +104,9 @@ def _processes(read: RunConfig) -> Iterator[str]:
     shared = f", on Megatron-core, {_layout(policy.megatron_cfg)}" if policy.megatron_cfg.enabled else shared
     threads = f", {torch.threads} threads each" if torch.device == "cpu" and torch.threads is not None else ""
     yield _line("policy", f"{policy.model_name}, {policy.precision}, device {torch.device}{shared}{threads}")
-    yield _line("rollout worker", "one process with these servers:")
+    workers = read.config.cluster.rollout_workers
+    how_many = "one process with" if workers == 1 else f"{workers} processes, each with"
+    yield _line("rollout worker", f"{how_many} these servers:")
     checked = [server.name for server in server_checks(read.environment) if server.can_be_checked]
     described = {server.name: server for server in describe_servers(read.environment, checked)} if checked else {}
     written = parse(read.environment.to_yaml(), "composed config").tree

@@ -1,4 +1,4 @@
-"""Whether the model fits the layout for Megatron-core, by its `config.json`, before anything starts.
+"""Whether model and nodes fit the layout for Megatron-core, by its sizes and the model's `config.json`, before a start.
 
 Law     a model that is no folder here is not checked: the bridge refuses the same when it reads it.
 Errors  ConfigError, kind `layout`, with the key and what would be right.
@@ -9,9 +9,22 @@ from pathlib import Path
 import orjson
 
 from paddock.errors import ConfigError
+from paddock.training.grpo.config import ClusterConfig
 from paddock.training.grpo.policy_config import PolicyConfig
 
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+
+
+def require_nodes(policy: PolicyConfig, cluster: ClusterConfig) -> None:
+    """ConfigError where ranks that have to share a node are more than its GPUs."""
+    config, gpus = policy.megatron_cfg, cluster.gpus_per_node
+    if config.enabled and gpus and policy.torch_cfg.device != "cpu" and config.ranks_on_one_node > gpus:
+        raise ConfigError(
+            f"policy.megatron_cfg: {config.ranks_on_one_node} ranks split tensors among them "
+            "(tensor_model_parallel_size, expert_tensor_parallel_size) and have to be on one node, which has "
+            f"{gpus} GPUs (cluster.gpus_per_node): split the layers over nodes by pipeline_model_parallel_size",
+            kind="layout",
+        )
 
 
 def require_layout(policy: PolicyConfig) -> None:

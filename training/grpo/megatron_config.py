@@ -184,6 +184,12 @@ class MegatronConfig(SettingsBlock):
         return self.expert_tensor_parallel_size or self.tensor_model_parallel_size
 
     @property
+    def ranks_on_one_node(self) -> int:
+        """Consecutive ranks that split tensors among them, of layers or of experts: too much goes between them for a
+        network."""
+        return lcm(self.tensor_model_parallel_size, self.expert_tensor_parallel)
+
+    @property
     def world_size(self) -> int:
         """Processes."""
         return self.processes or lcm(*self._needed)
@@ -211,7 +217,8 @@ class MegatronConfig(SettingsBlock):
                 f"processes ({self.world_size}) is no multiple of {layers}, the product of tensor_model_parallel_size, "
                 "pipeline_model_parallel_size and context_parallel_size"
             )
-        if self.expert_model_parallel_size > 1 and self.world_size % experts:
+        has_layout = self.expert_model_parallel_size > 1 or self.expert_tensor_parallel_size is not None
+        if has_layout and self.world_size % experts:
             raise ValueError(
                 f"processes ({self.world_size}) is no multiple of {experts}, the product of "
                 "expert_model_parallel_size, expert_tensor_parallel_size and pipeline_model_parallel_size"

@@ -1,8 +1,8 @@
 """Which node runs which role of a run, by arithmetic alone: the same for a plan and for a start.
 
 Policy  the ranks that split each tensor among them stay on one node; such blocks follow each other over the nodes.
-Engines each replica is on one node; those of one node are one role, with a model server and a rollout worker of their
-        own.
+Engines each replica is on one node; those of one node are one role, with a model server and at least one rollout worker
+        of their own.
 Order   nodes as they are given. A role with GPUs takes the first node that has enough left, one without the node that
         has the fewest roles.
 Errors  ConfigError `placement`: which role finds no node, and what is left.
@@ -67,7 +67,7 @@ class RolePlacement(NamedTuple):
     """By rank."""
     engines: list[RolePlace]
     rollouts: list[RolePlace]
-    """As many as `engines`, each for the one at its index."""
+    """At least as many as `engines`: the first asks the first of those, and so on, around."""
 
     @property
     def all(self) -> list[RolePlace]:
@@ -77,7 +77,7 @@ class RolePlacement(NamedTuple):
 def needs_of(config: TrainConfig, launch: LaunchSettings | None) -> list[RoleNeed]:
     """What the roles of a run need. `launch`: the engines that it starts; None: they run already."""
     policy, labels, counted = config.policy, config.cluster.labels, config.cluster.gpus_per_node > 0
-    block = policy.megatron_cfg.tensor_model_parallel_size if policy.megatron_cfg.enabled else 1
+    block = policy.megatron_cfg.ranks_on_one_node if policy.megatron_cfg.enabled else 1
     per_rank = int(counted and policy.torch_cfg.device != "cpu")
     per_replica = launch.gpus_per_replica if launch is not None and counted and launch.device != "cpu" else 0
     n_replicas = launch.replicas if launch is not None else 1
@@ -87,7 +87,7 @@ def needs_of(config: TrainConfig, launch: LaunchSettings | None) -> list[RoleNee
         RoleNeed(
             ENGINES, n_replicas if per_replica else 1, 1 if per_replica else n_replicas, per_replica, labels.engines
         ),
-        RoleNeed(ROLLOUTS, 1, label=labels.rollouts),
+        RoleNeed(ROLLOUTS, config.cluster.rollout_workers, label=labels.rollouts),
     ]
 
 
@@ -101,7 +101,8 @@ def place(needs: Sequence[RoleNeed], nodes: Sequence[ClusterNode]) -> RolePlacem
     for node in _place_blocks(engines, nodes, left, n_roles):
         replicas[node.id] += engines.size
     hosts = [node for node in nodes if replicas[node.id]]
-    workers = _place_blocks(rollouts._replace(blocks=len(hosts)), nodes, left, n_roles)
+    n_workers = max(len(hosts), rollouts.blocks)
+    workers = _place_blocks(rollouts._replace(blocks=n_workers), nodes, left, n_roles)
     return RolePlacement(
         [RolePlace(_numbered(POLICY, rank, len(ranks)), node, policy.gpus) for rank, node in enumerate(ranks)],
         [
@@ -113,7 +114,7 @@ def place(needs: Sequence[RoleNeed], nodes: Sequence[ClusterNode]) -> RolePlacem
             )
             for nth, node in enumerate(hosts)
         ],
-        [RolePlace(_numbered(ROLLOUTS, nth, len(hosts)), node) for nth, node in enumerate(workers)],
+        [RolePlace(_numbered(ROLLOUTS, nth, n_workers), node) for nth, node in enumerate(workers)],
     )
 
 

@@ -119,13 +119,18 @@ async def start_samplers(
     processes: RoleProcesses, placement: RolePlacement, config: Config, settings: WorkerSettings
 ) -> list[Sampler]:
     """Start all engines and rollout workers."""
-    pairs = zip(placement.engines, placement.rollouts, strict=True)
+    hosts = placement.engines
 
-    async def start_one(engines: RolePlace, rollouts: RolePlace) -> Sampler:
+    async def start_host(engines: RolePlace, own: Sequence[RolePlace]) -> list[Sampler]:
         source = await start_engines(processes, engines, config, settings.model_server)
-        return Sampler(await start_rollouts(processes, rollouts, config, settings, source.address), source)
+        workers = (start_rollouts(processes, place, config, settings, source.address) for place in own)
+        first, *others = await asyncio.gather(*workers)
+        return [Sampler(first, source), *map(Sampler, others)]
 
-    return list(await asyncio.gather(*(start_one(*pair) for pair in pairs)))
+    started = await asyncio.gather(
+        *(start_host(place, placement.rollouts[nth :: len(hosts)]) for nth, place in enumerate(hosts))
+    )
+    return [sampler for samplers in started for sampler in samplers]
 
 
 async def start_engines(processes: RoleProcesses, place: RolePlace, config: Config, name: str) -> RemoteEngines:

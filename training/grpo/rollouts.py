@@ -93,7 +93,7 @@ class Sampler(NamedTuple):
 
     worker: GroupRunner
     engines: EngineSource | None = None
-    """None: none that takes weights."""
+    """None: none that takes weights, or those of another sampler."""
 
 
 class RunRollouts:

@@ -27,7 +27,7 @@ from paddock.training.core.flaws import FlawRules
 from paddock.training.grpo.checkpoints import Checkpoints
 from paddock.training.grpo.config import TrainConfig
 from paddock.training.grpo.journals import cut
-from paddock.training.grpo.layout_check import require_layout
+from paddock.training.grpo.layout_check import require_layout, require_nodes
 from paddock.training.grpo.loop import Loop, LoopSettings, RunResult
 from paddock.training.grpo.model_server import engine_settings
 from paddock.training.grpo.placement import RoleNeed, needs_of
@@ -126,6 +126,7 @@ def _plan_run(read: RunConfig, out: Path) -> "_RunPlan":
     config, environment = read.config, read.environment
     require_model(config.policy.model_name)
     require_layout(config.policy)
+    require_nodes(config.policy, config.cluster)
     return _RunPlan(
         folder=out.resolve(),
         rows=RunRows.read(environment, row_settings(config, out)),

@@ -111,14 +111,17 @@ def test_what_the_machine_lacks_is_told_and_not_refused(run_file: Path, capsys: 
 
 def test_a_plan_of_several_nodes_says_what_each_runs(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     devices = ["policy.torch_cfg.device=cuda", "policy.generation.vllm.launch.device=gpu", "cluster.gpus_per_node=2"]
-    cluster = ["cluster.num_nodes=3", "+cluster.address=auto", "+cluster.labels.policy=role=policy"]
+    cluster = ["cluster.num_nodes=4", "+cluster.address=auto", "+cluster.labels.policy=role=policy"]
+    cluster += ["+cluster.rollout_workers=2"]
     assert main(["train", str(run_file), "--dry-run", *devices, *cluster]) == PLANNED
     plan = capsys.readouterr().out
-    assert "placement       3 nodes, by arithmetic" in plan
+    assert "placement       4 nodes, by arithmetic" in plan
+    assert "rollout worker  2 processes, each with these servers:" in plan
     for line in (
         "node 1: policy-0, policy-1; 2 of 2 GPUs",
         "node 2: engines; 2 of 2 GPUs",
-        "node 3: rollouts; 0 of 2 GPUs",
+        "node 3: rollouts-0; 0 of 2 GPUs",
+        "node 4: rollouts-1; 0 of 2 GPUs",
     ):
         assert line in plan
 

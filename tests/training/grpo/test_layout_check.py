@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from paddock.errors import ConfigError
-from paddock.training.grpo.layout_check import require_layout
+from paddock.training.grpo.config import ClusterConfig
+from paddock.training.grpo.layout_check import require_layout, require_nodes
 from paddock.training.grpo.policy_config import PolicyConfig
 
 DENSE = {"vocab_size": 97}
@@ -31,6 +32,15 @@ def policy(folder: Path, model: dict[str, Any], **megatron: Any) -> PolicyConfig
 def test_it_is_said_what_does_not_fit(tmp_path: Path, model: Any, megatron: Any, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         require_layout(policy(tmp_path, model, **megatron))
+
+
+@pytest.mark.parametrize("sizes", [{"tensor_model_parallel_size": 16}, {"expert_tensor_parallel_size": 16}])
+def test_what_splits_tensors_fits_on_a_node(tmp_path: Path, sizes: Any) -> None:
+    made = policy(tmp_path, DENSE, **sizes)
+    with pytest.raises(ConfigError, match=r"16 ranks split tensors .* on one node, which has 8 GPUs"):
+        require_nodes(made, ClusterConfig(gpus_per_node=8))
+    require_nodes(made, ClusterConfig(gpus_per_node=16))
+    require_nodes(made, ClusterConfig())
 
 
 def test_what_fits_is_taken(tmp_path: Path) -> None:

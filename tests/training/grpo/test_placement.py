@@ -43,6 +43,13 @@ def test_replicas_of_a_node_are_one_role_with_a_worker_of_its_own() -> None:
     assert [one.role for one in placement.rollouts] == ["rollouts-0", "rollouts-1", "rollouts-2"]
 
 
+def test_more_rollout_workers_than_nodes_with_engines_are_spread_over_what_is_left() -> None:
+    needs = [RoleNeed("policy", 1), RoleNeed("engines", 1), ONE._replace(blocks=3)]
+    placement = place(needs, [*THREE, THREE[2]._replace(name="m4", id="m4")])
+    assert nodes_of(placement) == [["m1"], ["m2"], ["m3", "m4", "m1"]]
+    assert [one.role for one in placement.rollouts] == ["rollouts-0", "rollouts-1", "rollouts-2"]
+
+
 def test_labels_say_which_nodes_run_what() -> None:
     labelled = [
         RoleNeed("policy", 1, label="node=m3"),

@@ -3,19 +3,27 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from paddock.errors import InfraError
 from paddock.training.core.records import Batch
+from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.training.grpo.environment import ModelAddress
-from paddock.training.grpo.placement import ClusterNode, RolePlace
+from paddock.training.grpo.placement import ClusterNode, RoleNeed, RolePlace, place
 from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.policy_settings import PolicySettings
 from paddock.training.grpo.processes import RoleProcess, RoleProcesses
-from paddock.training.grpo.remote import REPLICAS_TIMEOUT_S, RemoteEngines, RemotePolicy, start_policy
+from paddock.training.grpo.remote import (
+    REPLICAS_TIMEOUT_S,
+    RemoteEngines,
+    RemotePolicy,
+    start_policy,
+    start_samplers,
+)
 from paddock.training.grpo.testing import now, virtually
+from paddock.training.grpo.worker import WorkerSettings
 
 
 class SilentProcess(RoleProcess):
@@ -82,3 +90,26 @@ def test_nor_is_one_that_never_has_its_model(tmp_path: Path, world_size: int) ->
         return now()
 
     assert virtually(main()) == 90.0
+
+
+async def test_each_rollout_worker_asks_the_engines_of_one_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def engines(_: Any, place: RolePlace, *__: Any) -> RemoteEngines:
+        return RemoteEngines(SilentProcess(place.role, tmp_path, None), ModelAddress(f"http://{place.node}", "t"))
+
+    async def worker(_: Any, place: RolePlace, *args: Any) -> str:
+        return f"{place.role} asks {args[-1].url}"
+
+    monkeypatch.setattr("paddock.training.grpo.remote.start_engines", engines)
+    monkeypatch.setattr("paddock.training.grpo.remote.start_rollouts", worker)
+    nodes = [ClusterNode(name, id=name, gpus=1) for name in ("m1", "m2", "m3")]
+    needs = [RoleNeed("policy", 1), RoleNeed("engines", 2, gpus=1), RoleNeed("rollouts", 3)]
+    started: Any = await start_samplers(
+        RoleProcesses(tmp_path), place(needs, nodes), cast("Any", None), WorkerSettings(GrpoSettings(), GroupSettings())
+    )
+    assert [(sampler.worker, sampler.engines is not None) for sampler in started] == [
+        ("rollouts-0 asks http://m1", True),
+        ("rollouts-2 asks http://m1", False),
+        ("rollouts-1 asks http://m2", True),
+    ]
