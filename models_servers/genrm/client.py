@@ -10,10 +10,9 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from paddock.http.transport import make_client
 from paddock.models_servers.genrm.config import GenrmModelConfig
 from paddock.models_servers.genrm.endpoints import JudgeEndpoints
-from paddock.server.upstream_exchange import WholeAnswer, json_headers, post_whole, retry_wait_s
+from paddock.server.upstream_exchange import EndpointSession, WholeAnswer, json_headers, retry_wait_s
 from paddock.server.upstream_failures import UpstreamError, host_of, upstream_errors
 
 T = TypeVar("T")
@@ -26,13 +25,13 @@ class JudgeClient:
         self.exchanges = 0
         """How many exchanges were begun."""
         self._config = config
-        self._client = make_client(max_connections=config.max_concurrency)
+        self._session = EndpointSession(config.max_concurrency)
         self._slots = asyncio.Semaphore(config.max_concurrency)
         self._headers = json_headers(config.key, config.default_headers)
         self._endpoints = endpoints
 
     async def close(self) -> None:
-        await self._client.aclose()
+        await self._session.close()
 
     async def ask(self, body: bytes, read: Callable[[WholeAnswer], T]) -> T:
         """What `read` makes of the judge's answer to `body`; tried again as the module says."""
@@ -59,7 +58,7 @@ class JudgeClient:
         limit_s = self._config.timeout_s
         try:
             with upstream_errors(host_of(url), limit_s):
-                answer = read(await post_whole(self._client, url, body, self._headers, limit_s))
+                answer = read(await self._session.post_whole(url, body, self._headers, limit_s))
         except UpstreamError as error:
             endpoint.skipped_until = asyncio.get_running_loop().time() + self._wait_s(error, failures + 1)
             endpoint.last_error = error.message

@@ -16,10 +16,9 @@ from typing import TypeVar
 import httpx
 
 from paddock.http import Call
-from paddock.http.transport import make_client
 from paddock.models_servers.openai.config import OpenAIConfig
 from paddock.models_servers.openai.streaming import Reader, Stream
-from paddock.server.upstream_exchange import WholeAnswer, headers_to, json_headers, post_whole, require_ok, retry_wait_s
+from paddock.server.upstream_exchange import EndpointSession, WholeAnswer, json_headers, retry_wait_s
 from paddock.server.upstream_failures import UpstreamError, host_of, upstream_errors
 
 T = TypeVar("T")
@@ -31,7 +30,7 @@ class EndpointClient:
 
     def __init__(self, config: OpenAIConfig) -> None:
         self._config = config
-        self._client = make_client(max_connections=config.max_concurrency)
+        self._session = EndpointSession(config.max_concurrency)
         self._slots = asyncio.Semaphore(config.max_concurrency)
         self._turn = count()
         # Parsed once: parsing a URL costs as much as sending a small request.
@@ -39,7 +38,7 @@ class EndpointClient:
         self._headers = json_headers(config.key, config.default_headers)
 
     async def close(self) -> None:
-        await self._client.aclose()
+        await self._session.close()
 
     async def whole(self, body: bytes, read: Callable[[WholeAnswer], T], call: Call, secret: str | None) -> T:
         """What `read` makes of the endpoint's whole answer to `body`."""
@@ -49,7 +48,7 @@ class EndpointClient:
             async with self._slots:
                 limit_s = self._limit_s(call)
                 with upstream_errors(host_of(url), limit_s):
-                    return read(await post_whole(self._client, url, body, self._headers, limit_s))
+                    return read(await self._session.post_whole(url, body, self._headers, limit_s))
 
         return await self._with_retries(attempt, call)
 
@@ -71,7 +70,7 @@ class EndpointClient:
         url = url.copy_with(path=url.path.removesuffix(PATHS["chat"]).removesuffix("/v1") + "/tokenize")
         limit_s = self._limit_s(call)
         with upstream_errors(host_of(url), limit_s):
-            return await post_whole(self._client, url, body, self._headers, limit_s)
+            return await self._session.post_whole(url, body, self._headers, limit_s)
 
     def _url(self, secret: str | None) -> httpx.URL:
         # A rollout keeps to one endpoint: its prefix is in that one's cache.
@@ -105,12 +104,8 @@ class EndpointClient:
         stream: Stream | None = None
         try:
             async with asyncio.timeout_at(deadline):
-                request = self._client.build_request("POST", url, content=body, headers=headers_to(url, self._headers))
-                response = await self._client.send(request, stream=True)
+                response = await self._session.post(url, body, self._headers)
                 stream = Stream(response, reader, host_of(url), limit_s, deadline, self._slots.release)
-                if response.status_code >= 300:
-                    await response.aread()
-            require_ok(response, body)
             await stream.begin()
         except BaseException:
             if stream is None:

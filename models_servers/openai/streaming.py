@@ -8,7 +8,7 @@ Errors  those of `paddock.server.upstream_failures`.
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-import httpx
+import aiohttp
 
 from paddock.server.dialects import Answer, EventReader, Part
 from paddock.server.dialects.chat_reader import ChatReader
@@ -26,7 +26,7 @@ class Stream:
 
     def __init__(
         self,
-        response: httpx.Response,
+        response: aiohttp.ClientResponse,
         reader: Reader,
         host: str,
         limit_s: float,
@@ -36,7 +36,7 @@ class Stream:
         self.host = host
         self.headers = response.headers
         self._response = response
-        self._chunks = response.aiter_bytes()
+        self._chunks = response.content.iter_any()
         self._reader = reader
         self._events = EventReader()
         self._limit_s = limit_s
@@ -74,7 +74,7 @@ class Stream:
                 await self._drain()
         finally:
             release()
-            await self._response.aclose()
+            self._response.close()
 
     async def _next(self) -> list[Part]:
         async with asyncio.timeout_at(self._deadline):
@@ -89,7 +89,7 @@ class Stream:
             async with asyncio.timeout(END_WAIT_S):
                 async for _ in self._chunks:
                     pass
-        except (TimeoutError, httpx.HTTPError):
+        except (TimeoutError, aiohttp.ClientError):
             return  # the answer is whole; only the connection is lost
 
     def _expire(self) -> None:

@@ -70,14 +70,17 @@ def make_client(*, max_connections: int = 1024) -> httpx.AsyncClient:
     return _PlainClient(transport=transport, timeout=None)
 
 
-def make_session(*, max_connections: int = 1024, ca_file: Path | None = None) -> aiohttp.ClientSession:
-    """A session for the running loop that decompresses nothing; close it with `close`. `max_connections`: at once, over
-    all hosts; 0: any number. `ca_file`: certificates of the authorities that are trusted; None: the system's."""
+def make_session(
+    *, max_connections: int = 1024, ca_file: Path | None = None, decompress: bool = False
+) -> aiohttp.ClientSession:
+    """A session for the running loop; close it with `close`. `max_connections`: at once, over all hosts; 0: any number.
+    `ca_file`: certificates of the authorities that are trusted; None: the system's. `decompress`: ask for answers that
+    may be compressed, and decompress them."""
     trust = True if ca_file is None else _trust(ca_file)
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=max_connections, keepalive_timeout=KEEPALIVE_S, ssl=trust),
         cookie_jar=aiohttp.DummyCookieJar(),
-        auto_decompress=False,
+        auto_decompress=decompress,
         timeout=aiohttp.ClientTimeout(),
     )
 

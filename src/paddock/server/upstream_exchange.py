@@ -1,6 +1,6 @@
-"""One whole exchange with an endpoint, and how long to wait before it is tried again.
+"""Exchanges with endpoints of models, and how long to wait before one is tried again.
 
-Law     one wall clock around the exchange, first byte to last; cancelling it closes its connection.
+Law     one wall clock around a whole exchange, first byte to last; cancelling it closes its connection.
 Waits   double with each failure and are spread at random over their upper half; one that the endpoint asks for is kept
         to, both at most `longest_s`.
 Errors  those of `paddock.server.upstream_failures`, inside its `attributed`.
@@ -11,11 +11,15 @@ import random
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import aiohttp
 import httpx
 import orjson
+from yarl import URL
 
+from paddock.errors import PaddockError
 from paddock.http.access import stored_token
 from paddock.http.context import API_KEY
+from paddock.http.transport import make_session
 from paddock.server.upstream_failures import UpstreamError, host_of, not_found, status_error
 
 
@@ -26,13 +30,32 @@ class WholeAnswer(NamedTuple):
     headers: Mapping[str, str]
 
 
-async def post_whole(
-    client: httpx.AsyncClient, url: httpx.URL, body: bytes, headers: Mapping[str, str], limit_s: float
-) -> WholeAnswer:
-    async with asyncio.timeout(limit_s):
-        response = await client.post(url, content=body, headers=headers_to(url, headers))
-    require_ok(response, body)
-    return WholeAnswer(response.content, response.headers)
+class EndpointSession:
+    """Connections to endpoints, `max_connections` at once, in the event loop of the first request."""
+
+    def __init__(self, max_connections: int) -> None:
+        self._max_connections = max_connections
+        self._session: aiohttp.ClientSession | None = None
+
+    async def post(self, url: httpx.URL, body: bytes, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
+        """An answer whose head has come, and which the caller closes; an error's is raised."""
+        if self._session is None:
+            self._session = make_session(max_connections=self._max_connections, decompress=True)
+        response = await self._session.post(
+            URL(str(url), encoded=True), data=body, headers=headers_to(url, headers), allow_redirects=False
+        )
+        if response.status >= 300:
+            async with response:
+                raise _error_of(response, url, await response.read(), body)
+        return response
+
+    async def post_whole(self, url: httpx.URL, body: bytes, headers: Mapping[str, str], limit_s: float) -> WholeAnswer:
+        async with asyncio.timeout(limit_s), await self.post(url, body, headers) as response:
+            return WholeAnswer(await response.read(), response.headers)
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
 
 
 def headers_to(url: httpx.URL, headers: Mapping[str, str]) -> Mapping[str, str]:
@@ -42,13 +65,10 @@ def headers_to(url: httpx.URL, headers: Mapping[str, str]) -> Mapping[str, str]:
     return headers if token is None else {API_KEY: token, **headers}
 
 
-def require_ok(response: httpx.Response, request_body: bytes) -> None:
-    """`response`: with its content, where it is an error's. `request_body`: the body that it answers."""
-    if response.status_code == 404:
-        raise not_found(response.url, orjson.loads(request_body).get("model"), response.content)
-    if response.status_code >= 300:
-        host = host_of(response.url)
-        raise status_error(host, response.status_code, response.content, response.headers.get("retry-after"))
+def _error_of(response: aiohttp.ClientResponse, url: httpx.URL, content: bytes, request_body: bytes) -> PaddockError:
+    if response.status == 404:
+        return not_found(url, orjson.loads(request_body).get("model"), content)
+    return status_error(host_of(url), response.status, content, response.headers.get("retry-after"))
 
 
 def json_headers(key: str | None, more: Mapping[str, str]) -> dict[str, str]:
