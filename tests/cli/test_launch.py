@@ -40,7 +40,8 @@ def test_a_dry_run_prints_everything_and_writes_nothing(folder: Path, capsys: py
     assert main(["launch", "--run", "slurm", "--dry-run", "grpo.max_num_steps=3"]) == 0
     told = capsys.readouterr().out
     assert "policy.model_name=model data.train.data_path=train.jsonl" in told
-    assert "grpo.max_num_steps=3 --out runs/first --resume" in told
+    assert "train --out runs/first --resume" in told
+    assert "grpo.max_num_steps=3 || status" in told
     assert "sbatch --parsable --job-name=first" in told
     assert set(folder.rglob("*")) == before
 
@@ -86,9 +87,33 @@ def test_a_config_reads_the_variables_of_its_launch(
     assert "MODEL_PATH" not in told.splitlines()[-1], "it stands in the script"
 
 
-def test_a_recipe_of_several_machines_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["launch", "--run", "slurm", "cluster.num_nodes=4"]) == 2
+def test_a_recipe_of_several_machines_is_a_job_of_several_nodes(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["launch", "cluster.num_nodes=4"]) == 2
     assert "cluster.num_nodes is 4" in capsys.readouterr().err
+    assert main(["launch", "--run", "slurm", "--dry-run", "cluster.num_nodes=4"]) == 0
+    assert "--nodes=4 " in capsys.readouterr().out.splitlines()[-1]
+    words = ["cluster.address=head:6379", "cluster.num_nodes=4"]
+    assert main(["launch", "--run", "slurm", "--dry-run", *words]) == 0
+    assert "--nodes=1 " in capsys.readouterr().out.splitlines()[-1], "it joins a cluster that is there"
+    monkeypatch.setenv("SBATCH_NUM_NODES", "4")
+    assert main(["launch", "--run", "slurm", *words]) == 2
+    assert "cluster.address is head:6379" in capsys.readouterr().err
+
+
+def test_agents_with_sandboxes_are_given_the_nodes_of_the_job(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SANDBOX_NODES", "2")
+    agent = "+env.nemo_gym.swe.agents.swe={resources_server: {type: resources_servers, name: pivot}, "
+    agent += "model_server: {type: models_servers, name: policy_model}}"
+    assert main(["launch", "--run", "slurm", "--dry-run", agent]) == 0
+    told = capsys.readouterr().out
+    assert 'env.nemo_gym.swe.agents.swe.sandbox.nodes="$sandbox_urls"' in told.replace("'", "")
+    assert "pivot_agent" not in told, "it has none"
+    assert main(["launch", "--run", "slurm", "--dry-run"]) == 2
+    assert "SANDBOX_NODES is 2, and no agent of the config has sandboxes" in capsys.readouterr().err
 
 
 def test_without_slurm_it_says_where_jobs_are_submitted(

@@ -39,5 +39,5 @@ def interpreter(settings: RunLaunchSettings) -> str:
 
 
 def train_command(settings: RunLaunchSettings, extra_overrides: Sequence[str]) -> list[str]:
-    head = [interpreter(settings), "-m", "paddock", "train", settings.config_path]
-    return [*head, *overrides_of(settings, extra_overrides), "--out", str(RUNS / settings.exp_name), "--resume"]
+    head = [interpreter(settings), "-m", "paddock", "train", "--out", str(RUNS / settings.exp_name), "--resume"]
+    return [*head, settings.config_path, *overrides_of(settings, extra_overrides)]

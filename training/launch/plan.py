@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from paddock.training.launch import built_in, nemo_rl
+from paddock.errors import ConfigError
+from paddock.training.launch import built_in, cluster_job, nemo_rl
 from paddock.training.launch.overrides import refuse_secrets, words_of
 from paddock.training.launch.resolve import DEFAULT, ResolvedLaunch
 from paddock.training.launch.settings import VARIABLES, RunLaunchSettings, variables_of
-from paddock.training.launch.shell import BashScript, LaunchStep, exec_lines, slurm_step_lines
-from paddock.training.launch.slurm import names_passed, sbatch_words, srun_words
+from paddock.training.launch.shell import BashScript, LaunchStep, exec_lines
+from paddock.training.launch.slurm import names_passed, sbatch_words
 from paddock.whole_file import write_whole
 
 _TITLE = "{name}, as `paddock launch` wrote it: the same launch again goes on with the same run."
@@ -27,9 +28,15 @@ class PlanInputs(NamedTuple):
     overrides: Sequence[str] = ()
     """Overrides of the training config."""
     gpus: int = 0
-    """GPUs of the config, for the built-in loop."""
+    """GPUs of each node by the config, for the built-in loop."""
     reads: Sequence[str] = ()
     """Variables that the config reads."""
+    nodes: int = 1
+    """Nodes that the config asks for; 1 where it names a cluster."""
+    labels: Sequence[str] = ()
+    """Labels by which the config chooses nodes."""
+    agents: Sequence[str] = ()
+    """Keys of the blocks of agents with sandboxes."""
 
 
 class LaunchHost(NamedTuple):
@@ -96,11 +103,30 @@ class _TrainerParts(NamedTuple):
 
 
 def _built_in(settings: RunLaunchSettings, inputs: PlanInputs, host: LaunchHost, job: Path) -> _TrainerParts:
-    command = built_in.train_command(settings, inputs.overrides)
     exports = {"PYTHONUNBUFFERED": "1", **variables_of(settings)}
-    here = settings.executor == "local"
-    end = exec_lines(command) if here else slurm_step_lines(srun_words(settings, command, host.folder))
-    return _TrainerParts({job: BashScript(host.folder, exports, end)}, [], 1, inputs.gpus)
+    nodes = settings.nodes or inputs.nodes
+    if settings.executor == "local":
+        end = exec_lines(built_in.train_command(settings, inputs.overrides))
+        return _TrainerParts({job: BashScript(host.folder, exports, end)}, [], nodes, inputs.gpus)
+    _require_possible(settings, inputs, nodes)
+    gpus = inputs.gpus if settings.gpus_per_node is None else settings.gpus_per_node
+    end = cluster_job.script_lines(
+        settings, inputs.overrides, cluster_job.JobShape(host.folder, job.parent, nodes, gpus, inputs.agents)
+    )
+    return _TrainerParts({job: BashScript(host.folder, exports, end)}, [], nodes, gpus)
+
+
+def _require_possible(settings: RunLaunchSettings, inputs: PlanInputs, nodes: int) -> None:
+    if nodes > 1 and inputs.labels:
+        raise ConfigError(
+            f"cluster.labels: {', '.join(inputs.labels)}: the nodes of a SLURM job have no labels; start Ray on them "
+            "yourself and set cluster.address, or leave the labels out",
+            kind="labels",
+        )
+    if settings.sandbox_nodes and not inputs.agents:
+        raise ConfigError(
+            f"SANDBOX_NODES is {settings.sandbox_nodes}, and no agent of the config has sandboxes", kind="agents"
+        )
 
 
 def _nemo_rl(settings: RunLaunchSettings, inputs: PlanInputs, host: LaunchHost, job: Path) -> _TrainerParts:

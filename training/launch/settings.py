@@ -38,7 +38,7 @@ class RunLaunchSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     trainer: Trainer = "paddock"
-    """paddock: the built-in loop, on one node; nemo_rl: NeMo-RL's own entry script with our environments."""
+    """paddock: the built-in loop; nemo_rl: NeMo-RL's own entry script with our environments."""
     executor: Executor = "local"
     """local: this machine, in the foreground; slurm: a job."""
 
@@ -68,7 +68,7 @@ class RunLaunchSettings(BaseModel):
     account: str = ""
     """SLURM's account; empty: its default."""
     nodes: int | None = Field(default=None, ge=1)
-    """Size of the allocation; none: 1 for the built-in loop, cluster.num_nodes of the config for NeMo-RL."""
+    """Nodes of the job; none: cluster.num_nodes of the config. Of several, the built-in loop has Ray on each."""
     gpus_per_node: int | None = Field(default=None, ge=0)
     """GPUs of each node; none: cluster.gpus_per_node of the config for the built-in loop, 8 for NeMo-RL."""
     cpus_per_task: int | None = Field(default=None, ge=1)
@@ -84,6 +84,25 @@ class RunLaunchSettings(BaseModel):
     python: str = ""
     """Interpreter of the built-in loop: with torch, Ray and vLLM; empty: the one that runs this command, or the image's
     python3."""
+    ray_port: int = Field(default=6379, ge=1024, le=65535)
+    """Port of Ray's head, on the first of several nodes; two jobs that share a node need different ones."""
+    ray_wait_s: float = Field(default=300.0, gt=0)
+    """Seconds that a job waits until Ray has started on all of its nodes."""
+    ray_object_store_mib: int = Field(default=2048, ge=100)
+    """MiB of each node's memory that Ray may hold objects in."""
+
+    sandbox_nodes: int = Field(default=0, ge=0)
+    """Nodes of sandboxes that the job has besides, for all of its agents; 0: sandboxes are where the config says."""
+    sandbox_partition: str = ""
+    """Partition of the nodes of sandboxes; empty: that of the others."""
+    sandbox_port: int = Field(default=8900, ge=1024, le=65535)
+    """Port at which a node of sandboxes answers."""
+    sandbox_settings: str = ""
+    """YAML file with their settings, as of `paddock sandbox serve --settings`; empty: all defaults."""
+    sandbox_python: str = ""
+    """Interpreter with Paddock there, outside of any image; empty: the one that runs this command."""
+    sandbox_wait_s: float = Field(default=300.0, gt=0)
+    """Seconds that a job waits until its nodes of sandboxes answer."""
     dry_run: bool = False
     """Print what would run, and run nothing."""
 
@@ -155,7 +174,11 @@ _NAMES = {
     "mounts": "EXTRA_MOUNTS",
     "python": "PADDOCK_VLLM_PYTHON",
 }
-_PROFILES_ALONE = ("trainer", "executor", "cpus_per_task", "memory", "exclusive", "env")
+_PROFILES_ALONE = (
+    *("trainer", "executor", "cpus_per_task", "memory", "exclusive", "env"),
+    *("ray_port", "ray_wait_s", "ray_object_store_mib", "sandbox_partition", "sandbox_port", "sandbox_settings"),
+    *("sandbox_python", "sandbox_wait_s"),
+)
 VARIABLES = {
     field: _NAMES.get(field, field.upper()) for field in RunLaunchSettings.model_fields if field not in _PROFILES_ALONE
 }
@@ -194,7 +217,8 @@ def problems(settings: RunLaunchSettings) -> Iterator[str]:
         yield "CONFIG_PATH: name a training config, such as configs/train_demo.yaml"
     if settings.executor == "local":
         yield from _local(settings)
-    yield from _nemo_rl(settings) if settings.trainer == "nemo_rl" else _built_in(settings)
+    if settings.trainer == "nemo_rl":
+        yield from _nemo_rl(settings)
 
 
 def _local(settings: RunLaunchSettings) -> Iterator[str]:
@@ -203,17 +227,13 @@ def _local(settings: RunLaunchSettings) -> Iterator[str]:
             yield f"{variable_of(field)}: images are started by SLURM: `executor` is local"
     if (settings.nodes or 1) > 1:
         yield f"{variable_of('nodes')} is {settings.nodes}: `executor: local` is this machine alone"
-
-
-def _built_in(settings: RunLaunchSettings) -> Iterator[str]:
-    if (settings.nodes or 1) > 1:
-        yield (
-            f"{variable_of('nodes')} is {settings.nodes}: the built-in loop has all its processes on one node; several "
-            "are NeMo-RL's (--trainer nemo_rl)"
-        )
+    if settings.sandbox_nodes:
+        yield f"{variable_of('sandbox_nodes')} is {settings.sandbox_nodes}: `executor: local` is this machine alone"
 
 
 def _nemo_rl(settings: RunLaunchSettings) -> Iterator[str]:
+    if settings.sandbox_nodes:
+        yield f"{variable_of('sandbox_nodes')}: the job of NeMo-RL's trainer is its own, and has no such nodes"
     needed = ["nemo_rl_dir", "model_path", "train_path", "val_path"]
     if settings.executor == "slurm":
         needed += ["container", "persistent_cache", "partition", "account"]

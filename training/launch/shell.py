@@ -62,6 +62,7 @@ def exec_lines(words: Sequence[str]) -> list[str]:
     return [f"exec {shlex.join(words)}"]
 
 
-def slurm_step_lines(words: Sequence[str]) -> list[str]:
-    """The end of a script: a SLURM step, which gets the job's signals from SLURM while the shell waits for it."""
-    return ["trap : TERM INT HUP", "status=0", f"{shlex.join(words)} || status=$?", 'exit "$status"']
+def slurm_job_lines(before: Sequence[str], step: str) -> list[str]:
+    """The end of a script: a SLURM step, which gets the job's signals from SLURM while the shell waits for it. Both are
+    quoted already."""
+    return ["trap : TERM INT HUP", *before, "status=0", f"{step} || status=$?", 'exit "$status"']

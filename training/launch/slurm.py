@@ -3,7 +3,7 @@
 Law     variables of this environment reach a job by their names alone (`--export=NAME,...`). Jobs of one name queue
         behind each other (`singleton`): a run has one at a time, and a chain of them goes on with it.
 Signals `scancel`, preemption and the time limit send SIGTERM to the step, and SIGKILL after the site's KillWait; two
-        minutes before the time limit the step has a SIGTERM already.
+        minutes before the time limit the step has a SIGTERM already. So have all steps of a job.
 Errors  ConfigError `slurm`: there is no sbatch; InfraError `sbatch`: it refused, in its own words.
 """
 
@@ -56,7 +56,24 @@ def sbatch_words(
         f"--export={','.join(names)}",
         *(f"{option}={value}" for option, value in optional.items() if value),
         *(["--exclusive"] if settings.exclusive or not ours else []),
+        *(_sandbox_component(settings) if settings.sandbox_nodes else []),
         str(script),
+    ]
+
+
+def _sandbox_component(settings: RunLaunchSettings) -> list[str]:
+    """The second component of a heterogeneous job: whole nodes, for a node of sandboxes gives what its machine has. By
+    the job's own name it would wait for the first component to end."""
+    optional = {"--partition": settings.sandbox_partition or settings.partition, "--account": settings.account}
+    return [
+        ":",
+        f"--job-name={settings.exp_name}-sandboxes",
+        f"--nodes={settings.sandbox_nodes}",
+        f"--time={settings.time_limit}",
+        "--ntasks-per-node=1",
+        "--exclusive",
+        "--mem=0",
+        *(f"{option}={value}" for option, value in optional.items() if value),
     ]
 
 
@@ -75,8 +92,8 @@ def minutes(text: str) -> float:
     return parts[0] + (parts[1] / 60 if len(parts) > 1 else 0)
 
 
-def srun_words(settings: RunLaunchSettings, command: Sequence[str], folder: Path) -> list[str]:
-    """The words of `srun` for one task on the job's node, with all resources of the job."""
+def srun_words(settings: RunLaunchSettings, command: Sequence[str], folder: Path, *, nodes: int = 1) -> list[str]:
+    """The words of `srun` for one task on each of some of the job's nodes, with all that the job has there."""
     image = [
         f"--container-image={settings.container}",
         f"--container-mounts={','.join([*settings.mounts, f'{folder}:{folder}'])}",
@@ -84,7 +101,7 @@ def srun_words(settings: RunLaunchSettings, command: Sequence[str], folder: Path
         "--no-container-mount-home",
     ]
     cpus = [f"--cpus-per-task={settings.cpus_per_task}"] if settings.cpus_per_task else []
-    head = ["srun", "--nodes=1", "--ntasks=1", "--export=ALL", "--cpu-bind=none", *cpus]
+    head = ["srun", f"--nodes={nodes}", f"--ntasks={nodes}", "--export=ALL", "--cpu-bind=none", *cpus]
     return [*head, *(image if settings.container else []), *command]
 
 

@@ -126,6 +126,8 @@ def _resolve(args: argparse.Namespace, words: LaunchArguments) -> "ResolvedLaunc
 
 def _inputs(resolved: "ResolvedLaunch", words: LaunchArguments) -> tuple["PlanInputs", Any]:
     """What the config says to a launch, and the config: None for NeMo-RL, which has its own reader."""
+    from paddock.cli.launch_needs import sandboxed_agents
+    from paddock.errors import ConfigError
     from paddock.training.launch.built_in import overrides_of
     from paddock.training.launch.nemo_rl import config_file
     from paddock.training.launch.plan import PlanInputs
@@ -141,13 +143,24 @@ def _inputs(resolved: "ResolvedLaunch", words: LaunchArguments) -> tuple["PlanIn
         for name in ("read_config", "rows", "train", "preflight")
     )
     read = read_config.read_config([settings.config_path], overrides_of(settings, words.overrides))
-    preflight.require_machines(read.config)
+    cluster = read.config.cluster
+    if settings.executor == "local":
+        preflight.require_machines(read.config)
+    elif cluster.address is not None and settings.nodes not in (None, 1):
+        raise ConfigError(
+            f"cluster.address is {cluster.address}: a job that joins a cluster has one node, and {settings.nodes} are "
+            "asked for (SBATCH_NUM_NODES)",
+            kind="machines",
+        )
     if not settings.container:
         # What an image has elsewhere can't be looked for here.
         rows.rows_files(read.config.data)
         train.require_model(read.config.policy.model_name)
     names = {*_reads(Path(settings.config_path), words.overrides), *_READ.findall(read.environment.to_yaml())}
-    return PlanInputs(words.overrides, read.config.cluster.gpus_per_node, sorted(names)), read
+    nodes = 1 if cluster.address else cluster.num_nodes
+    labels = [label for label in cluster.labels.model_dump().values() if label is not None]
+    agents = sandboxed_agents(read.environment)
+    return PlanInputs(words.overrides, cluster.gpus_per_node, sorted(names), nodes, labels, agents), read
 
 
 def _reads(file: Path, overrides: list[str]) -> list[str]:

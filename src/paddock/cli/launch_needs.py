@@ -36,6 +36,16 @@ def needs_of(settings: RunLaunchSettings, read: Any) -> PrefetchNeeds:
     )
 
 
+def sandboxed_agents(config: Config) -> list[str]:
+    """The keys of the blocks of agents whose commands run in sandboxes."""
+    return [
+        f"env.nemo_gym.{name}.agents.{instance.implementation}"
+        for name, instance in config.instances.items()
+        if instance.kind == "agents"
+        and "sandbox" in resolve_class(instance.implementation, instance.kind).config_type.model_fields
+    ]
+
+
 def _settings(config: Config, kind: str) -> Iterator[Any]:
     for name, instance in config.instances.items():
         if instance.kind == kind:

@@ -22,7 +22,7 @@ DEADLINE_S = 7200
 START_S = 60.0
 STOP_S = 60.0
 _SBIN = "/usr/sbin"
-_FREEZER = Path("/sys/fs/cgroup/freezer")
+FREEZER = Path("/sys/fs/cgroup/freezer")
 
 CONF = """ClusterName=paddock
 SlurmctldHost={host}(127.0.0.1)
@@ -64,11 +64,11 @@ def missing() -> str | None:
     """What this machine lacks; None: nothing."""
     if os.geteuid():
         return "SLURM's daemons are started by root alone"
-    lacking = [name for name in ("sbatch", "munged", "slurmctld", "slurmd") if not _which(name)]
+    lacking = [name for name in ("sbatch", "munged", "slurmctld", "slurmd") if not find_program(name)]
     return f"no {', '.join(lacking)} here: apt-get install slurm-wlm" if lacking else None
 
 
-def _which(name: str) -> str | None:
+def find_program(name: str) -> str | None:
     return shutil.which(name, path=f"{os.environ['PATH']}:{_SBIN}")
 
 
@@ -83,6 +83,10 @@ class Cluster(NamedTuple):
         done = subprocess.run(words, env=self.environ, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, f"{words}: {done.stderr}\n{self.logs()}"
         return done.stdout.strip()
+
+    def tell(self, *words: str) -> str:
+        """What a client prints, whether it succeeds or not."""
+        return subprocess.run(words, env=self.environ, capture_output=True, text=True, timeout=120).stdout.strip()
 
     def state(self, job: str) -> str:
         """`RUNNING`, `COMPLETED`, ..."""
@@ -130,7 +134,7 @@ def _node(folder: Path) -> str:
 
 def _remove_groups(folder: Path) -> None:
     """What slurmd leaves of them."""
-    for group in sorted(_FREEZER.glob(f"slurm_{_node(folder)}/**/"), key=lambda one: -len(one.parts)):
+    for group in sorted(FREEZER.glob(f"slurm_{_node(folder)}/**/"), key=lambda one: -len(one.parts)):
         with suppress(OSError):
             group.rmdir()
 
@@ -148,12 +152,12 @@ def _write(folder: Path, kill_wait_s: int) -> None:
         node=_node(folder),
         ctld_port=ports[0],
         slurmd_port=ports[1],
-        proctrack="proctrack/cgroup" if _FREEZER.is_dir() else "proctrack/linuxproc",
+        proctrack="proctrack/cgroup" if FREEZER.is_dir() else "proctrack/linuxproc",
         kill_wait_s=kill_wait_s,
         cpus=os.cpu_count(),
     )
     (folder / "slurm.conf").write_text(text)
-    (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n" if _FREEZER.is_dir() else "")
+    (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n" if FREEZER.is_dir() else "")
 
 
 def _munged(folder: Path) -> list[str]:
@@ -164,7 +168,7 @@ def _munged(folder: Path) -> list[str]:
 
 @contextmanager
 def _daemon(cluster: Cluster, words: Sequence[str]) -> Iterator[None]:
-    program = _which(words[0])
+    program = find_program(words[0])
     assert program, words
     guarded = ["setpriv", "--pdeathsig", "TERM", "timeout", "--kill-after=10", str(DEADLINE_S), program, *words[1:]]
     with (cluster.folder / f"{words[0]}.log").open("wb") as log:

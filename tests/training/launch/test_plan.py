@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -82,8 +83,8 @@ def test_what_is_printed_is_what_is_written_and_run(tmp_path: Path) -> None:
     assert text.endswith(f"runs:\n  {shlex.join(made.start.words)}")
     assert shlex.split(script.read_text().splitlines()[-2].removesuffix(" || status=$?")) == [
         *("srun", "--nodes=1", "--ntasks=1", "--export=ALL", "--cpu-bind=none"),
-        *("/env/python", "-m", "paddock", "train", "c.yaml", "policy.model_name=m", "grpo.seed=1"),
-        *("--out", "runs/e", "--resume"),
+        *("/env/python", "-m", "paddock", "train", "--out", "runs/e", "--resume"),
+        *("c.yaml", "policy.model_name=m", "grpo.seed=1"),
     ]
     assert list(made.start.words) == [
         *("sbatch", "--parsable", "--job-name=e", "--nodes=1", "--time=2-0", "--dependency=singleton", "--requeue"),
@@ -121,6 +122,56 @@ def test_wandb_is_on_where_a_project_is_named(tmp_path: Path) -> None:
     assert shown == [
         *("logger.wandb.project=p", "logger.wandb.name=e", "logger.wandb_enabled=true", "grpo.seed=2", "a=b c")
     ]
+
+
+SEVERAL = {"executor": "slurm", "SBATCH_NUM_NODES": "3", "SANDBOX_NODES": "2", "CONTAINER": "an image"}
+
+
+def test_a_job_of_several_nodes_has_a_step_for_each_role(tmp_path: Path) -> None:
+    asked = PlanInputs(["grpo.seed=1"], gpus=4, agents=["env.nemo_gym.a b.agents.swe"])
+    made = make_plan(tmp_path, {**SEVERAL, "ray_port": 7000, "sandbox_port": 9000, "sandbox_partition": "cpu"}, asked)
+    (script,) = made.files.values()
+    steps = [shlex.split(line) for line in script.splitlines() if line.startswith("srun ")]
+    serve, workers, head = steps
+    assert serve[:4] == ["srun", "--het-group=1", "--nodes=2", "--ntasks=2"]
+    assert {"serve", "--host=0.0.0.0", "--port=9000", "--token-file", "$tokens/sandbox"} <= set(serve)
+    assert not [word for word in serve if word.startswith("--container")], "sandboxes need the machine"
+    assert workers[:4] == ["srun", "--relative=1", "--nodes=2", "--ntasks=2"]
+    assert head[:4] == ["srun", "--relative=0", "--nodes=1", "--ntasks=1"]
+    for step in (workers, head):
+        assert {"--container-image=an image", "--port=7000", "--gpus=4", "$hosts"} <= set(step)
+    assert head[head.index("--") + 1 : -2] == [
+        *("/env/python", "-m", "paddock", "train", "--out", "runs/e", "--resume", "c.yaml"),
+        *("grpo.seed=1", "cluster.num_nodes=3", "cluster.address=auto"),
+        "env.nemo_gym.a b.agents.swe.sandbox.nodes=$sandbox_urls",
+        "env.nemo_gym.a b.agents.swe.sandbox.node_token_file=$tokens/sandbox",
+    ]
+    first, second = " ".join(made.start.words).split(" : ")
+    assert {"--nodes=3", "--gres=gpu:4"} <= set(first.split())
+    assert {"--nodes=2", "--partition=cpu", "--job-name=e-sandboxes"} <= set(second.split())
+    assert "gpu" not in second
+
+
+def test_one_node_is_no_cluster(tmp_path: Path) -> None:
+    (script,) = make_plan(tmp_path, {"executor": "slurm", "SBATCH_NUM_NODES": "1"}, PlanInputs(nodes=2)).files.values()
+    assert "ray_node" not in script
+    assert "cluster.address" not in script
+    (script,) = make_plan(tmp_path, {"executor": "slurm"}, PlanInputs(nodes=2)).files.values()
+    assert "cluster.num_nodes=2 cluster.address=auto" in script, "as many as the config says"
+
+
+def test_labels_of_nodes_are_refused_where_nothing_gives_them(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cluster\.labels: zone=a: the nodes of a SLURM job have no labels"):
+        make_plan(tmp_path, {"executor": "slurm"}, PlanInputs(nodes=2, labels=["zone=a"]))
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="no shellcheck here")
+@pytest.mark.parametrize("command", [SEVERAL, {"executor": "slurm"}, {}])
+def test_scripts_are_clean(tmp_path: Path, command: dict[str, Any]) -> None:
+    made = make_plan(tmp_path, command, PlanInputs(agents=["env.nemo_gym.a.agents.swe"]))
+    made.write()
+    done = subprocess.run(["shellcheck", *made.files], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout == ""
 
 
 @pytest.mark.parametrize(
