@@ -1,10 +1,13 @@
 """Control groups on this machine's kernel, whichever version it lets us use."""
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +188,25 @@ def test_a_dead_owners_groups_are_found_and_removed(here: Cgroups, owner: str, r
     assert here.remove_owner(owner)
     assert owner not in here.owners()
     assert here.remove_owner(owner)
+
+
+def test_what_was_killed_frozen_goes_with_its_dead_owner_also_from_another_pid_namespace(
+    here: Cgroups, owner: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = here.make(owner, "one", LIMITS)
+    run(group, "sleep", "71")
+    _until(lambda: len(group.members()) == 2)
+    if not group.freeze():
+        pytest.skip("no freezer here")
+    for pid in group.members():
+        os.kill(pid, signal.SIGKILL)
+    # Processes of another namespace have the id 0.
+    monkeypatch.setattr(Cgroup, "members", lambda _: [])
+    try:
+        assert here.remove_owner(owner)
+    finally:
+        with suppress(OSError):
+            group.thaw()
 
 
 def test_a_group_can_be_made_again_over_what_was_left(here: Cgroups, owner: str) -> None:

@@ -60,6 +60,10 @@ class Cgroups(ABC):
         """Kill what is in the owner's groups and remove them; False when something stayed."""
         names = {name for root in self.roots for name in _folders(root / owner_id)}
         groups = [self._group(owner_id, name) for name in sorted(names)]
+        for group in groups:
+            with contextlib.suppress(OSError):
+                # Who was killed frozen ends when it wakes, also where no process here can name it.
+                group.thaw()
         done = [group.kill_all(timeout_s) and group.remove(timeout_s) for group in groups]
         deadline = time.monotonic() + timeout_s
         removed = [remove_folder(root / owner_id, self._kernel, deadline) for root in self.roots]
