@@ -35,6 +35,7 @@ PREFIX = "pk"
 START_TIMEOUT_S = 20.0
 MAX_MACHINES = 250
 _TMP = "/tmp"  # noqa: S108 - each machine has its own
+_FREEZER = Path("/sys/fs/cgroup/freezer")
 _letters = itertools.cycle(string.ascii_lowercase)
 # Runs as the first process of a machine: $1 its name, $2 its disk, $3 the folder with all disks; then what of /tmp it
 # sees. Bash collects orphans.
@@ -106,13 +107,19 @@ class Machine:
             raise subprocess.CalledProcessError(process.returncode, list(argv), out, err)
         return str(out)
 
+    @property
+    def is_on(self) -> bool:
+        return self._init.poll() is None
+
     def kill(self) -> None:
         """A power cut: every process of it is gone when this returns. Idempotent."""
         with self._init:
             self._init.kill()
         # The first process inside ends after it, and when all others have.
         with suppress(psutil.NoSuchProcess):
-            psutil.Process(self._first_pid).wait(START_TIMEOUT_S)
+            first = psutil.Process(self._first_pid)
+            _thaw(first.children(recursive=True))
+            first.wait(START_TIMEOUT_S)
         for process in self._processes:
             with process:
                 process.kill()
@@ -222,6 +229,15 @@ def _start_init(name: str, disk: Path) -> "tuple[subprocess.Popen[bytes], int]":
         raise OSError(f"a machine did not start: exit code {init.wait(START_TIMEOUT_S)}")
     (first,) = psutil.Process(init.pid).children()
     return init, first.pid
+
+
+def _thaw(processes: Sequence[psutil.Process]) -> None:
+    """Wake what control groups of version 1 have frozen: only then does it die of the signal that it has."""
+    for process in processes:
+        with suppress(OSError):
+            groups = Path(f"/proc/{process.pid}/cgroup").read_text()
+            for path in re.findall(r"^\d+:freezer:/(.+)$", groups, re.MULTILINE):
+                (_FREEZER / path / "freezer.state").write_text("THAWED")
 
 
 def _programs_below_tmp() -> list[str]:

@@ -6,7 +6,7 @@ Errors  RuntimeError with what a node wrote where it does not start.
 
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_urlsafe
 from typing import Any
@@ -15,6 +15,8 @@ from paddock.testing.machines import Machine, MachineProcess, machines
 
 PORT = 6379
 STARTED = "Ray runtime started"
+STARTS = 3
+"""Ray gives a node half a minute to start, which a busy machine may exceed."""
 _ENV = {
     "RAY_AUTH_MODE": "token",
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -43,12 +45,11 @@ class RayCluster:
         own."""
         launched = [(node, self._launch(node, labels or {})) for node in nodes]
         for node, process in launched:
-            while STARTED not in (written := _log(node).read_text(errors="replace")):
-                try:
-                    process.wait(0.1)
-                except subprocess.TimeoutExpired:
-                    continue
-                raise RuntimeError(f"Ray did not start on {node.name}: {written[-2000:]}")
+            tries = 1
+            while not _has_started(node, process):
+                if tries == STARTS:
+                    raise RuntimeError(f"Ray did not start on {node.name}: {_log(node).read_text()[-2000:]}")
+                process, tries = self._launch(node, labels or {}), tries + 1
 
     def _launch(self, node: Machine, labels: Mapping[str, str]) -> MachineProcess:
         head = ["--head", f"--port={PORT}", "--include-dashboard=false"]
@@ -76,6 +77,15 @@ def ray_cluster(count: int, python: Path, *, cpus: int = 2, object_store_mib: in
         cluster.start(nodes[0])
         cluster.start(*nodes[1:])
         yield cluster
+
+
+def _has_started(node: Machine, process: MachineProcess) -> bool:
+    """Whether a node is there; waits until it is, or has given up."""
+    while STARTED not in _log(node).read_text(errors="replace"):
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.1)
+            return False
+    return True
 
 
 def _log(node: Machine) -> Path:
