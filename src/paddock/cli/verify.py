@@ -9,9 +9,11 @@ import asyncio
 import sys
 from pathlib import Path
 
+from paddock.cli import workers
+
 EXITS = """exit codes:
   0  every reward and its reason are as they were stored
-  1  the environment's server can't start
+  1  the environment's server or a worker can't start
   2  a mistake in the command, the config or the file; the rollouts are never changed
   3  some rollouts could not be scored, the others are as stored
   4  some rewards differ, or the reasons for them; each is printed with both reasons, and the new verdicts are in
@@ -31,9 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "config", nargs="*", help="config files, and key.path=value overrides (default: the run's own config)"
     )
-    parser.add_argument(
-        "--concurrency", type=int, default=16, metavar="N", help="rollouts scored at once (default: 16)"
-    )
+    parser.add_argument("--concurrency", type=int, metavar="N", help="rollouts scored at once (default: 16)")
+    workers.add_arguments(parser, "rollouts")
     parser.add_argument(
         "--timeout-s", type=float, default=600.0, metavar="S", help="seconds for one rollout (default: 600)"
     )
@@ -53,11 +54,12 @@ def run(args: argparse.Namespace) -> int:
     from paddock.collect.reverify import reverify
     from paddock.errors import ConfigError, PaddockError
 
-    if args.concurrency < 1 or args.timeout_s <= 0:
-        raise ConfigError("--concurrency needs 1 or more, --timeout-s more than 0", kind="flag_invalid")
+    concurrency, spread = workers.items_at_once(args, "concurrency", 16), workers.worker_spread(args)
+    if args.timeout_s <= 0:
+        raise ConfigError("--timeout-s needs more than 0", kind="flag_invalid")
     rollouts = Path(args.rollouts)
     config = load_config(_with_files(args.config, rollouts), modelless=True)
-    work = reverify(config, rollouts, concurrency=args.concurrency, timeout_s=args.timeout_s)
+    work = reverify(config, rollouts, concurrency=concurrency, timeout_s=args.timeout_s, spread=spread)
     try:
         reverified = asyncio.run(work)
     except ConfigError:

@@ -15,8 +15,8 @@ Errors  `make` raises what the item's function raised; `WorkerLostError` when it
 import asyncio
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -26,7 +26,7 @@ from paddock.collect.keeper import WORKERS_LOST, keep_worker
 from paddock.collect.ray_worker import connect
 from paddock.collect.worker_process import LinkedPlace, LinkedWorker, OpenLink, ProcessLink, close_all, start_all
 from paddock.collect.workers import WorkerLostError
-from paddock.errors import InfraError, PaddockError, from_wire
+from paddock.errors import BugError, InfraError, PaddockError, from_wire
 from paddock.types import JsonObject
 
 OPENS = "paddock.collect.item_work:open_items"
@@ -152,8 +152,12 @@ class ItemWorkers:
     async def keep(self, places: Sequence[LinkedPlace]) -> None:
         """Give workers items, until no worker is left."""
         limit, wait_s = self._spread.max_restarts, self._spread.restart_wait_s
-        kept = (keep_worker(place.worker, self._employ, max_restarts=limit, first_wait_s=wait_s) for place in places)
-        whys = "; ".join(dict.fromkeys(await asyncio.gather(*kept)))
+        async with asyncio.TaskGroup() as group:
+            keepers = [
+                group.create_task(keep_worker(place.worker, self._employ, max_restarts=limit, first_wait_s=wait_s))
+                for place in places
+            ]
+        whys = "; ".join(dict.fromkeys(keeper.result() for keeper in keepers))
         self._gone = InfraError(f"no worker is left: the last {whys}", kind=WORKERS_LOST, retryable=False)
         for run in self._open:
             run.fail(self._gone)
@@ -173,6 +177,8 @@ class ItemWorkers:
                 await worker.run(run.job, run)
             except WorkerLostError as error:
                 self._lose(run, error)
+            except Exception as error:  # noqa: BLE001 - whoever waits for it hears of it
+                run.fail(BugError(f"worker: {type(error).__name__}: {error}", kind=type(error).__name__))
 
     async def _take(self, worker: LinkedWorker) -> ItemRun | None:
         while not worker.lost.done():
@@ -199,13 +205,30 @@ class ItemWorkers:
         self._changed = asyncio.Event()
 
 
+class WorkerNodes(NamedTuple):
+    """What workers are started on."""
+
+    open_link: OpenLink
+    host: str | None = None
+    """The address at which workers of other machines reach this one; None: there are none."""
+
+
+@contextmanager
+def connect_nodes(spread: WorkerSpread) -> Iterator[WorkerNodes]:
+    if spread.cluster is None:
+        yield WorkerNodes(ProcessLink.open)
+        return
+    with connect(spread.cluster) as (host, open_link):
+        yield WorkerNodes(open_link, host)
+
+
 @asynccontextmanager
-async def open_item_workers(work: ItemWork, spread: WorkerSpread, *, at_once: int) -> AsyncIterator[ItemWorkers]:
-    """Start the workers, which share `at_once`."""
+async def open_item_workers(
+    work: ItemWork, spread: WorkerSpread, *, at_once: int, nodes: WorkerNodes | None = None
+) -> AsyncIterator[ItemWorkers]:
+    """Start the workers, which share `at_once`. `nodes`: what is connected to already."""
     async with AsyncExitStack() as stack:
-        open_link: OpenLink = ProcessLink.open
-        if spread.cluster is not None:
-            _, open_link = stack.enter_context(connect(spread.cluster))
+        open_link = (nodes or stack.enter_context(connect_nodes(spread))).open_link
         places = [
             LinkedPlace(f"worker-{nth}", _setup(work, spread, slots), open_link, start_timeout_s=spread.start_timeout_s)
             for nth, slots in enumerate(spread.slots(at_once))

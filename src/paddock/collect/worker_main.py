@@ -49,7 +49,8 @@ async def _work(setup: WorkerSetup, sock: socket.socket) -> int:
     channel = await MessageChannel.over(sock)
     try:
         async with setup.open() as runner:
-            await channel.send(READY)
+            with suppress(ConnectionError):  # the driver is gone already: there will be no job
+                await channel.send(READY)
             await _serve(runner, channel)
             exit_after(setup.stop_timeout_s)
         return 0

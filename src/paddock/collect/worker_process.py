@@ -75,7 +75,12 @@ class ProcessLink:
             except BaseException:
                 ours.close()
                 raise
-        return cls(await MessageChannel.over(ours), child)
+        try:
+            return cls(await MessageChannel.over(ours), child)
+        except BaseException:
+            ours.close()
+            await child.end()
+            raise
 
     @property
     def pid(self) -> int:
