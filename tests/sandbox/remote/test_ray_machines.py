@@ -3,7 +3,8 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ pytestmark = [
     pytest.mark.skipif(WHY_NOT is not None or not shutil.which("bwrap"), reason=f"{WHY_NOT or 'no bwrap'}"),
 ]
 TOKEN = "of-the-nodes"
+HEAD_LOST_S = 75.0
+"""Longer than the minute after which Ray ends a driver whose head is gone."""
 CLIENT = """
 import asyncio, os, sys, uuid
 from paddock.sandbox import ExecRequest, SandboxError, SandboxSettings, SandboxSpec
@@ -99,7 +102,7 @@ def start(client: "subprocess.Popen[Any]", seconds: int) -> str:
     client.stdin.write(f"{seconds}\n")
     client.stdin.flush()
     for line in client.stdout:
-        if line.strip() == "started" or line.startswith("node_"):
+        if line.strip() == "started" or line.startswith(("node_", "no_nodes")):
             return str(line.strip())
     raise AssertionError("the client has ended")
 
@@ -122,3 +125,38 @@ def test_nodes_of_the_cluster_are_used_and_so_is_one_that_joins(cluster: NodeClu
         assert start(client, 4302) == "started"
         assert 4302 in sleeping(second)
     assert not sleeping(first) | sleeping(second)
+
+
+@pytest.mark.long
+def test_a_node_that_loses_power_is_let_go_and_used_again_when_it_is_back(cluster: NodeCluster) -> None:
+    first, second = cluster.nodes
+    cluster.join(second)
+    with cluster.client() as client:
+        assert [start(client, 4321), start(client, 4322)] == ["started"] * 2
+        second.machine.kill()
+        assert [start(client, 4323), start(client, 4324)] == ["started"] * 2
+        assert len(sleeping(first)) == 3
+        second.machine.boot()
+        second.serve()
+        cluster.join(second)
+        until(lambda: start(client, 4325) == "started" and 4325 in sleeping(second))
+
+
+@pytest.mark.long
+def test_a_cluster_whose_head_is_lost_costs_no_sandbox_and_its_nodes_stay_in_use(cluster: NodeCluster) -> None:
+    first, second = cluster.nodes
+    cluster.join(second)
+    # On a machine of the cluster that is not its head, as an agent beside a trainer.
+    with cluster.client(on=second.machine) as client:
+        assert start(client, 4331) == "started"
+        cluster.ray.nodes[0].kill()
+        time.sleep(HEAD_LOST_S)
+        assert start(client, 4332) == "started"
+        assert sleeping(first) | sleeping(second) == {4331, 4332}
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
