@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -89,6 +90,11 @@ def test_a_unit_serves_the_same_and_holds_no_secret(
         *["--settings", str(settings), "--token-file", "%d/token"],
     ]
     assert service["LoadCredential"] == f"token:{token}"
+    if shutil.which("systemd-analyze"):
+        file = tmp_path / "sandboxes.service"
+        file.write_text(text)
+        checked = subprocess.run(["systemd-analyze", "verify", str(file)], capture_output=True, text=True, check=True)
+        assert checked.stdout + checked.stderr == ""
     assert (service["Environment"], service["TimeoutStopSec"]) == (f"PADDOCK_HOME={tmp_path}", "17")
     assert main([*place, "--token-file", str(token)]) == 2
     assert "--port" in capsys.readouterr().err
