@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from tests.training.launch.commands import CONFIG, prepare
 from tests.training.launch.one_node import await_that
 
@@ -114,6 +115,22 @@ def test_agents_with_sandboxes_are_given_the_nodes_of_the_job(
     assert "pivot_agent" not in told, "it has none"
     assert main(["launch", "--run", "slurm", "--dry-run"]) == 2
     assert "SANDBOX_NODES is 2, and no agent of the config has sandboxes" in capsys.readouterr().err
+
+
+def test_for_kubernetes_manifests_are_written_and_nothing_is_submitted(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "env.toml").write_text('[kube]\nexecutor = "kuberay"\nkube_claim = "shared"\n')
+    monkeypatch.setenv("CONTAINER", "registry/paddock:1")
+    monkeypatch.setenv("PATH", "")
+    labels = ["cluster.num_nodes=3", "cluster.gpus_per_node=2", "cluster.labels.policy=role=policy"]
+    assert main(["launch", "--run", "kube", *labels, "policy.torch_cfg.device=cuda"]) == 0
+    told = capsys.readouterr().out
+    job = folder / "runs" / "first" / "launch" / "job.yaml"
+    assert f"  kubectl create -f {job}\n" in told
+    manifest = yaml.safe_load(job.read_text())
+    (workers,) = manifest["spec"]["rayClusterSpec"]["workerGroupSpecs"][-1:]
+    assert (workers["replicas"], workers["labels"]) == (1, {"role": "policy"})
 
 
 def test_without_slurm_it_says_where_jobs_are_submitted(

@@ -1,6 +1,7 @@
 """The plan of a launch, made before anything is done: files, then commands, then the one that starts the run.
 
-Files   runs/EXP_NAME/launch: `job.sh`, for NeMo-RL `driver.sh` besides, and the logs of its jobs (`JOB.log`).
+Files   runs/EXP_NAME/launch: `job.sh`, for NeMo-RL `driver.sh` besides, and the logs of its jobs (`JOB.log`); for
+        Kubernetes `job.yaml`, `sandboxes.yaml` and `entry.sh`.
 Law     what is printed is exactly what is written and run; it has no value of a variable that is passed by name.
 Local   `bash job.sh` in this process's place: signals and the exit code are the run's own.
 """
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paddock.errors import ConfigError
-from paddock.training.launch import built_in, cluster_job, nemo_rl
+from paddock.training.launch import built_in, cluster_job, kube_plan, nemo_rl
 from paddock.training.launch.overrides import refuse_secrets, words_of
 from paddock.training.launch.resolve import DEFAULT, ResolvedLaunch
 from paddock.training.launch.settings import VARIABLES, RunLaunchSettings, variables_of
@@ -33,8 +34,8 @@ class PlanInputs(NamedTuple):
     """Variables that the config reads."""
     nodes: int = 1
     """Nodes that the config asks for; 1 where it names a cluster."""
-    labels: Sequence[str] = ()
-    """Labels by which the config chooses nodes."""
+    labels: Mapping[str, int] = {}
+    """Labels by which the config chooses nodes, with the GPUs of their roles."""
     agents: Sequence[str] = ()
     """Keys of the blocks of agents with sandboxes."""
 
@@ -60,7 +61,7 @@ class LaunchPlan(NamedTuple):
     run: Path
     """Folder of the run."""
     log: Path | None
-    """The log of a job; `%j` is its number. None: the run writes to this terminal."""
+    """The log of a SLURM job; `%j` is its number. None: the run writes to this terminal, or the user submits it."""
     names: Sequence[str] = ()
     """Variables that are passed to a job."""
 
@@ -77,12 +78,14 @@ def plan(resolved: ResolvedLaunch, inputs: PlanInputs, host: LaunchHost) -> Laun
     refuse_secrets([*inputs.overrides, *words_of(settings.extra_hydra_args)])
     # Variables of a launch stand in its script.
     reads = [name for name in inputs.reads if name not in VARIABLES.values()]
-    names = names_passed(settings, reads, host.environ)
     run = host.folder / built_in.RUNS / settings.exp_name
     launch = run / "launch"
+    title = _TITLE.format(name=settings.exp_name)
+    if settings.executor == "kuberay":
+        return _kube(resolved, inputs, host, title, reads)
+    names = names_passed(settings, reads, host.environ)
     job = launch / "job.sh"
     parts = (_nemo_rl if settings.trainer == "nemo_rl" else _built_in)(settings, inputs, host, job)
-    title = _TITLE.format(name=settings.exp_name)
     texts = {path: script.text(title) for path, script in parts.files.items()}
     if settings.executor == "local":
         return LaunchPlan(resolved, texts, parts.before, LaunchStep(["bash", str(job)]), run, None)
@@ -90,6 +93,22 @@ def plan(resolved: ResolvedLaunch, inputs: PlanInputs, host: LaunchHost) -> Laun
     gpus = parts.gpus if settings.gpus_per_node is None else settings.gpus_per_node
     words = sbatch_words(settings, job, log, nodes=parts.nodes, gpus=gpus, names=names)
     return LaunchPlan(resolved, texts, parts.before, LaunchStep(words), run, log, names)
+
+
+def _kube(
+    resolved: ResolvedLaunch, inputs: PlanInputs, host: LaunchHost, title: str, reads: Sequence[str]
+) -> LaunchPlan:
+    settings = resolved.settings
+    nodes = settings.nodes or inputs.nodes
+    _require_possible(settings, inputs, nodes)
+    gpus = inputs.gpus if settings.gpus_per_node is None else settings.gpus_per_node
+    run = host.folder / built_in.RUNS / settings.exp_name
+    names = list(dict.fromkeys([*settings.env, *reads]))
+    needed = kube_plan.KubeInputs(
+        host.folder, run / "launch", inputs.overrides, nodes, gpus, inputs.labels, inputs.agents, names
+    )
+    files, submit = kube_plan.kube_plan(settings, needed, title)
+    return LaunchPlan(resolved, files, submit[:-1], submit[-1], run, None, names)
 
 
 class _TrainerParts(NamedTuple):
@@ -117,7 +136,7 @@ def _built_in(settings: RunLaunchSettings, inputs: PlanInputs, host: LaunchHost,
 
 
 def _require_possible(settings: RunLaunchSettings, inputs: PlanInputs, nodes: int) -> None:
-    if nodes > 1 and inputs.labels:
+    if nodes > 1 and inputs.labels and settings.executor == "slurm":
         raise ConfigError(
             f"cluster.labels: {', '.join(inputs.labels)}: the nodes of a SLURM job have no labels; start Ray on them "
             "yourself and set cluster.address, or leave the labels out",
@@ -156,8 +175,9 @@ def _lines(launch_plan: LaunchPlan) -> Iterator[str]:
         yield f"writes {path}:"
         yield from (f"  {line}" for line in text.rstrip("\n").split("\n"))
     if launch_plan.names:
-        yield f"variables that the job has from here: {', '.join(launch_plan.names)}"
-    yield "runs:"
+        source = f"Secret {settings.kube_secret}" if settings.executor == "kuberay" else "here"
+        yield f"variables that the job has from {source}: {', '.join(launch_plan.names)}"
+    yield "to run:" if settings.executor == "kuberay" else "runs:"
     yield from (f"  {step.text()}" for step in (*launch_plan.before, launch_plan.start))
     if settings.trainer == "nemo_rl" and settings.executor == "slurm":
         yield "not verified: no cluster has run such a launch; look at the commands before you rely on them"

@@ -8,7 +8,8 @@
     extends = "cluster"
     time_limit = "24:0:0"
 
-Found   in the working directory or the nearest one above it. `local` and `slurm` are there without a file.
+Found   in the working directory or the nearest one above it. `local`, `slurm` and `kuberay` are
+        there without a file.
 Law     `[wandb]` gives the project; `[artifacts]`, `[cache]` and `[cli]` are other programs'. Nothing secret is read.
 Errors  ConfigError: no such profile, an unknown key (each with the nearest), `extends` in a circle.
 """
@@ -68,7 +69,7 @@ def read_profile(name: str | None, file: Path | None) -> LaunchProfile:
     return LaunchProfile(given)
 
 
-_BUILT_IN = ("local", "slurm")
+_BUILT_IN = ("local", "slurm", "kuberay")
 
 
 def _require(name: str, sections: Mapping[str, Any], file: Path | None) -> None:

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from paddock.config.problems import raise_all, suggestion
+from paddock.training.launch.problems import problems
 from paddock.training.launch.profiles import LaunchProfile
-from paddock.training.launch.settings import NEMO_RL_FIELDS, VARIABLES, RunLaunchSettings, problems, variable_of
+from paddock.training.launch.settings import NEMO_RL_FIELDS, VARIABLES, RunLaunchSettings, variable_of
 
 COMMAND_LINE = "command line"
 ENVIRONMENT = "environment"

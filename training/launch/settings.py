@@ -4,24 +4,21 @@ Names   the variables are those of NeMo-RL's `super_launch.sh`; a field without 
 Law     settings that depend on a container or a site have a default, but for NeMo-RL's trainer on SLURM. No field holds
         a secret: `env` has names.
 Units   `time_limit` is SLURM's `D-H:M:S`; nodes, GPUs and CPUs are counts; 0 GPUs: none are asked for.
-Errors  what a field can't be is pydantic's; what does not go together is `problems`, each by its variable.
+Errors  what a field can't be is pydantic's; what does not go together is in `problems`.
 """
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 Trainer = Literal["paddock", "nemo_rl"]
-Executor = Literal["local", "slurm"]
+Executor = Literal["local", "slurm", "kuberay"]
 ENTRY = "examples/nemo_gym/run_grpo_nemo_gym.py"
 RAY_JOB = "ray.sub"
 """Scripts of NeMo-RL: its trainer with environments, and its job that starts Ray on the nodes."""
+_KUBE_NAME = r"^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$"
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_WITHOUT_SPACES = ("container", "sandbox_container", "mounts")
-"""Fields that NeMo-RL's `ray.sub` uses without quotes."""
 
 
 def _split_commas(value: Any) -> Any:
@@ -40,7 +37,7 @@ class RunLaunchSettings(BaseModel):
     trainer: Trainer = "paddock"
     """paddock: the built-in loop; nemo_rl: NeMo-RL's own entry script with our environments."""
     executor: Executor = "local"
-    """local: this machine, in the foreground; slurm: a job."""
+    """local: this machine, in the foreground; slurm: a job; kuberay: manifests for Kubernetes, which you submit."""
 
     exp_name: str = Field(default="", pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]*)?$", max_length=120)
     """Name of the job and of the run's folder, runs/EXP_NAME (NeMo-RL: results/ and logs/EXP_NAME); empty: the name of
@@ -55,7 +52,8 @@ class RunLaunchSettings(BaseModel):
     """Rows to validate on: data.validation.data_path; empty: as the config says."""
 
     container: str = ""
-    """Image of the job's steps, a URI or .sqsh, started by SLURM's pyxis; empty: none, the node's own programs."""
+    """Image of the job's steps, a URI or .sqsh, started by SLURM's pyxis; empty: none, the node's own programs. On
+    Kubernetes the image of all pods."""
     sandbox_container: str = ""
     """Image of NeMo-RL's code sandbox beside each node; empty: none is started."""
     mounts: CommaList = ()
@@ -74,7 +72,8 @@ class RunLaunchSettings(BaseModel):
     cpus_per_task: int | None = Field(default=None, ge=1)
     """CPUs of a task; none: SLURM's default."""
     memory: str = Field(default="", pattern=r"^(\d+[KMGT]?)?$")
-    """SLURM's --mem, such as 64G; 0: all of a node; empty: SLURM's default."""
+    """SLURM's --mem, such as 64G; 0: all of a node; empty: SLURM's default. On Kubernetes a pod's memory; 0, empty: no
+    limit."""
     exclusive: bool = False
     """Take whole nodes."""
     time_limit: str = Field(default="4:0:0", pattern=r"^(\d+-)?\d+(:\d+){0,2}$")
@@ -103,6 +102,21 @@ class RunLaunchSettings(BaseModel):
     """Interpreter with Paddock there, outside of any image; empty: the one that runs this command."""
     sandbox_wait_s: float = Field(default=300.0, gt=0)
     """Seconds that a job waits until its nodes of sandboxes answer."""
+
+    kube_namespace: str = Field(default="", pattern=_KUBE_NAME)
+    """Namespace of what is written for Kubernetes; empty: that of `kubectl`'s context."""
+    kube_claim: str = Field(default="", pattern=_KUBE_NAME)
+    """PersistentVolumeClaim that all pods have at the path of this working directory: config, rows, run."""
+    kube_secret: str = Field(default="", pattern=_KUBE_NAME)
+    """Secret with a key for each variable of `env` and of the config, and SANDBOX_TOKEN for nodes of sandboxes."""
+    kube_ray_version: str = Field(default="2.60.0", pattern=r"^\d+\.\d+\.\d+$")
+    """Version of Ray in the image; tokens need 2.52 or later."""
+    kube_backoff_limit: int = Field(default=3, ge=0)
+    """How often a failed job is tried again, each time on a new cluster."""
+    kube_sandbox_image: str = ""
+    """Image of the nodes of sandboxes, with Paddock and a sandbox runtime; empty: that of all pods."""
+    kube_sandbox_selector: CommaList = ()
+    """`KEY=VALUE` labels of the nodes of Kubernetes that serve sandboxes, with commas between."""
     dry_run: bool = False
     """Print what would run, and run nothing."""
 
@@ -156,6 +170,13 @@ class RunLaunchSettings(BaseModel):
             raise ValueError(f"{wrong[0]!r} is no `host:container`")
         return value
 
+    @field_validator("kube_sandbox_selector")
+    @classmethod
+    def _pairs(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if wrong := [pair for pair in value if not all(pair.partition("="))]:
+            raise ValueError(f"{wrong[0]!r} is no `KEY=VALUE`")
+        return value
+
     @field_validator("env")
     @classmethod
     def _names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -177,7 +198,8 @@ _NAMES = {
 _PROFILES_ALONE = (
     *("trainer", "executor", "cpus_per_task", "memory", "exclusive", "env"),
     *("ray_port", "ray_wait_s", "ray_object_store_mib", "sandbox_partition", "sandbox_port", "sandbox_settings"),
-    *("sandbox_python", "sandbox_wait_s"),
+    *("sandbox_python", "sandbox_wait_s", "kube_namespace", "kube_claim", "kube_secret", "kube_ray_version"),
+    *("kube_backoff_limit", "kube_sandbox_image", "kube_sandbox_selector"),
 )
 VARIABLES = {
     field: _NAMES.get(field, field.upper()) for field in RunLaunchSettings.model_fields if field not in _PROFILES_ALONE
@@ -209,48 +231,3 @@ def _as_text(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return ",".join(value) if isinstance(value, tuple) else str(value)
-
-
-def problems(settings: RunLaunchSettings) -> Iterator[str]:
-    """What is wrong with the settings together, each by its variable."""
-    if not settings.config_path:
-        yield "CONFIG_PATH: name a training config, such as configs/train_demo.yaml"
-    if settings.executor == "local":
-        yield from _local(settings)
-    if settings.trainer == "nemo_rl":
-        yield from _nemo_rl(settings)
-
-
-def _local(settings: RunLaunchSettings) -> Iterator[str]:
-    for field in ("container", "sandbox_container"):
-        if getattr(settings, field):
-            yield f"{variable_of(field)}: images are started by SLURM: `executor` is local"
-    if (settings.nodes or 1) > 1:
-        yield f"{variable_of('nodes')} is {settings.nodes}: `executor: local` is this machine alone"
-    if settings.sandbox_nodes:
-        yield f"{variable_of('sandbox_nodes')} is {settings.sandbox_nodes}: `executor: local` is this machine alone"
-
-
-def _nemo_rl(settings: RunLaunchSettings) -> Iterator[str]:
-    if settings.sandbox_nodes:
-        yield f"{variable_of('sandbox_nodes')}: the job of NeMo-RL's trainer is its own, and has no such nodes"
-    needed = ["nemo_rl_dir", "model_path", "train_path", "val_path"]
-    if settings.executor == "slurm":
-        needed += ["container", "persistent_cache", "partition", "account"]
-    for field in needed:
-        if not getattr(settings, field):
-            yield f"{variable_of(field)} is required by NeMo-RL's trainer: {_description(field)}"
-    if settings.executor == "slurm":
-        for field in _WITHOUT_SPACES:
-            if any(letter.isspace() for letter in "".join(getattr(settings, field))):
-                yield f"{variable_of(field)}: NeMo-RL's ray.sub takes no spaces in it"
-    if settings.nemo_rl_dir:
-        folder = Path(settings.nemo_rl_dir).expanduser()
-        for name in (ENTRY, *([RAY_JOB] if settings.executor == "slurm" else [])):
-            if not (folder / name).is_file():
-                yield f"NEMO_RL_DIR: {settings.nemo_rl_dir} is no checkout of NeMo-RL: it has no {name}"
-
-
-def _description(field: str) -> str:
-    text = RunLaunchSettings.model_fields[field].description or ""
-    return text.replace("\n", " ").partition(";")[0].rstrip(".")

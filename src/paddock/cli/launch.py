@@ -1,7 +1,8 @@
-"""`paddock launch [CONFIG] [NAME=VALUE ...] [key=value ...]`: begin a training run, or go on with it, here or on SLURM.
+"""`paddock launch [CONFIG] [NAME=VALUE ...] [key=value ...]`: begin a training run, or go on with it, here, on SLURM
+or on Kubernetes.
 
-Exit    of a job: 0 it is submitted, 1 a step before it failed or SLURM refused it; of a run here: the run's own; 2 a
-        mistake, said before anything is written or run.
+Exit    of a job: 0 it is submitted (for Kubernetes: written), 1 a step before it failed or SLURM refused it; of a run
+        here: the run's own; 2 a mistake, said before anything is written or run.
 """
 
 import argparse
@@ -24,7 +25,7 @@ key=value is an override of the training config. The same launch again goes on w
 checkpoint.
 
 exit codes:
-  0  the job is submitted; a run on this machine: it is at its end
+  0  the job is submitted, or written for Kubernetes; a run on this machine: it is at its end
   1  a step before it failed, SLURM refused the job, or a run on this machine failed
   2  a mistake in the command, env.toml or the config; nothing was written or run
 
@@ -44,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = HELP
     words = "a config file, variables of the launch, overrides of the config"
     parser.add_argument("words", nargs="*", metavar="CONFIG|NAME=VALUE|key=value", help=words)
-    parser.add_argument("-r", "--run", metavar="PROFILE", help="of env.toml; local and slurm are there without one")
+    parser.add_argument("-r", "--run", metavar="PROFILE", help="of env.toml; local, slurm and kuberay need none")
     parser.add_argument("--trainer", choices=("paddock", "nemo_rl"), help="whose loop (default: paddock)")
     parser.add_argument("-d", "--dry-run", action="store_true", help="print what would be written and run")
     parser.add_argument("--prefetch", action="store_true", help="get environments, programs and images, and stop")
@@ -126,7 +127,7 @@ def _resolve(args: argparse.Namespace, words: LaunchArguments) -> "ResolvedLaunc
 
 def _inputs(resolved: "ResolvedLaunch", words: LaunchArguments) -> tuple["PlanInputs", Any]:
     """What the config says to a launch, and the config: None for NeMo-RL, which has its own reader."""
-    from paddock.cli.launch_needs import sandboxed_agents
+    from paddock.cli.launch_needs import labels_of, sandboxed_agents
     from paddock.errors import ConfigError
     from paddock.training.launch.built_in import overrides_of
     from paddock.training.launch.nemo_rl import config_file
@@ -158,7 +159,7 @@ def _inputs(resolved: "ResolvedLaunch", words: LaunchArguments) -> tuple["PlanIn
         train.require_model(read.config.policy.model_name)
     names = {*_reads(Path(settings.config_path), words.overrides), *_READ.findall(read.environment.to_yaml())}
     nodes = 1 if cluster.address else cluster.num_nodes
-    labels = [label for label in cluster.labels.model_dump().values() if label is not None]
+    labels = labels_of(read)
     agents = sandboxed_agents(read.environment)
     return PlanInputs(words.overrides, cluster.gpus_per_node, sorted(names), nodes, labels, agents), read
 
@@ -178,6 +179,9 @@ def _start(planned: "LaunchPlan") -> int:
     if planned.log is not None:
         require_sbatch()
     planned.write()
+    if planned.resolved.settings.executor == "kuberay":
+        _tell_kube(planned)
+        return 0
     for step in planned.before:
         subprocess.run(step.words, cwd=step.folder, check=True)
     if planned.log is None:
@@ -193,6 +197,18 @@ def _start(planned: "LaunchPlan") -> int:
     ]
     print("\n".join(lines))  # noqa: T201 - the command's voice
     return 0
+
+
+def _tell_kube(planned: "LaunchPlan") -> None:
+    """Say what was written, and what submits it: that is the user's to do."""
+    lines = [
+        *(f"written: {file}" for file in planned.files),
+        f"run: {planned.run}",
+        "to submit it:",
+        *(f"  {step.text()}" for step in (*planned.before, planned.start)),
+        "the same launch again goes on with this run: delete the job that has ended, and create it anew",
+    ]
+    print("\n".join(lines))  # noqa: T201 - the command's voice
 
 
 def _prefetch(resolved: "ResolvedLaunch", read: Any, package: Path) -> int:

@@ -6,6 +6,7 @@ Errors  ConfigError for settings that can't be, and for rows that can't be read.
 """
 
 import argparse
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -84,9 +85,25 @@ def _with_images(files: list[str], images: list[ImageSettings]) -> list[str]:
     return with_images
 
 
-def _engine_on_cpu(read: Any) -> bool:
+def labels_of(read: Any) -> dict[str, int]:
+    """The labels of `cluster.labels`, and the GPUs that the roles of each take."""
+    placement = importlib.import_module("paddock.training.grpo.placement")
+    labels: dict[str, int] = {}
+    if any(read.config.cluster.labels.model_dump().values()):
+        for need in placement.needs_of(read.config, _engines(read)):
+            if need.label:
+                labels[need.label] = labels.get(need.label, 0) + need.blocks * need.size * need.gpus
+    return labels
+
+
+def _engines(read: Any) -> Any:
+    """The engines that a run starts; None: they run already."""
     config: Config = read.environment
     implementation = config.instance(read.model_server).implementation
     settings: Any = config.settings(read.model_server, resolve_class(implementation, "models_servers").config_type)
-    devices = {"cpu"} & {read.config.policy.torch_cfg.device, getattr(settings.launch, "device", None)}
-    return settings.launch is not None and bool(devices)
+    return settings.launch
+
+
+def _engine_on_cpu(read: Any) -> bool:
+    launch = _engines(read)
+    return launch is not None and "cpu" in {read.config.policy.torch_cfg.device, getattr(launch, "device", None)}

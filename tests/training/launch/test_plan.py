@@ -162,7 +162,7 @@ def test_one_node_is_no_cluster(tmp_path: Path) -> None:
 
 def test_labels_of_nodes_are_refused_where_nothing_gives_them(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cluster\.labels: zone=a: the nodes of a SLURM job have no labels"):
-        make_plan(tmp_path, {"executor": "slurm"}, PlanInputs(nodes=2, labels=["zone=a"]))
+        make_plan(tmp_path, {"executor": "slurm"}, PlanInputs(nodes=2, labels={"zone=a": 0}))
 
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="no shellcheck here")

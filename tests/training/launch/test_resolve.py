@@ -74,7 +74,7 @@ def test_a_profile_stands_on_others_and_on_a_name_of_its_own(tmp_path: Path) -> 
         (
             "[site]\nexecutor = 'docker'",
             "site",
-            r"`executor` of a profile .*\[site\]\): Input should be 'local' or 'slurm'",
+            r"`executor` of a profile .*\[site\]\): Input should be 'local', 'slurm' or 'kuberay'",
         ),
         ("[site]\nenv = ['HF_TOKEN=xyzzy']", "site", "names of variables, never values: 'HF_TOKEN'"),
         ("[site\n", "site", "env.toml: "),
