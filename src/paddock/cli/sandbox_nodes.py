@@ -12,6 +12,7 @@ Exit    0 all are well; 1 one is not, or can't be asked; 2 a mistake in the comm
 
 import argparse
 import asyncio
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,11 +46,17 @@ def run(args: argparse.Namespace) -> int:
 
 async def _run(settings: "SandboxSettings", args: argparse.Namespace) -> int:
     from paddock.http.access import find_token
+    from paddock.sandbox.failures import SandboxError
     from paddock.sandbox.remote.node import NodeClient
     from paddock.sandbox.remote.ray_nodes import node_urls
 
     token = None if settings.node_token_file is None else find_token(settings.node_token_file)
-    clients = [NodeClient(url, token, settings) for url in await node_urls(settings.nodes)]
+    try:
+        urls = await node_urls(settings.nodes)
+    except SandboxError as error:
+        print(f"paddock sandbox: {error.message}", file=sys.stderr)  # noqa: T201 - this is the command's voice
+        return 1
+    clients = [NodeClient(url, token, settings) for url in urls]
     try:
         await asyncio.gather(*(_act(client, args.command) for client in clients))
         _show(clients, as_json=args.json)
