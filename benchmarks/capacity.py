@@ -5,8 +5,9 @@ and prints some kilobytes; then their hidden tests on the agents' machine. The n
 (`paddock.testing.machines`: root, iproute2), its runtime bubblewrap. Rows: the first of the demo, and one of
 `PADDOCK_TEST_DATA` (`swe/instances.jsonl`), with images in `PADDOCK_HOME`, built where they are missing.
 Figures by rollout are differences between a run of many at once and one of few, by their number: what a machine has
-        without any is in none. Memory (PSS) and disk are medians over looks at which all sandboxes were there. CPU is
-        of all processes, those that ended too. Bytes are those of the node's network card.
+        without any is in none. Memory (PSS) and disk of the node are medians over looks at which all sandboxes were
+        there, memory of the agents' process the most then. CPU is of all processes, those that ended too. Bytes are
+        those of the node's network card.
 """
 
 import asyncio
@@ -219,7 +220,7 @@ def _watch(command: Sequence[str], machine: Machine, node: NodeMachine, count: i
         count,
         SandboxMemory(*(median(parts) for parts in zip(*(memory for memory, _, _ in full), strict=True))),
         median(disk for _, disk, _ in full),
-        median(memory for _, _, memory in full),
+        max(memory for _, _, memory in full),
         cpu_s(server) - cpu,
         own_cpu_s[-1],
         usage.ru_utime + usage.ru_stime - own_cpu_s[-1],

@@ -1,4 +1,4 @@
-"""Starting what is measured, and stopping it again; counting its processes and memory."""
+"""Starting what is measured, and stopping it again; counting its processes and memory, or this one's."""
 
 import signal
 import subprocess
@@ -8,6 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 import psutil
@@ -57,6 +58,14 @@ def footprint(pid: int) -> Footprint:
     root = psutil.Process(pid)
     family = [root, *root.children(recursive=True)]
     return Footprint(len(family), sum(member.memory_info().rss for member in family) / 2**20)
+
+
+def peak_mib() -> float:
+    """The most resident memory that this process had."""
+    # What getrusage says includes this process's parent, as it was before the program began.
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (peak,) = [line.split()[1] for line in lines if line.startswith("VmHWM")]
+    return int(peak) / 2**10
 
 
 def family(pid: int) -> list[int]:

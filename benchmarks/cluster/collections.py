@@ -13,7 +13,7 @@ import orjson
 import psutil
 import yaml
 
-from benchmarks.cluster.waiting_model import gaps_s
+from benchmarks.cluster.waiting_model import read_times
 from benchmarks.workers import write_rows
 from paddock.testing.machines import machines, why_no_machines
 from paddock.testing.ray_cluster import RayCluster
@@ -36,10 +36,11 @@ class CollectionCase(NamedTuple):
 
 
 class CollectionCost(NamedTuple):
-    """What the driver said of itself, and what slots waited."""
+    """What the driver said of itself, what slots waited, and what a worker had of memory at most."""
 
     driver: Mapping[str, float]
     gaps_s: list[float]
+    worker_mib: float
     load: float
     """Of the machine, over the last minute."""
 
@@ -68,7 +69,9 @@ class ClusterBench(NamedTuple):
         if process.returncode:
             raise RuntimeError(f"the driver ended with {process.returncode}: {err[-2000:]}")
         figures = orjson.loads(out.splitlines()[-1])
-        return CollectionCost(figures, gaps_s(times, case.in_flight // case.workers), psutil.getloadavg()[0])
+        workers = read_times(times)
+        gaps_s = [gap for worker in workers for gap in worker.gaps_s(case.in_flight // case.workers)]
+        return CollectionCost(figures, gaps_s, max(worker.peak_mib for worker in workers), psutil.getloadavg()[0])
 
 
 def _words(case: CollectionCase, own: Path, times: Path, over_nodes: bool) -> JsonObject:

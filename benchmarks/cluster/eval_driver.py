@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 import psutil
 
+from benchmarks.processes import peak_mib
 from paddock.collect import EvalSettings, Plan, make_plan
 from paddock.collect.crew import open_crew
 from paddock.collect.locations import ServerLocations
@@ -43,17 +44,10 @@ async def _collect(plan: Plan, out: Path) -> JsonObject:
     figures: dict[str, Any] = {
         "cpu_ms": cpu * 1e3 / plan.n_rollouts,
         "before_mib": before_mib,
-        "peak_mib": _peak_mib(),
+        "peak_mib": peak_mib(),
         "per_s": collected.summary[0]["rollouts_per_s"],
     }
     return figures
-
-
-def _peak_mib() -> float:
-    # What getrusage says includes this process's parent, as it was before the program began.
-    lines = Path("/proc/self/status").read_text().splitlines()
-    (peak,) = [line.split()[1] for line in lines if line.startswith("VmHWM")]
-    return int(peak) / 2**10
 
 
 if __name__ == "__main__":

@@ -5,11 +5,12 @@ import os
 import random
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from pydantic import Field
 
+from benchmarks.processes import peak_mib
 from benchmarks.rollouts import ANSWER
 from paddock.conformance.scripted import ModelConfig, ScriptedModel
 from paddock.http import Call, ModelReply
@@ -24,7 +25,8 @@ class WaitingModelConfig(ModelConfig):
     mean_wait_s: float = Field(default=0.0, ge=0)
     """Seconds before each answer, in the mean."""
     times: Path = Path()
-    """Folder that each process leaves the times of its calls in: pairs of seconds on the monotonic clock."""
+    """Folder for a file of each process: the times of its calls, in pairs of seconds on the monotonic clock, and its
+    memory."""
 
 
 class WaitingModel(ScriptedModel):
@@ -47,17 +49,23 @@ class WaitingModel(ScriptedModel):
         return {**reply, "output": [call_item(*ANSWER)]}
 
     async def stop(self) -> None:
-        (self.config.times / f"{os.getpid()}.json").write_bytes(orjson.dumps(self._times))
+        left = {"times": self._times, "peak_mib": peak_mib()}
+        (self.config.times / f"{os.getpid()}.json").write_bytes(orjson.dumps(left))
 
 
-def gaps_s(times: Path, slots: int) -> list[float]:
-    """Seconds that a slot waited for its next call, of all workers; each has so many slots.
+class WorkerTimes(NamedTuple):
+    """What a worker left."""
 
-    The first call to end frees the slot of the first that begins after all slots were taken, and so on.
-    """
-    gaps = []
-    for file in times.iterdir():
-        calls: list[tuple[float, float]] = orjson.loads(file.read_bytes())
-        refills = sorted(began for began, _ in calls)[slots:]
-        gaps += [began - ended for ended, began in zip(sorted(ended for _, ended in calls), refills, strict=False)]
-    return gaps
+    times: list[tuple[float, float]]
+    peak_mib: float
+
+    def gaps_s(self, slots: int) -> list[float]:
+        """Seconds that a slot waited for its next call: the first call to end frees the slot of the first that begins
+        after all slots were taken, and so on."""
+        refills = sorted(began for began, _ in self.times)[slots:]
+        ends = sorted(ended for _, ended in self.times)
+        return [began - ended for ended, began in zip(ends, refills, strict=False)]
+
+
+def read_times(folder: Path) -> list[WorkerTimes]:
+    return [WorkerTimes(**orjson.loads(file.read_bytes())) for file in folder.iterdir()]

@@ -2,19 +2,17 @@
 
 from pathlib import Path
 
-import orjson
 import pytest
 from benchmarks import capacity
 from benchmarks.cluster.collections import ClusterBench, CollectionCase
-from benchmarks.cluster.waiting_model import gaps_s
+from benchmarks.cluster.waiting_model import WorkerTimes
 from benchmarks.looks import SandboxMemory
 
 
-def test_a_gap_is_from_the_end_of_a_call_to_the_next_one_in_its_slot(tmp_path: Path) -> None:
-    one = [(0.0, 2.0), (0.5, 1.0), (1.25, 3.0), (2.5, 4.0)]
-    (tmp_path / "1.json").write_bytes(orjson.dumps(one))
-    (tmp_path / "2.json").write_bytes(orjson.dumps([(0.0, 1.0), (0.0, 1.5)]))
-    assert gaps_s(tmp_path, 2) == [0.25, 0.5]
+def test_a_gap_is_from_the_end_of_a_call_to_the_next_one_in_its_slot() -> None:
+    calls = [(0.0, 2.0), (0.5, 1.0), (1.25, 3.0), (2.5, 4.0)]
+    assert WorkerTimes(calls, 0.0).gaps_s(2) == [0.25, 0.5]
+    assert WorkerTimes(calls[:2], 0.0).gaps_s(2) == []
 
 
 def test_what_a_hundred_take_follows_from_few_and_many() -> None:
@@ -52,3 +50,4 @@ def test_a_driver_of_workers_tells_what_it_took_and_each_slot_is_refilled(tmp_pa
     assert cost.driver["peak_mib"] >= cost.driver["before_mib"]
     assert len(cost.gaps_s) == 40 - 8
     assert min(cost.gaps_s) > 0
+    assert cost.worker_mib > 0
