@@ -28,11 +28,12 @@ LEAVING = "tests.collect.worker_servers:LeavingAgent"
 @pytest.fixture(autouse=True)
 def _this_machine_as_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
-    def connect(address: str) -> Iterator[tuple[str, OpenLink]]:
+    def connect(address: str, **options: Any) -> Iterator[tuple[str, OpenLink]]:
         yield "127.0.0.1", ProcessLink.open
 
     monkeypatch.syspath_prepend(ROOT)
     monkeypatch.setattr(crew, "connect", connect)
+    monkeypatch.setattr(crew, "count_places", lambda label: 2)
 
 
 @pytest.fixture

@@ -2,10 +2,11 @@
 
 import hashlib
 import os
+import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,80 @@ def test_a_node_that_is_lost_leaves_no_file_in_part(cluster: RayCluster) -> None
     attempts = {name.partition("/")[0] for name in found}
     assert all({f"{attempt}/large", f"{attempt}/position"} <= found.keys() for attempt in attempts)
     assert {attempt.split("-")[0] for attempt in attempts} == {str(row) for row in range(24)}
+
+
+def processes_of(node: Machine) -> list[str]:
+    """What there is of workers on a machine: their processes, supervisors and actors."""
+    lines = node.run(["ps", "-ww", "-eo", "args"]).splitlines()
+    return [line for line in lines if "paddock.collect.worker_main" in line or line.startswith("ray::WorkerHost")]
+
+
+def until(holds: Callable[[], object], within_s: float = 60) -> None:
+    deadline = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+SLOW = """
+environment: {{resources_servers: {{paddock.conformance.scripted:ScriptedEnvironment: {{}}}}}}
+policy: {{models_servers: {{paddock.conformance.scripted:ScriptedModel: {{delay_s: 1.0}}}}}}
+agent:
+  agents:
+    single_step:
+      resources_server: {{type: resources_servers, name: environment}}
+      model_server: {{type: models_servers, name: policy}}
+      datasets: [{{name: few, type: example, jsonl_fpath: {rows}}}]
+eval: {{retry_wait_s: 0, concurrency: 6}}
+"""
+
+
+def slow(head: Machine, n_rows: int) -> str:
+    """A config whose rollouts take a second each."""
+    rows, config = head.disk / "slow.jsonl", head.disk / "slow.yaml"
+    rows.write_bytes(b'{"responses_create_params": {"input": "q"}, "answer": "yes"}\n' * n_rows)
+    config.write_text(SLOW.format(rows=rows))
+    return str(config)
+
+
+@pytest.mark.long
+def test_nodes_that_join_get_workers_and_those_that_go_lose_no_rollout(cluster: RayCluster) -> None:
+    (head, second, last), out = cluster.nodes, cluster.nodes[0].disk / "joined"
+    last.kill()
+    running = run(cluster, out, slow(head, 400), "--cluster", "auto")
+    until_written(out, 10, running)
+    last.boot()
+    cluster.start(last)
+    until(lambda: len(processes_of(last)) == 2 * 3)
+    second.kill()
+    text, _ = running.communicate(timeout=280)
+    assert running.returncode == 0, text
+    assert rewards(out) == dict.fromkeys(((row, 0) for row in range(400)), 1.0)
+    second.boot()
+    cluster.start(second)
+
+
+@pytest.mark.long
+def test_a_run_that_is_interrupted_or_killed_leaves_nothing_and_goes_on_anywhere(cluster: RayCluster) -> None:
+    out, config = cluster.nodes[0].disk / "ended", slow(cluster.nodes[0], 100)
+    keys = cluster.nodes[0].disk / "cluster.yaml"
+    keys.write_text("eval: {cluster: auto, cluster_label: node=m2}\n")
+    by_keys = [str(keys)]
+    by_flags = ["--resume", "--cluster", cluster.address, "--workers", "2"]
+    for words, number, lines in ((by_keys, signal.SIGINT, 20), (by_flags, signal.SIGKILL, 50)):
+        running = run(cluster, out, config, *words)
+        until_written(out, lines, running)
+        if words is by_keys:
+            assert [bool(processes_of(node)) for node in cluster.nodes] == [False, True, False]
+        running.signal_inside(number)
+        text, _ = running.communicate(timeout=60)
+        assert running.returncode == (130 if number == signal.SIGINT else -number), text
+        until(lambda: not any(map(processes_of, cluster.nodes)), within_s=30)
+        assert len(rewards(out)) < 100
+    running = run(cluster, out, config, "--resume", "--workers", "2")
+    text, _ = running.communicate(timeout=240)
+    assert running.returncode == 0, text
+    assert rewards(out) == dict.fromkeys(((row, 0) for row in range(100)), 1.0)
 
 
 def until_written(folder: Path, lines: int, running: "subprocess.Popen[Any]") -> None:

@@ -8,17 +8,19 @@ Errors  ConfigError before anything starts; InfraError when a first worker or a 
 import asyncio
 import secrets
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from paddock.collect.artifact_receiver import remove_incoming
 from paddock.collect.artifact_sender import artifact_roots
+from paddock.collect.cluster_places import ClusterPlaces, patient
 from paddock.collect.jobs import MemberSetup, WorkerSetup
 from paddock.collect.locations import ServerLocations
 from paddock.collect.oracle import OraclePrompter
 from paddock.collect.plan import Plan
-from paddock.collect.ray_worker import connect
+from paddock.collect.ray_worker import connect, count_places
 from paddock.collect.worker_process import LinkedPlace, OpenLink, ProcessLink, close_all, start_all
 from paddock.collect.workers import Crew, addresses, open_local_worker, served_config
 from paddock.config.interpolation import variables_read
@@ -43,41 +45,66 @@ def check_servers(plan: Plan, locations: ServerLocations) -> None:
 @asynccontextmanager
 async def open_crew(plan: Plan, locations: ServerLocations) -> AsyncIterator[Crew]:
     """The workers, ready; they end with the block, and so does all that they started."""
-    address = plan.settings.cluster
-    if len(plan.slots) == 1 and address is None:
+    settings = plan.settings
+    if plan.max_workers == 1 and settings.cluster is None:
         async with open_local_worker(plan, locations, plan.slots[0]) as opened:
             yield Crew([opened.worker], opened.runtime)
         return
     check_servers(plan, locations)
     async with AsyncExitStack() as stack:
-        host: str | None = None
-        open_link: OpenLink = ProcessLink.open
-        env: dict[str, str] = {}
-        roots: dict[str, Path] = {}
-        if address is not None:
-            host, open_link = stack.enter_context(connect(address))
-            env = variables_read(plan.config.to_yaml())
-            roots = artifact_roots(plan)
-            await asyncio.to_thread(remove_incoming, roots, plan.identity.run_id)
+        if settings.cluster is None:
+            runtime = await _open_shared(plan, locations, stack, None)
+            maker = _PlaceMaker(plan, _locations_for_workers(plan, locations, runtime), ProcessLink.open)
+            places = [maker.place(nth, slots) for nth, slots in enumerate(plan.slots)]
+            stack.push_async_callback(close_all, places)
+            await start_all(places)
+            yield Crew(places, runtime)
+            return
+        roots = artifact_roots(plan)
+        await asyncio.to_thread(remove_incoming, roots, plan.identity.run_id)
+        label, wait_s = settings.cluster_label, settings.cluster_wait_s
+        host, open_link = stack.enter_context(connect(settings.cluster, label=label, place_wait_s=wait_s))
         runtime = await _open_shared(plan, locations, stack, host)
         theirs = _locations_for_workers(plan, locations, runtime)
-        names = list(plan.router.agents)
-        config = served_config(plan)
+        maker = _PlaceMaker(plan, theirs, patient(open_link), roots, variables_read(plan.config.to_yaml()))
+        cluster_places = ClusterPlaces(
+            lambda nth: maker.place(nth, settings.concurrency),
+            partial(count_places, label),
+            most=plan.max_workers,
+            look_s=settings.cluster_look_s,
+            wait_s=wait_s,
+        )
+        stack.push_async_callback(close_all, cluster_places.places)
+        await cluster_places.first()
+        yield Crew(cluster_places.places, runtime, cluster_places.later())
+
+
+class _PlaceMaker:
+    """Makes the places of a collection's workers."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        locations: ServerLocations,
+        open_link: OpenLink,
+        artifact_roots: Mapping[str, Path] = {},
+        env: Mapping[str, str] = {},
+    ) -> None:
+        config, names = served_config(plan), list(plan.router.agents)
         starts = [common_settings(config, name).start_timeout_s or 0.0 for name in config.needed(names)]
-        start_timeout_s = IMPORT_S + serve_settings(config).start_timeout_s + sum(starts)
-        places = [
-            LinkedPlace(
-                f"worker-{nth}",
-                _setup(plan, theirs, slots, env),
-                open_link,
-                start_timeout_s=start_timeout_s,
-                artifact_roots=roots,
-            )
-            for nth, slots in enumerate(plan.slots)
-        ]
-        stack.push_async_callback(close_all, places)
-        await start_all(places)
-        yield Crew(places, runtime)
+        self._start_timeout_s = IMPORT_S + serve_settings(config).start_timeout_s + sum(starts)
+        self._setup = _setup(plan, locations, 1, dict(env))
+        self._open_link = open_link
+        self._artifact_roots = artifact_roots
+
+    def place(self, nth: int, slots: int) -> LinkedPlace:
+        return LinkedPlace(
+            f"worker-{nth}",
+            self._setup.model_copy(update={"slots": slots}),
+            self._open_link,
+            start_timeout_s=self._start_timeout_s,
+            artifact_roots=self._artifact_roots,
+        )
 
 
 async def _open_shared(

@@ -39,4 +39,5 @@ def _require_room(plan: Plan, folder: Path, locations: ServerLocations) -> None:
     concurrency = max(1, min(plan.settings.concurrency, plan.n_rollouts))
     names = list(plan.router.agents) if locations.start else []
     isolate = locations.isolate or not locations.start
-    require_capacity(served_config(plan), names, concurrency=concurrency, isolate=isolate, workers=len(plan.slots))
+    if plan.settings.cluster is None:
+        require_capacity(served_config(plan), names, concurrency=concurrency, isolate=isolate, workers=plan.max_workers)

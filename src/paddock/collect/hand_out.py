@@ -9,7 +9,7 @@ Errors  InfraError `workers_lost` when no worker is left; what the disk refuses 
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -46,10 +46,25 @@ class MemberRun:
             self.result = failed.result()
 
 
+class WorkerLoad:
+    """What a worker has in flight."""
+
+    def __init__(self, worker: MemberWorker) -> None:
+        self.worker = worker
+        self.own: deque[MemberJob] = deque()
+        """What is left of its last batch."""
+        self.n_running = 0
+        self.unfinished: list[MemberRun] = []
+        """What it was running when it was lost."""
+
+
 class JobQueue:
     """The members that are left, in batches that go to one worker each."""
 
-    def __init__(self, batches: Iterator[Sequence[MemberJob]]) -> None:
+    def __init__(self, batches: Iterator[Sequence[MemberJob]], concurrency: int) -> None:
+        self.loads: list[WorkerLoad] = []
+        """Of the workers that are there; they share `concurrency`."""
+        self._concurrency = concurrency
         self.finished = asyncio.Event()
         """Set when every member has ended."""
         self._batches = batches
@@ -58,16 +73,18 @@ class JobQueue:
         """Members that were drawn and have not ended."""
         self._changed = asyncio.Event()
 
-    async def take(self, own: deque[MemberJob], worker: MemberWorker) -> MemberJob | None:
-        """The next member for a worker. `own`: what is left of its last batch. None: it gets no more."""
-        while not self.finished.is_set() and not worker.lost.done():
-            if own or self._draw(own):
-                return own.popleft()
-            if self._n_open == 0:
-                self.finished.set()
-                self.wake()
-                return None
-            # Whatever is in flight elsewhere may come back.
+    async def take(self, load: WorkerLoad) -> MemberJob | None:
+        """The next member for a worker, which then has it in flight. None: it gets no more."""
+        while not self.finished.is_set() and not load.worker.lost.done():
+            if self._has_room(load):
+                if load.own or self._draw(load.own):
+                    load.n_running += 1
+                    return load.own.popleft()
+                if self._n_open == 0:
+                    self.finished.set()
+                    self.wake()
+                    return None
+            # It has no room; or whatever is in flight elsewhere may come back.
             await self._changed.wait()
         return None
 
@@ -76,6 +93,12 @@ class JobQueue:
         self._n_open -= 1
         if self._n_open == 0:
             self.wake()
+
+    def _has_room(self, load: WorkerLoad) -> bool:
+        """One that joins gets its share as the others' rollouts end."""
+        share = -(-self._concurrency // len(self.loads))
+        n_running = sum(other.n_running for other in self.loads)
+        return load.n_running < min(load.worker.slots, share) and n_running < self._concurrency
 
     def give_back(self, batches: Iterable[Sequence[MemberJob]]) -> None:
         """Have other workers run these."""
@@ -102,55 +125,65 @@ class HandOut:
     def __init__(self, plan: Plan, journal: Journal, batches: Iterator[Sequence[MemberJob]]) -> None:
         self._plan = plan
         self._journal = journal
-        self._queue = JobQueue(batches)
+        self._queue = JobQueue(batches, plan.settings.concurrency)
         self._serving = serve_settings(plan.config)
 
-    async def run(self, places: Sequence[WorkerPlace]) -> None:
-        """Have the workers run every member that is left. Cancelled: what they run is cancelled."""
-        limit, wait_s = self._serving.max_restarts, self._serving.restart_wait_s
-        keepers = [
-            asyncio.create_task(keep_worker(place.worker, self._employ, max_restarts=limit, first_wait_s=wait_s))
-            for place in places
-        ]
-        all_gone = asyncio.gather(*keepers)
+    async def run(self, places: Sequence[WorkerPlace], later: AsyncIterator[WorkerPlace] | None = None) -> None:
+        """Have the workers run every member that is left. `later`: places that come later. Cancelled: what they run
+        is cancelled."""
         finished = asyncio.create_task(self._queue.finished.wait())
+        keepers = {asyncio.create_task(self._keep(place)) for place in places}
+        next_place = asyncio.create_task(_next(later))
+        whys: list[str] = []
         try:
-            waited: set[asyncio.Future[Any]] = {finished, all_gone}
-            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-            if not finished.done():
-                whys = "; ".join(dict.fromkeys(all_gone.result()))
-                raise InfraError(f"no worker is left: the last {whys}", kind=WORKERS_LOST, retryable=False)
+            while not finished.done():
+                waited: set[asyncio.Future[Any]] = {finished, next_place, *keepers}
+                await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+                if next_place.done():
+                    keepers.add(asyncio.create_task(self._keep(next_place.result())))
+                    next_place = asyncio.create_task(_next(later))
+                ended = {keeper for keeper in keepers if keeper.done()}
+                whys += [keeper.result() for keeper in ended]
+                keepers -= ended
+                if not keepers and not finished.done():
+                    causes = "; ".join(dict.fromkeys(whys))
+                    raise InfraError(f"no worker is left: the last {causes}", kind=WORKERS_LOST, retryable=False)
         finally:
-            for task in (finished, *keepers):
+            tasks: list[asyncio.Future[Any]] = [finished, next_place, *keepers]
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(finished, all_gone, *keepers, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _keep(self, place: WorkerPlace) -> str:
+        limit, wait_s = self._serving.max_restarts, self._serving.restart_wait_s
+        return await keep_worker(place.worker, self._employ, max_restarts=limit, first_wait_s=wait_s)
 
     async def _employ(self, worker: MemberWorker) -> str:
         """Give a worker members until it is lost; returns why. Where all have ended, this waits to be cancelled."""
         worker.lost.add_done_callback(lambda _: self._queue.wake())
-        own: deque[MemberJob] = deque()
-        count = min(worker.slots, self._plan.n_rollouts)
-        hands = [asyncio.create_task(self._hand(worker, own)) for _ in range(count)]
+        load = WorkerLoad(worker)
+        self._queue.loads.append(load)
         try:
-            runs = [run for run in await asyncio.gather(*hands) if run is not None]
+            async with asyncio.TaskGroup() as group:
+                while (job := await self._queue.take(load)) is not None:
+                    group.create_task(self._run(job, load))
+                why = await worker.lost
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
         finally:
-            for hand in hands:
-                hand.cancel()
-            await asyncio.gather(*hands, return_exceptions=True)
-        why = await worker.lost
-        await asyncio.gather(*(self._charge(run, why) for run in runs))
-        self._give_back([*own, *(run.job for run in runs if not self._settle(run))])
+            self._queue.loads.remove(load)
+        await asyncio.gather(*(self._charge(run, why) for run in load.unfinished))
+        self._give_back([*load.own, *(run.job for run in load.unfinished if not self._settle(run))])
         return why
 
-    async def _hand(self, worker: MemberWorker, own: deque[MemberJob]) -> MemberRun | None:
-        """Fill one slot of a worker; returns what it was running when it was lost."""
-        while (job := await self._queue.take(own, worker)) is not None:
-            run = MemberRun(job, self._journal)
-            with suppress(WorkerLostError):
-                await worker.run(job, run)
-            if not self._settle(run):
-                return run
-        return None
+    async def _run(self, job: MemberJob, load: WorkerLoad) -> None:
+        run = MemberRun(job, self._journal)
+        with suppress(WorkerLostError):
+            await load.worker.run(job, run)
+        if not self._settle(run):
+            load.unfinished.append(run)
+        load.n_running -= 1
+        self._queue.wake()
 
     def _settle(self, run: MemberRun) -> bool:
         """Count the member as ended; False: it has not."""
@@ -177,6 +210,15 @@ class HandOut:
             missing = self._journal.missing(index, size)
             ended = [member for member in range(size) if member not in missing]
             self._queue.give_back(batches_of(members, ended, together=self._plan.is_group_wise))
+
+
+async def _next(later: AsyncIterator[WorkerPlace] | None) -> WorkerPlace:
+    """The next place; this does not return where none comes."""
+    if later is not None:
+        async for place in later:
+            return place
+    await asyncio.Future()
+    raise AssertionError("nothing sets it")
 
 
 def batches_of(members: Sequence[MemberJob], ended: Sequence[int], *, together: bool) -> Iterator[Sequence[MemberJob]]:

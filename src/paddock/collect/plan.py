@@ -65,10 +65,21 @@ class Plan(NamedTuple):
         return GroupReader(self.router, self.identity.run_id).group(line)
 
     @property
+    def max_workers(self) -> int:
+        """How many workers there may be. On a cluster it has fewer while it has no room for so many."""
+        wanted = self.settings.workers
+        most = min(self.settings.concurrency, self.n_rollouts)
+        if wanted is not None:
+            return min(wanted, most)
+        if self.settings.cluster is None:
+            return 1
+        # Each needs room for a whole group.
+        return max(1, most // max(source.repeats for source in self.sources)) if self.is_group_wise else most
+
+    @property
     def slots(self) -> list[int]:
-        """How many rollouts each worker has at a time."""
-        concurrency = self.settings.concurrency
-        n_workers = min(self.settings.workers, concurrency, self.n_rollouts)
+        """How many rollouts each worker has at a time, when all are there."""
+        concurrency, n_workers = self.settings.concurrency, self.max_workers
         share, more = divmod(concurrency, n_workers)
         return [share + (nth < more) for nth in range(n_workers)]
 

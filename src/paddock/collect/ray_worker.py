@@ -5,7 +5,7 @@ Places  an actor asks for one CPU, and Ray spreads them over the nodes that are 
         them, and a worker's environment only what the driver's own has.
 Law     a worker's process ends with its actor, and its actor with this process or its node. A node that is cut off
         may go on for a while: nothing that it says is heard any more.
-Errors  ConfigError `ray_missing`; InfraError `ray_unreachable`, `ray_start`.
+Errors  ConfigError `ray_missing`; InfraError `ray_unreachable`, `ray_start`, `no_place`.
 """
 
 import asyncio
@@ -13,14 +13,20 @@ import logging
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from paddock.collect.jobs import WorkerMessage, WorkerSetup
+from paddock.collect.keeper import WORKERS_LOST
 from paddock.collect.worker_process import OpenLink, ProcessLink
 from paddock.errors import ConfigError, InfraError
 
 WINDOW = 64
 """Messages of a worker that are under way to the driver; then it waits: files of attempts are large."""
+NO_PLACE = "no_place"
+PLACE_WAIT_S = 60.0
+OPEN_S = 60.0
+"""Seconds that an actor has to start its worker's process."""
 END_S = 10.0
 """Seconds beyond its grace that a worker's actor has to say how it ended; then it is killed."""
 
@@ -97,8 +103,14 @@ class RayLink:
 
 
 @contextmanager
-def connect(address: str) -> Iterator[tuple[str, OpenLink]]:
-    """Connect to a cluster: this machine's address in it, and what starts a worker on it."""
+def connect(
+    address: str, *, label: str | None = None, place_wait_s: float = PLACE_WAIT_S
+) -> Iterator[tuple[str, OpenLink]]:
+    """Connect to a cluster: this machine's address in it, and what starts a worker on it.
+
+    label           `KEY=VALUE` of the nodes that may have workers; None: any.
+    place_wait_s    seconds that a worker waits for a CPU; then its start fails with an InfraError `no_place`.
+    """
     ray = _ray()
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
@@ -106,18 +118,31 @@ def connect(address: str) -> Iterator[tuple[str, OpenLink]]:
         message = f"Ray cluster {address}: {_reason(error)}; its token, if it has one, is RAY_AUTH_TOKEN"
         raise InfraError(message, kind="ray_unreachable", retryable=False) from error
     try:
-        yield str(ray.util.get_node_ip_address()), _open_link
+        yield str(ray.util.get_node_ip_address()), partial(_open_link, label=label, place_wait_s=place_wait_s)
     finally:
         ray.shutdown()
 
 
-async def _open_link(name: str, setup: WorkerSetup) -> RayLink:
+def count_places(label: str | None) -> int:
+    """How many workers the nodes that are there have CPUs for, others' work aside. Blocks."""
+    key, _, value = (label or "").partition("=")
+    try:
+        rows = [row for row in _ray().nodes() if row["Alive"] and (label is None or row["Labels"].get(key) == value)]
+    except Exception as error:
+        text = f"the cluster does not name its nodes: {_reason(error)}"
+        raise InfraError(text, kind=WORKERS_LOST, retryable=False) from error
+    return sum(int(row["Resources"].get("CPU", 0)) for row in rows)
+
+
+async def _open_link(name: str, setup: WorkerSetup, *, label: str | None, place_wait_s: float) -> RayLink:
+    key, _, value = (label or "").partition("=")
     host = (
         _ray()
         .remote(WorkerHost)
         .options(
             num_cpus=1,
             scheduling_strategy="SPREAD",
+            label_selector={key: value} if label is not None else None,
             max_restarts=0,
             max_task_retries=0,
             max_concurrency=setup.slots + 10,
@@ -126,13 +151,20 @@ async def _open_link(name: str, setup: WorkerSetup) -> RayLink:
     actor = host.remote()
     try:
         link = RayLink(actor)
-        await link.open(name, setup)
+        async with asyncio.timeout(place_wait_s):
+            await actor.__ray_ready__.remote()
+        async with asyncio.timeout(OPEN_S):
+            await link.open(name, setup)
     except BaseException as error:
         # It may wait for a CPU that no node has.
         with suppress(_ray().exceptions.RayError):
             _ray().kill(actor)
         if isinstance(error, _ray().exceptions.RayError):
             raise InfraError(f"{name}: its actor did not start: {_reason(error)}", kind="ray_start") from error
+        if isinstance(error, TimeoutError):
+            where = f" with the label {label}" if label is not None else ""
+            text = f"{name}: no node{where} had a CPU for it within {place_wait_s:g} s, or did not answer"
+            raise InfraError(text, kind=NO_PLACE, retryable=False) from error
         raise
     return link
 

@@ -34,7 +34,9 @@ class PlanText(NamedTuple):
 def plan_lines(plan: Plan, folder: Path) -> PlanText:
     """The plan, every row checked against its environment; starts nothing."""
     wrong = [error.message for error in row_problems(plan)]
-    where = f" in {len(plan.slots)} workers" if len(plan.slots) > 1 else ""
+    where = f" in {plan.max_workers} workers" if plan.max_workers > 1 else ""
+    if plan.settings.cluster is not None:
+        where = f" in at most {plan.max_workers} workers on the cluster"
     at_once = f"{plan.settings.concurrency} at once{where}"
     text = [f"{plan.n_rows} rows, {plan.n_rollouts} rollouts, {at_once}, into {folder}"]
     text += [f"rows   {file.path}: {file.n_rows} rows, {file.repeats} per row" for file in plan.identity.rows]

@@ -112,7 +112,7 @@ class Run:
 
     async def _drive(self, journal: Journal, crew: Crew) -> _End:
         hand_out = HandOut(self.plan, journal, self._batches(journal))
-        all_done = asyncio.create_task(hand_out.run(crew.places))
+        all_done = asyncio.create_task(hand_out.run(crew.places, crew.later))
         broken = asyncio.create_task(journal.breaker.open.wait())
         failed = asyncio.create_task(crew.runtime.failed.wait() if crew.runtime else asyncio.Event().wait())
         try:

@@ -5,7 +5,7 @@ Units   seconds as float; a row's index counts the non-empty lines of all row fi
 Errors  a value that breaks a field's rule is a ConfigError that names the field.
 """
 
-from typing import Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -13,6 +13,7 @@ from paddock.errors import ConfigError
 from paddock.types import TERMINAL, FailedOutcome
 
 MIN_FAILURES = 20
+Label = Annotated[str, Field(pattern=r"^[^=\s]+=[^=\s]*$")]
 Split = Literal["train", "validation", "example", "benchmark"]
 
 
@@ -41,12 +42,20 @@ class EvalSettings(BaseModel):
     """Refuse to start when any row is wrong; otherwise such a row ends with outcome `row`, and the others run."""
     concurrency: int = Field(default=64, ge=1)
     """Rollouts in flight."""
-    workers: int = Field(default=1, ge=1)
+    workers: int | None = Field(default=None, ge=1)
     """Processes that rollouts run in, which share `concurrency`; each has agents and servers of its own, but for those
-    of which there can be only one. 1: this process alone."""
-    cluster: str | None = None
+    of which there can be only one. With `cluster` there are at most so many. 1: this process alone. None: 1, or with
+    `cluster` one for each CPU of its nodes."""
+    cluster: str | None = Field(default=None, pattern=r"^(auto|[^:\s]+:\d+)$")
     """The Ray cluster on whose nodes the workers are, as HOST:PORT, or `auto`: the one that RAY_ADDRESS or this machine
     knows. None: they are here."""
+    cluster_label: Label | None = None
+    """`KEY=VALUE` of the cluster's nodes that workers may be on, as `ray start --labels` gave it; None: any."""
+    cluster_look_s: float = Field(default=5.0, gt=0)
+    """Seconds between two looks at the cluster for nodes that have joined."""
+    cluster_wait_s: float = Field(default=120.0, gt=0)
+    """Seconds that a collection waits while no worker has a place on the cluster, at its start and later; then it
+    ends, and can be resumed."""
     max_artifacts_mib: int = Field(default=256, ge=0)
     """MiB of files beside one attempt (an agent's `artifacts_dir`) that a worker of a cluster sends to the command;
     those that would pass it are named in a note among them, `not_sent.txt`."""

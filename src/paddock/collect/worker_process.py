@@ -99,7 +99,7 @@ class ProcessLink:
 
 
 OpenLink = Callable[[str, WorkerSetup], Awaitable[WorkerLink]]
-"""Starts a worker process of a name, which waits for its setup."""
+"""Starts a worker process of a name, which waits for its setup; it has its own bound of time."""
 
 
 class LinkedWorker:
@@ -130,19 +130,18 @@ class LinkedWorker:
     ) -> "LinkedWorker":
         """Start it: it takes jobs when this returns, and is gone when it raises. `artifact_roots`: where files go that
         its agents write beside their rollouts, where it sends them."""
-        files = ArtifactReceiver(artifact_roots)
+        worker = cls(name, setup, await open_link(name, setup), ArtifactReceiver(artifact_roots))
         try:
             async with asyncio.timeout(start_timeout_s):
-                worker = cls(name, setup, await open_link(name, setup), files)
-                try:
-                    await worker._prepare()
-                except BaseException:
-                    await worker.close()
-                    raise
-                return worker
+                await worker._prepare()
         except TimeoutError as error:
+            await worker.close()
             text = f"{name}: not ready within {start_timeout_s:g} s"
             raise InfraError(text, kind="start_timeout", retryable=False) from error
+        except BaseException:
+            await worker.close()
+            raise
+        return worker
 
     def report(self) -> RunningReport:
         if self.lost.done():
@@ -231,19 +230,33 @@ class LinkedPlace:
         self._setup = setup
         self._start_timeout_s = start_timeout_s
         self._artifact_roots = artifact_roots
+        self._is_starting = False
         self._worker: LinkedWorker | None = None
 
     async def worker(self) -> LinkedWorker:
         if self._worker is None or self._worker.lost.done():
             self._worker = None
-            self._worker = await LinkedWorker.start(
-                self._name,
-                self._setup,
-                self._open_link,
-                start_timeout_s=self._start_timeout_s,
-                artifact_roots=self._artifact_roots,
-            )
+            try:
+                self._worker = await LinkedWorker.start(
+                    self._name,
+                    self._setup,
+                    self._open,
+                    start_timeout_s=self._start_timeout_s,
+                    artifact_roots=self._artifact_roots,
+                )
+            finally:
+                self._is_starting = False
         return self._worker
+
+    @property
+    def is_taken(self) -> bool:
+        """A worker is there, or starts there."""
+        return self._is_starting or (self._worker is not None and not self._worker.lost.done())
+
+    async def _open(self, name: str, setup: WorkerSetup) -> WorkerLink:
+        link = await self._open_link(name, setup)
+        self._is_starting = True
+        return link
 
     def report(self) -> RunningReport:
         return self._worker.report() if self._worker is not None else RunningReport()

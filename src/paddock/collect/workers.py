@@ -65,6 +65,8 @@ class Crew(NamedTuple):
     places: Sequence[WorkerPlace]
     runtime: Runtime | None = None
     """The servers that were started in this process or by it; None: there are none."""
+    later: AsyncIterator[WorkerPlace] | None = None
+    """Places that are added while the collection runs; they are in `places`, too."""
 
     def reports(self) -> list[RunningReport]:
         return [place.report() for place in self.places]

@@ -1,0 +1,77 @@
+"""Places of workers on a cluster: as many as its nodes have CPUs for, more when nodes join.
+
+Law     a place is there from when there was a CPU for it; while there is none, because its node went or others use it,
+        its worker waits for one, as long as it takes.
+Errors  InfraError `workers_lost` when no worker has a place for `wait_s`.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+
+from paddock.collect.jobs import WorkerSetup
+from paddock.collect.keeper import WORKERS_LOST
+from paddock.collect.ray_worker import NO_PLACE
+from paddock.collect.worker_process import LinkedPlace, OpenLink, WorkerLink
+from paddock.errors import InfraError
+
+
+class ClusterPlaces:
+    """The places of one collection."""
+
+    def __init__(
+        self,
+        make: Callable[[int], LinkedPlace],
+        count: Callable[[], int],
+        *,
+        most: int,
+        look_s: float,
+        wait_s: float,
+    ) -> None:
+        """`make`: a place by its number; `count`: how many the nodes have room for that are there."""
+        self.places: list[LinkedPlace] = []
+        self._make = make
+        self._count = count
+        self._most = most
+        self._look_s = look_s
+        self._wait_s = wait_s
+
+    async def first(self) -> None:
+        """Start the first worker: it tells what is wrong with all. Its errors are those of a start, and `no_place`."""
+        await self._add().worker()
+
+    async def later(self) -> AsyncIterator[LinkedPlace]:
+        """The others, as there is room for them."""
+        seen_s = time.monotonic()
+        while True:
+            room = await asyncio.to_thread(self._count)
+            while len(self.places) < min(room, self._most):
+                yield self._add()
+            if any(place.is_taken for place in self.places):
+                seen_s = time.monotonic()
+            if time.monotonic() - seen_s > self._wait_s:
+                text = f"no worker had a place on the cluster for {self._wait_s:g} s (eval.cluster_wait_s)"
+                raise InfraError(text, kind=WORKERS_LOST, retryable=False)
+            await asyncio.sleep(self._look_s)
+
+    def _add(self) -> LinkedPlace:
+        self.places.append(self._make(len(self.places)))
+        return self.places[-1]
+
+
+def patient(open_link: OpenLink) -> OpenLink:
+    """`open_link` that goes on asking where there is no place for a worker, once there was one for any."""
+    opened = False
+
+    async def open_patiently(name: str, setup: WorkerSetup) -> WorkerLink:
+        nonlocal opened
+        while True:
+            try:
+                link = await open_link(name, setup)
+                opened = True
+                return link
+            except InfraError as error:
+                if error.kind != NO_PLACE or not opened:
+                    raise
+
+    return open_patiently

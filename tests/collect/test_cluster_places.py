@@ -1,0 +1,140 @@
+"""Claims about workers on a cluster whose nodes come and go: as many as have room, and never too much in flight.
+
+Here a worker is a process of this machine that is used as one of a cluster; `test_ray_workers` has real nodes.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from tests.collect.test_run import Peaks
+from tests.collect.test_workers import BY_ROW, begun, policy, until, verdicts, workers
+
+from paddock.collect import CollectionResult, Plan, crew
+from paddock.collect.jobs import WorkerSetup
+from paddock.collect.plan import GroupReader
+from paddock.collect.ray_worker import NO_PLACE
+from paddock.collect.run import open_run
+from paddock.collect.worker_process import OpenLink, ProcessLink
+from paddock.collect.workers import Crew, LocalWorker
+from paddock.errors import InfraError
+
+MakeCase = Callable[..., Plan]
+RunPlan = Callable[..., Coroutine[Any, Any, CollectionResult]]
+ROOT = Path(__file__).parents[2]
+__all__ = ["begun"]
+
+
+class Nodes:
+    """A cluster that is this machine, with room for some workers."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.asked: list[dict[str, Any]] = []
+
+    @contextmanager
+    def connect(self, address: str, **options: Any) -> Iterator[tuple[str, OpenLink]]:
+        self.asked.append({"address": address, **options})
+        yield "127.0.0.1", self.open
+
+    async def open(self, name: str, setup: WorkerSetup) -> ProcessLink:
+        wait_s = self.asked[-1]["place_wait_s"]
+        try:
+            async with asyncio.timeout(wait_s):
+                while len(workers()) >= self.room:
+                    await asyncio.sleep(0.05)
+        except TimeoutError as error:
+            raise InfraError(f"no CPU within {wait_s:g} s", kind=NO_PLACE) from error
+        return await ProcessLink.open(name, setup)
+
+    def count(self, label: str | None) -> int:
+        return self.room
+
+
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch) -> Nodes:
+    nodes = Nodes(1)
+    monkeypatch.syspath_prepend(ROOT)
+    monkeypatch.setattr(crew, "connect", nodes.connect)
+    monkeypatch.setattr(crew, "count_places", nodes.count)
+    return nodes
+
+
+async def test_nodes_that_join_are_used_and_those_that_go_are_missed(
+    nodes: Nodes, make_case: MakeCase, run_plan: RunPlan, read_lines: Any, begun: Any
+) -> None:
+    case = {"repeats": 2, "concurrency": 4, "top": {**policy(BY_ROW, delay_s=0.3), "serve": {"restart_wait_s": 0}}}
+    cluster = {"cluster": "auto", "cluster_label": "zone=a", "cluster_look_s": 0.1}
+    task = asyncio.create_task(run_plan(make_case(30, **cluster, **case), "cluster"))
+    try:
+        await until(lambda: len(workers()) == 1)
+        nodes.room = 2
+        both: list[psutil.Process] = await until(lambda: len(found := workers()) == 2 and found)
+        nodes.room = 1
+        both[0].kill()
+        collected = await task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert (collected.how, collected.n_verdicts) == ("finished", 60)
+    assert workers() == []
+    assert nodes.asked == [{"address": "auto", "label": "zone=a", "place_wait_s": 120.0}]
+    rollouts, _, _ = verdicts(read_lines, "cluster")
+    assert len(rollouts) == 60
+
+
+async def test_a_run_ends_when_no_worker_has_a_place(nodes: Nodes, make_case: MakeCase, run_plan: RunPlan) -> None:
+    nodes.room = 0
+    with pytest.raises(InfraError, match=r"no CPU within 0\.3 s"):
+        await run_plan(make_case(3, cluster="auto", cluster_wait_s=0.3))
+
+
+@pytest.mark.slow
+async def test_a_run_whose_workers_lose_their_places_for_good_ends(
+    nodes: Nodes, make_case: MakeCase, run_plan: RunPlan, tmp_path: Path
+) -> None:
+    settings = {"cluster": "auto", "cluster_wait_s": 1.0, "concurrency": 1, "cluster_look_s": 0.1, "max_attempts": 9}
+    top = {**policy(BY_ROW, delay_s=300), "serve": {"restart_wait_s": 0}}
+    task = asyncio.create_task(run_plan(make_case(3, top=top, **settings)))
+    try:
+        await until((tmp_path / "run/rollouts.jsonl").exists)
+        nodes.room = 0
+        workers()[0].kill()
+        collected = await task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert collected.how == "servers_failed"
+    assert "no worker had a place" in str(collected.why)
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+async def test_workers_that_join_take_their_share_of_what_is_in_flight(
+    repeats: int, make_case: MakeCase, tmp_path: Path
+) -> None:
+    plan = make_case(80, repeats=repeats, concurrency=6)
+    agent, share = Peaks(), Counter[int]()
+
+    class CountedWorker(LocalWorker):
+        async def run(self, job: Any, sink: Any) -> None:
+            share[id(self)] += 1
+            await super().run(job, sink)
+
+    with open_run(plan, tmp_path / "run") as run:
+        groups = GroupReader(run.plan.router, run.plan.identity.run_id)
+        one, two, three = (CountedWorker({"agent": agent}, groups, plan.settings, 6) for _ in range(3))
+
+        async def later() -> AsyncIterator[LocalWorker]:
+            for worker in (two, three):
+                await until(lambda: sum(share.values()) > 20)
+                yield worker
+
+        collected = await run.collect(Crew([one], None, later()))
+    assert collected.n_verdicts == 80 * repeats
+    assert agent.peak == 6
+    assert all(share[id(worker)] > 10 for worker in (one, two, three))
