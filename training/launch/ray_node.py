@@ -44,14 +44,29 @@ def main(words: Sequence[str]) -> int:
 
 
 def _head(args: argparse.Namespace, deadline: float) -> int:
+    for number in PASSED_ON:
+        signal.signal(number, _leave)
     address = f"{_own_address(args.hosts[1])}:{args.port}"
-    with _ray_process(args, address, ["--head", f"--port={args.port}", "--include-dashboard=false"]):
-        if lacking := _lacking(address, args.hosts, deadline):
+    role = ["--head", f"--port={args.port}", "--include-dashboard=false"]
+    # Ray gives its own start half a minute, which is too short on a loaded machine: it is tried again.
+    while True:
+        with _ray_process(args, args.hosts[1], role) as ray:
+            lacking = _lacking(ray, address, args.hosts, deadline)
+            if not lacking:
+                return _run(args.command, address)
+        if time.monotonic() > deadline:
             return _fail(f"after {args.wait_s:g} s (ray_wait_s) Ray has not started on {', '.join(lacking)}")
-        with subprocess.Popen(args.command, env={**os.environ, "RAY_ADDRESS": address}) as command:
-            for number in PASSED_ON:
-                signal.signal(number, lambda number, _: command.send_signal(number))
-            code = command.wait()
+
+
+def _leave(number: int, _: object) -> None:
+    raise SystemExit(128 + number)
+
+
+def _run(words: Sequence[str], address: str) -> int:
+    with subprocess.Popen(words, env={**os.environ, "RAY_ADDRESS": address}) as command:
+        for number in PASSED_ON:
+            signal.signal(number, lambda number, _: command.send_signal(number))
+        code = command.wait()
     return code if code >= 0 else 128 - code
 
 
@@ -64,18 +79,21 @@ def _worker(args: argparse.Namespace, deadline: float) -> int:
         if time.monotonic() > deadline:
             return _fail(f"after {args.wait_s:g} s (ray_wait_s) there is no head on {head}, port {args.port}")
         time.sleep(LOOK_S)
-    address = f"{socket.gethostbyname(head)}:{args.port}"
-    with _ray_process(args, address, [f"--address={address}"]) as ray:
-        while ray.poll() is None:
-            if not _listens(head, args.port):
-                return 0
-            time.sleep(LOOK_S)
-    return 0 if not _listens(head, args.port) else _fail(f"Ray ended with {ray.returncode} before the job")
+    while True:
+        with _ray_process(args, head, [f"--address={socket.gethostbyname(head)}:{args.port}"]) as ray:
+            while ray.poll() is None:
+                if not _listens(head, args.port):
+                    return 0
+                time.sleep(LOOK_S)
+        if not _listens(head, args.port):
+            return 0
+        if time.monotonic() > deadline:
+            return _fail(f"Ray ended with {ray.returncode} before the job")
 
 
 @contextmanager
-def _ray_process(args: argparse.Namespace, head: str, role: list[str]) -> "Iterator[subprocess.Popen[bytes]]":
-    peer = args.hosts[1] if "--head" in role else args.hosts[0]
+def _ray_process(args: argparse.Namespace, peer: str, role: list[str]) -> "Iterator[subprocess.Popen[bytes]]":
+    """Ray on this node. `peer`: another node, which reaches this one."""
     # A short name: paths of sockets are bounded.
     with tempfile.TemporaryDirectory(prefix="paddock-ray-", ignore_cleanup_errors=True) as folder:
         command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--temp-dir={folder}"]
@@ -112,17 +130,22 @@ def _listens(host: str, port: int) -> bool:
     return True
 
 
-def _lacking(address: str, hosts: Sequence[str], deadline: float) -> list[str]:
-    """The hosts that are no nodes of the cluster when time is over; none as soon as all are."""
+def _lacking(ray_process: "subprocess.Popen[bytes]", address: str, hosts: Sequence[str], deadline: float) -> list[str]:
+    """The hosts that are no nodes of the cluster when time is over, or when the head has ended; none as soon as all
+    are."""
     import ray
 
-    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    lacking = list(hosts)
     try:
-        while lacking := _not_among(ray.nodes(), hosts):
-            if time.monotonic() > deadline:
-                return lacking
-            time.sleep(LOOK_S)
-        return []
+        while lacking and ray_process.poll() is None and time.monotonic() < deadline:
+            try:
+                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, ignore_reinit_error=True)
+                lacking = _not_among(ray.nodes(), hosts)
+            except (ConnectionError, RuntimeError, ValueError):
+                # It starts.
+                lacking = list(hosts)
+            time.sleep(LOOK_S if lacking else 0)
+        return lacking
     finally:
         ray.shutdown()
 

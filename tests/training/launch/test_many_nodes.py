@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.training.launch.commands import launch, prepare
+from tests.training.launch.commands import ROOT, launch, prepare
 from tests.training.launch.many_nodes import SlurmNodes, many_nodes, processes_of
 from tests.training.launch.one_node import await_that, missing
+from tests.training.launch.test_demonstration import make
 
 from paddock.testing.machines import why_no_machines
 
@@ -21,6 +22,7 @@ AGENT = "+env.nemo_gym.swe.agents.swe={resources_server: {type: resources_server
 AGENT += "model_server: {type: models_servers, name: policy_model}}"
 LEFT = ("ray_node", "raylet", "gcs_server", "cluster_trainer", "sandbox serve")
 WITHIN_S = 180.0
+SOURCE = str(ROOT / "src")
 
 
 @pytest.fixture
@@ -45,8 +47,7 @@ def submit(slurm: SlurmNodes, python: str, *words: str) -> str:
     trainer = shlex.join([python, str(Path(__file__).with_name("cluster_trainer.py"))])
     ray_node = f'case "$*" in "-m paddock train"*) shift 3; exec {trainer} "$@";; *) exec {python} "$@";; esac'
     Path(variables["PADDOCK_VLLM_PYTHON"]).write_text(f"#!/bin/sh\n{ray_node}\n")
-    source = str(Path(__file__).resolve().parents[3] / "src")
-    environ = {**slurm.cluster.environ, "PYTHONPATH": source, "PADDOCK_HOME": str(folder / "home")}
+    environ = {**slurm.cluster.environ, "PYTHONPATH": SOURCE, "PADDOCK_HOME": str(folder / "home")}
     done = launch(folder, "--run", "site", *words, variables=variables, environ=environ)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()[0].split()[1]
@@ -128,21 +129,24 @@ def test_scancel_ends_the_run_first_and_leaves_no_process_of_the_job(
 
 @pytest.mark.vllm
 @pytest.mark.long
-@pytest.mark.parametrize("sandboxes", [0, 1])
+@pytest.mark.parametrize(("sandboxes", "nth"), [(0, 1), (1, 1), (1, 2)], ids=["plain", "of Ray", "of sandboxes"])
 @pytest.mark.parametrize("slurm", [4], indirect=True)
 def test_a_node_that_dies_requeues_the_job_and_leaves_nothing_on_the_others(
-    slurm: SlurmNodes, folder: Path, vllm_python: str, sandboxes: int
+    slurm: SlurmNodes, folder: Path, vllm_python: str, sandboxes: int, nth: int
 ) -> None:
     names = [*slurm.nodes]
     job = submit(slurm, vllm_python, "SBATCH_NUM_NODES=2", f"SANDBOX_NODES={sandboxes}", AGENT)
     await_in_log(slurm, job, lambda: len(starts(folder)) == 1, "the run began")
-    lost = slurm.nodes[names[1]]
+    lost = slurm.nodes[names[nth]]
     lost.kill()
     await_state(slurm, job, "PENDING", "NODE_FAIL", "CANCELLED", "FAILED")
     rest = [name for name in names if slurm.nodes[name] is not lost]
     await_in_log(slurm, job, lambda: not left_of(slurm, rest), "nothing is left on the other nodes")
     await_state(slurm, job, "COMPLETED")
-    assert lost.address not in starts(folder)[1]["nodes"]
+    _, again = starts(folder)
+    assert lost.address not in again["nodes"]
+    assert all(statuses == [200, 401] for statuses in again["sandboxes"].values()), "they know the new token"
+    assert len(again["sandboxes"]) == sandboxes
 
 
 @pytest.mark.vllm
@@ -171,3 +175,30 @@ def test_nodes_of_sandboxes_that_do_not_start_fail_the_job(slurm: SlurmNodes, fo
     assert "nodes of sandboxes ended at their start" in log(folder, job)
     assert "no_such_key" in log(folder, job), "why, in their own words"
     assert not starts(folder)
+
+
+@pytest.mark.vllm
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("slurm", [2], indirect=True)
+def test_the_demonstration_is_trained_on_two_nodes(slurm: SlurmNodes, folder: Path, vllm_python: str) -> None:
+    variables = make(folder, vllm_python)
+    short = ["grpo.max_num_steps=2", "grpo.val_at_start=false", "grpo.val_at_end=false", "checkpointing.save_period=2"]
+    environ = {**slurm.cluster.environ, "PYTHONPATH": SOURCE, "PADDOCK_HOME": str(folder / "home")}
+    done = launch(folder, "--run", "site", "SBATCH_NUM_NODES=2", *short, variables=variables, environ=environ)
+    assert done.returncode == 0, done.stderr
+    job = done.stdout.splitlines()[0].split()[1]
+    run = folder / "runs" / "demonstration"
+    with_roles: set[str] = set()
+
+    def has_ended() -> bool:
+        for name, machine in slurm.nodes.items():
+            with_roles.update({name} if any("IDLE" not in line for line in processes_of(machine, "ray::")) else ())
+        return slurm.cluster.state(job) not in ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING")
+
+    await_that(has_ended, "the job ended", 3000)
+    told = (run / "launch" / f"{job}.log").read_text()
+    assert slurm.cluster.state(job) == "COMPLETED", told
+    assert (run / "checkpoints" / "step_2").is_dir()
+    assert len((run / "metrics.jsonl").read_text().splitlines()) >= 2
+    assert with_roles == {*slurm.nodes}, "both had roles of the run"
