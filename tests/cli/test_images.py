@@ -155,6 +155,18 @@ def test_a_row_that_can_not_be_read_does_not_stop_the_others(images: Images, tmp
     assert "paddock images: pallets__flask-1: [Errno 20] Not a directory" in said.err, "it was tried"
 
 
+def test_what_workers_can_not_build_is_said_as_by_one_process(images: Images, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "locks").touch()  # as above
+    recipe = {"python": "3.11", "git": {"repository": "/nowhere", "commit": "abc"}}
+    remote = {"python": "3.11", "git": {"repository": "https://a.example/b", "commit": "abc"}}
+    rows = write_rows(swe_bench_row(paddock=recipe), swe_bench_row(instance_id="a__b-1", paddock=remote))
+    alone, together = images("build", "--rows", rows), images("build", "--rows", rows, "--workers", "2")
+    assert (alone.code, together.code) == (1, 1)
+    assert sorted(together.err.splitlines()) == sorted(alone.err.splitlines())
+    assert "git.repository: '/nowhere' " in alone.err and "[Errno 20] Not a directory" in alone.err
+
+
 def test_pins_without_hashes_are_said_or_refused(images: Images, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "locks").touch()  # as above

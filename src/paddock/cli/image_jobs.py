@@ -22,8 +22,10 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from paddock.cli.image_builds import BuildOptions, open_builder
 from paddock.cli.image_rows import flat, image_settings, label, named_image, read_instance, read_rows, say
 from paddock.cli.local_repositories import local_repositories
+from paddock.cli.workers import items_at_once, worker_spread
 from paddock.errors import ConfigError, PaddockError, RowError, describe
 from paddock.sandbox.failures import ImageMissing
 from paddock.sandbox.images import (
@@ -44,7 +46,8 @@ RECIPE_KEYS = (
     "a recipe is the key `build` of a row of the own format, the key `paddock` of any other: an object with "
     f"{', '.join(Recipe.model_fields)}"
 )
-Job = Callable[[ProgressMeter], Awaitable[object]]
+Job = Callable[[ProgressMeter], Awaitable[str | None]]
+"""Returns what is to be said of the image besides its time."""
 
 
 def pull(store: ImageStore, args: argparse.Namespace) -> int:
@@ -106,22 +109,29 @@ def build(store: ImageStore, args: argparse.Namespace) -> int:
         more = f" and {len(bare) - 1} more" if len(bare) > 1 else ""
         say(f"{bare[0]}{more}: the recipe's pins have no hashes: what comes is what the package index has now")
 
+    options = BuildOptions(
+        home=args.home.absolute() if args.home else None,
+        limits=store.limits,
+        local_repositories=local,
+        require_hashes=args.require_hashes,
+    )
+    at_once = min(items_at_once(args, "jobs", 1), max(1, len(recipes)))
+
     async def work() -> int:
-        from paddock.sandbox.images.build import build_image
+        async with open_builder(options, worker_spread(args), at_once=at_once) as build_one:
 
-        def job(name: str, recipe: Recipe) -> Job:
-            return lambda meter: build_image(
-                store,
-                name,
-                recipe,
-                progress=meter.stage,
-                local_repositories=local,
-                require_hashes=args.require_hashes,
-            )
+            def job(name: str, recipe: Recipe) -> Job:
+                return lambda meter: build_one(name, recipe, meter.stage)
 
-        return await _run({name: job(name, recipe) for name, recipe in recipes.items()}, args.jobs, failed)
+            return await _run({name: job(name, recipe) for name, recipe in recipes.items()}, at_once, failed)
 
-    return asyncio.run(work())
+    try:
+        return asyncio.run(work())
+    except ConfigError:
+        raise
+    except PaddockError as error:
+        say(error.message)
+        return 1
 
 
 def read_recipe(path: Path) -> Recipe:
@@ -192,7 +202,7 @@ async def _run(jobs: dict[str, Job], at_once: int, failed: int) -> int:
             async with slots:
                 bar, since = ProgressBar(bars, name), time.monotonic()
                 try:
-                    await job(bar)
+                    note = await job(bar)
                 except (PaddockError, OSError) as error:
                     bars.console.print(
                         f"paddock images: {name}: {error}", markup=False, highlight=False, soft_wrap=True
@@ -202,7 +212,7 @@ async def _run(jobs: dict[str, Job], at_once: int, failed: int) -> int:
                     bar.close()
                 print(name, flush=True)  # noqa: T201 - the command's voice
                 took_s = time.monotonic() - since
-                bars.console.print(f"{name}: {took_s:.1f} s", markup=False, highlight=False, soft_wrap=True)
+                bars.console.print(f"{name}: {took_s:.1f} s{note or ''}", markup=False, highlight=False, soft_wrap=True)
                 return True
 
         done = await asyncio.gather(*(run_job(name, job) for name, job in jobs.items()))

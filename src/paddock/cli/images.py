@@ -47,7 +47,7 @@ RECIPES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from paddock.cli import image_recipe, image_spread, local_repositories
+    from paddock.cli import image_recipe, image_spread, local_repositories, workers
 
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
@@ -85,7 +85,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="refuse recipes whose pins have no hashes (default: they are named)",
     )
-    build.add_argument("--jobs", type=int, default=1, metavar="N", help="images at once (default: 1)")
+    build.add_argument("--jobs", type=int, metavar="N", help="images at once (default: 1, or as many as workers)")
+    workers.add_arguments(build, "recipes")
 
     image_spread.add_arguments(commands.add_parser("spread", help="have nodes fetch images from their peers"))
     remove = commands.add_parser("remove", help="forget images, and the layers that no other image has")

@@ -1,6 +1,7 @@
 """Claims about `paddock swe new` and `paddock swe check` over real repositories, images and sandboxes."""
 
 import os
+import re
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from tests.collect.test_workers import workers
 
+from paddock.cli import main
 from paddock.collect.items import WorkerSpread
 from paddock.http import read_row
 from paddock.resources_servers.swe.checks import (
@@ -24,6 +26,7 @@ from paddock.resources_servers.swe.checks.visible_text import FixedFile
 from paddock.resources_servers.swe.grading.sandbox import GradingSandbox, open_grading_sandbox
 from paddock.resources_servers.swe.rows import read
 from paddock.sandbox import SandboxLimits, SandboxSettings, open_provider
+from paddock.sandbox.images import ImageStore
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(300)]
 TIMES = {"null_s", "gold_s", "total_s"}
@@ -105,6 +108,23 @@ async def test_workers_say_what_one_process_says_also_where_one_is_killed(checke
     expected = [report.model_dump(exclude=TIMES) for report in alone if report.line in STEADY]
     assert [result.report.model_dump(exclude=TIMES) for result in results] == expected
     assert [result.row for result in results if result.row is not None] == checked.command.lines("rows.jsonl")
+
+
+def test_workers_build_what_a_store_lacks_and_say_what_it_has(checked: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    home, folder = checked.command.home, checked.command.folder
+    rows = [{**checked.row(name), "FAIL_TO_PASS": [TARGET], "PASS_TO_PASS": [KEPT]} for name in ("sound", "shown")]
+    names = [str(row["image"]) for row in rows]
+    checked.command.write(rows, "two.jsonl")
+    ImageStore(home, payload_id=SandboxSettings().payload_id).remove(names[1])
+    words = ["--rows", str(folder / "two.jsonl"), "--local-repository", str(folder), "--home", str(home)]
+    capfd.readouterr()
+    assert main(["images", "build", *words, "--workers", "2"]) == 0
+    out, err = capfd.readouterr()
+    assert sorted(out.splitlines()) == sorted(names)
+    said = {line.partition(": ")[0]: line for line in err.splitlines()}
+    assert said[names[0]].endswith(" s, was there already")
+    assert re.fullmatch(r"[0-9.]+ s", said[names[1]].partition(": ")[2])
+    assert workers() == []
 
 
 SITE = "/opt/venv/lib/python3.11/site-packages"
