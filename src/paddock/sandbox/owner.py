@@ -17,7 +17,8 @@ from pathlib import Path
 from paddock.sandbox.records import SandboxHandle
 
 UNLOCKED_S = 60.0
-"""Age in seconds past which a folder that is still not locked is a dead owner's."""
+"""Age in seconds past which a folder that is still not locked, or a control group in which no process is, is a dead
+owner's."""
 HANDLE = "sandbox.json"
 
 
@@ -51,7 +52,7 @@ def owners(home: Path) -> list[Path]:
         folders = [folder for folder in state_folder(home).iterdir() if folder.is_dir()]
     except FileNotFoundError:
         return []
-    return sorted(folder for folder in folders if not folder.name.startswith(".") or _age_s(folder) > UNLOCKED_S)
+    return sorted(folder for folder in folders if not folder.name.startswith(".") or age_s(folder) > UNLOCKED_S)
 
 
 def sandboxes(owner: Path) -> list[Path]:
@@ -92,7 +93,7 @@ def try_lock(owner: Path) -> Iterator[bool]:
         os.close(fd)
 
 
-def _age_s(folder: Path) -> float:
+def age_s(folder: Path) -> float:
     try:
         return time.time() - folder.stat().st_mtime
     except OSError:

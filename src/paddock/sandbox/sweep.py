@@ -1,7 +1,8 @@
 """Removes what dead owners left: processes, cgroups, containers, loop devices, folders. Never a living owner's.
 
 Dead    its lock is free, and is held here meanwhile. Cgroups lie outside any home, so those of an owner without a
-        folder here may belong to another home: they go when its process is not there and they are empty.
+        folder here may belong to another home, or to a process of another pid namespace: they go when its process
+        can't be seen and they are empty, but not when they are so new that the first process may be on its way.
 Later   a folder whose container engine does not answer stays until it does.
 Blocks  bounded: call it in a thread.
 """
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 from paddock.sandbox.cgroups import Cgroups
 from paddock.sandbox.layers import remove_tree
-from paddock.sandbox.owner import handle_of, owners, sandboxes, try_lock
+from paddock.sandbox.owner import UNLOCKED_S, age_s, handle_of, owners, sandboxes, try_lock
 from paddock.sandbox.runtimes import RUNTIMES
 
 _LOOP_CLEAR = 0x4C01
@@ -72,7 +73,7 @@ def _may_live(owner_id: str, cgroups: Cgroups) -> bool:
         return True
     files = [file for root in cgroups.roots for file in (root / owner_id).rglob("cgroup.procs")]
     try:
-        return any(file.read_bytes() for file in files)
+        return any(file.read_bytes() or age_s(file.parent) < UNLOCKED_S for file in files)
     except OSError:
         return True
 
