@@ -213,7 +213,7 @@ def test_a_node_of_sandboxes_is_cut_off(on_nodes: SandboxNodes, how: str, second
     on_nodes.stand.run(f"node-{how}-{seconds:g}s", 0, deeds, repeats=REPEATS if seconds < 10 else LONG_REPEATS)
 
 
-class WorkerNodes(NamedTuple):
+class RayWorkers(NamedTuple):
     """Collections whose workers are on the nodes of a cluster, and their sandboxes with them."""
 
     stand: FaultStand
@@ -227,7 +227,7 @@ class WorkerNodes(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def on_ray(home: Path) -> Iterator[WorkerNodes]:
+def on_ray(home: Path) -> Iterator[RayWorkers]:
     with ray_cluster(4, Path(PYTHON or "")) as cluster:
         for machine in cluster.nodes:
             use_images(machine, home)
@@ -238,13 +238,13 @@ def on_ray(home: Path) -> Iterator[WorkerNodes]:
         words = (case(cluster.nodes[0], {"runtime": "bubblewrap"}), "--concurrency", "6")
         spread = ("--cluster", "auto", "--workers", "3")
         stand = FaultStand(cluster.nodes, start, (*words, *spread), lambda line: "ray" in line)
-        yield WorkerNodes(stand, cluster, stand.run("ray-undisturbed", 0, []))
+        yield RayWorkers(stand, cluster, stand.run("ray-undisturbed", 0, []))
 
 
 @pytest.mark.vllm
 @pytest.mark.skipif(not PYTHON, reason="PADDOCK_VLLM_PYTHON: no environment with Ray")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_node_of_workers_loses_power(on_ray: WorkerNodes, seed: int) -> None:
+def test_a_node_of_workers_loses_power(on_ray: RayWorkers, seed: int) -> None:
     draw = random.Random(seed)
     machine = draw.choice(on_ray.cluster.nodes[1:])
     at_s = draw.uniform(0.0, on_ray.took_s)
@@ -263,7 +263,7 @@ def test_a_node_of_workers_loses_power(on_ray: WorkerNodes, seed: int) -> None:
 @pytest.mark.skipif(not PYTHON, reason="PADDOCK_VLLM_PYTHON: no environment with Ray")
 @pytest.mark.parametrize("seconds", [5.0, 120.0])
 @pytest.mark.parametrize("how", CUTS)
-def test_a_node_of_workers_is_cut_off(on_ray: WorkerNodes, how: str, seconds: float) -> None:
+def test_a_node_of_workers_is_cut_off(on_ray: RayWorkers, how: str, seconds: float) -> None:
     machine = on_ray.cluster.nodes[1]
     cut, mend = CUTS[how]
     at_s = on_ray.took_s / 2

@@ -117,9 +117,7 @@ class Machine:
             self._init.kill()
         # The first process inside ends after it, and when all others have.
         with suppress(psutil.NoSuchProcess):
-            first = psutil.Process(self._first_pid)
-            _thaw(first.children(recursive=True))
-            first.wait(START_TIMEOUT_S)
+            _wait_for_the_last(psutil.Process(self._first_pid))
         for process in self._processes:
             with process:
                 process.kill()
@@ -229,6 +227,19 @@ def _start_init(name: str, disk: Path) -> "tuple[subprocess.Popen[bytes], int]":
         raise OSError(f"a machine did not start: exit code {init.wait(START_TIMEOUT_S)}")
     (first,) = psutil.Process(init.pid).children()
     return init, first.pid
+
+
+def _wait_for_the_last(first: psutil.Process) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while True:
+        # One of them may freeze others with its last breath.
+        _thaw(first.children(recursive=True))
+        try:
+            first.wait(0.2)
+            return
+        except psutil.TimeoutExpired:
+            if time.monotonic() > deadline:
+                raise
 
 
 def _thaw(processes: Sequence[psutil.Process]) -> None:
