@@ -36,6 +36,8 @@ class Nodes:
     def __init__(self, room: int) -> None:
         self.room = room
         self.asked: list[dict[str, Any]] = []
+        self.lost: list[str] = []
+        """Kinds with which starts fail before one works."""
 
     @contextmanager
     def connect(self, address: str, **options: Any) -> Iterator[tuple[str, OpenLink]]:
@@ -44,6 +46,8 @@ class Nodes:
 
     async def open(self, name: str, setup: WorkerSetup) -> ProcessLink:
         wait_s = self.asked[-1]["place_wait_s"]
+        if self.lost:
+            raise InfraError("its node died", kind=self.lost.pop(0), retryable=False)
         try:
             async with asyncio.timeout(wait_s):
                 while len(workers()) >= self.room:
@@ -92,6 +96,17 @@ async def test_a_run_ends_when_no_worker_has_a_place(nodes: Nodes, make_case: Ma
     nodes.room = 0
     with pytest.raises(InfraError, match=r"no CPU within 0\.3 s"):
         await run_plan(make_case(3, cluster="auto", cluster_wait_s=0.3))
+
+
+async def test_a_start_on_a_node_that_has_just_died_is_made_elsewhere(
+    nodes: Nodes, make_case: MakeCase, run_plan: RunPlan
+) -> None:
+    nodes.lost = ["ray_start", "child_died"]
+    collected = await run_plan(make_case(3, cluster="auto", cluster_look_s=0.05))
+    assert (collected.how, collected.n_verdicts) == ("finished", 3)
+    nodes.lost = ["ray_unreachable"]
+    with pytest.raises(InfraError, match="its node died"):
+        await run_plan(make_case(3, cluster="auto", cluster_look_s=0.05), "another")
 
 
 @pytest.mark.slow

@@ -32,6 +32,16 @@ def cluster() -> Iterator[RayCluster]:
         yield cluster
 
 
+@pytest.fixture(autouse=True)
+def _all_nodes(cluster: RayCluster) -> Iterator[None]:
+    """All are there again after each test."""
+    yield
+    for node in cluster.nodes:
+        if not node.is_on:
+            node.boot()
+            cluster.start(node)
+
+
 def evaluate(cluster: RayCluster, out: Path, *words: str) -> MachineProcess:
     return run(cluster, out, str(ROOT / "configs/demo.yaml"), "--oracle", *words)
 
@@ -82,9 +92,6 @@ def test_a_node_that_is_lost_or_cut_off_loses_and_doubles_no_rollout(cluster: Ra
     text, _ = running.communicate(timeout=240)
     assert running.returncode == 0, text
     assert Counter(member for _, member in rewards(out)) == dict.fromkeys(range(200), n_rows(out))
-    if fault == "power":
-        last.boot()
-        cluster.start(last)
 
 
 LEAVING = """
@@ -138,8 +145,6 @@ def test_a_node_that_is_lost_leaves_no_file_in_part(cluster: RayCluster) -> None
     last.kill()
     text, _ = running.communicate(timeout=240)
     assert running.returncode == 0, text
-    last.boot()
-    cluster.start(last)
     found = files_of(artifacts)
     attempts = {name.partition("/")[0] for name in found}
     assert all({f"{attempt}/large", f"{attempt}/position"} <= found.keys() for attempt in attempts)
@@ -193,8 +198,6 @@ def test_nodes_that_join_get_workers_and_those_that_go_lose_no_rollout(cluster: 
     text, _ = running.communicate(timeout=280)
     assert running.returncode == 0, text
     assert rewards(out) == dict.fromkeys(((row, 0) for row in range(400)), 1.0)
-    second.boot()
-    cluster.start(second)
 
 
 @pytest.mark.long

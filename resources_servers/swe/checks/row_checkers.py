@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from paddock.collect.item_work import ItemResult, MakeItem, WorkItem
 from paddock.collect.items import ItemWork, WorkerSpread, open_item_workers
-from paddock.collect.keeper import WORKERS_LOST
+from paddock.collect.restarts import WORKERS_LOST
 from paddock.errors import PaddockError
 from paddock.resources_servers.swe import official
 from paddock.resources_servers.swe.checks.drafts import RowDraft, read_draft

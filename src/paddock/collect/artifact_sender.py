@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from paddock.collect.jobs import Tell, WorkerMessage
+from paddock.collect.jobs import SendMessage, WorkerMessage
 from paddock.collect.plan import Plan
 from paddock.collect.results import FailedAttempt, RolloutResult
 from paddock.config import Config
@@ -42,13 +42,13 @@ class ArtifactSender:
         self._roots = roots
         self._max_bytes = max_bytes
 
-    async def send(self, number: int, ended: RolloutResult | FailedAttempt, tell: Tell) -> None:
+    async def send(self, number: int, ended: RolloutResult | FailedAttempt, send: SendMessage) -> None:
         """Send the files of the attempt that ended so. `number`: its job's."""
         root = self._roots.get(ended.agent)
         if root is None:
             return
         for folder in await asyncio.to_thread(_folders, root, ended):
-            sending = _Sending(number, ended.agent, tell)
+            sending = _Sending(number, ended.agent, send)
             await sending.folder(folder, root, self._max_bytes)
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
@@ -56,10 +56,10 @@ class ArtifactSender:
 class _Sending:
     """The files of one attempt on their way."""
 
-    def __init__(self, number: int, agent: str, tell: Tell) -> None:
+    def __init__(self, number: int, agent: str, send: SendMessage) -> None:
         self._number = number
         self._agent = agent
-        self._tell = tell
+        self._send = send
 
     async def folder(self, folder: Path, root: Path, max_bytes: int) -> None:
         left, not_sent = max_bytes, []
@@ -85,7 +85,7 @@ class _Sending:
 
     async def _chunk(self, name: str, data: bytes, *, last: bool) -> None:
         head = {"job": self._number, "file": {"agent": self._agent, "name": name, "last": last}}
-        await self._tell(WorkerMessage(head, data))
+        await self._send(WorkerMessage(head, data))
 
 
 def artifact_roots(plan: Plan) -> dict[str, Path]:

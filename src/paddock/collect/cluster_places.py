@@ -6,14 +6,19 @@ Errors  InfraError `workers_lost` when no worker has a place for `wait_s`.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable
 
 from paddock.collect.jobs import WorkerSetup
-from paddock.collect.keeper import WORKERS_LOST
-from paddock.collect.ray_worker import NO_PLACE
-from paddock.collect.worker_process import LinkedPlace, OpenLink, WorkerLink
+from paddock.collect.ray_worker import NO_PLACE, RAY_START
+from paddock.collect.restarts import WORKERS_LOST
+from paddock.collect.worker_process import CHILD_DIED, LinkedPlace, OpenLink, WorkerLink
 from paddock.errors import InfraError
+
+_OF_LOST_NODES = frozenset({RAY_START, CHILD_DIED, NO_PLACE})
+"""Kinds of failures of a start: Ray goes on placing workers on a node that has died until it notices."""
+_log = logging.getLogger("paddock.collect")
 
 
 class ClusterPlaces:
@@ -37,8 +42,18 @@ class ClusterPlaces:
         self._wait_s = wait_s
 
     async def first(self) -> None:
-        """Start the first worker: it tells what is wrong with all. Its errors are those of a start, and `no_place`."""
-        await self._add().worker()
+        """Start the first worker: it tells what is wrong with all. Its errors are those of a start, and `no_place`; one
+        that a lost node may have caused counts when `wait_s` is over."""
+        place, deadline = self._add(), time.monotonic() + self._wait_s
+        while True:
+            try:
+                await place.worker()
+                return
+            except InfraError as error:
+                if error.kind not in _OF_LOST_NODES or time.monotonic() > deadline:
+                    raise
+                _log.warning("%s; it is started again", error)
+            await asyncio.sleep(self._look_s)
 
     async def later(self) -> AsyncIterator[LinkedPlace]:
         """The others, as there is room for them."""

@@ -24,12 +24,9 @@ from paddock.collect.ray_worker import connect, count_places
 from paddock.collect.worker_process import LinkedPlace, OpenLink, ProcessLink, close_all, start_all
 from paddock.collect.workers import Crew, addresses, open_local_worker, served_config
 from paddock.config.interpolation import variables_read
-from paddock.server.lifecycle import common_settings, longest_stop_s
+from paddock.server.lifecycle import longest_start_s, longest_stop_s
 from paddock.server.runtime import Runtime, describe_servers, open_runtime, shared_names
 from paddock.server.settings import serve_settings
-
-IMPORT_S = 60.0
-"""Seconds that a worker has to start beyond those of its servers."""
 
 
 def check_servers(plan: Plan, locations: ServerLocations) -> None:
@@ -90,9 +87,8 @@ class _PlaceMaker:
         artifact_roots: Mapping[str, Path] = {},
         env: Mapping[str, str] = {},
     ) -> None:
-        config, names = served_config(plan), list(plan.router.agents)
-        starts = [common_settings(config, name).start_timeout_s or 0.0 for name in config.needed(names)]
-        self._start_timeout_s = IMPORT_S + serve_settings(config).start_timeout_s + sum(starts)
+        config = served_config(plan)
+        self._start_timeout_s = longest_start_s(config, serve_settings(config), list(plan.router.agents))
         self._setup = _setup(plan, locations, 1, dict(env))
         self._open_link = open_link
         self._artifact_roots = artifact_roots

@@ -16,8 +16,8 @@ from typing import Any
 from paddock.collect.attempts import NoVerdict, failed_attempt
 from paddock.collect.jobs import MemberJob
 from paddock.collect.journal import Journal
-from paddock.collect.keeper import WORKERS_LOST, keep_worker
 from paddock.collect.plan import Plan
+from paddock.collect.restarts import WORKERS_LOST, employ_with_restarts
 from paddock.collect.results import FailedAttempt, RolloutResult
 from paddock.collect.workers import MemberWorker, WorkerLostError, WorkerPlace
 from paddock.errors import InfraError
@@ -156,7 +156,7 @@ class HandOut:
 
     async def _keep(self, place: WorkerPlace) -> str:
         limit, wait_s = self._serving.max_restarts, self._serving.restart_wait_s
-        return await keep_worker(place.worker, self._employ, max_restarts=limit, first_wait_s=wait_s)
+        return await employ_with_restarts(place.worker, self._employ, max_restarts=limit, first_wait_s=wait_s)
 
     async def _employ(self, worker: MemberWorker) -> str:
         """Give a worker members until it is lost; returns why. Where all have ended, this waits to be cancelled."""

@@ -11,7 +11,7 @@ from pkgutil import resolve_name
 from typing import NamedTuple, NoReturn
 
 from paddock.collect.in_flight import RunningReport
-from paddock.collect.jobs import Tell, WorkerMessage, WorkerSetup
+from paddock.collect.jobs import SendMessage, WorkerMessage, WorkerSetup
 from paddock.errors import BugError, InfraError, PaddockError, boundary
 from paddock.types import JsonObject
 
@@ -41,22 +41,22 @@ class ItemRunner:
 
     def __init__(self, make: MakeItem) -> None:
         self._make = make
-        self._told: set[asyncio.Task[None]] = set()
+        self._sending: set[asyncio.Task[None]] = set()
 
-    async def run(self, message: WorkerMessage, tell: Tell) -> None:
+    async def run(self, message: WorkerMessage, send: SendMessage) -> None:
         number = message.head["job"]
 
         def on_progress(doing: str) -> None:
-            task = asyncio.ensure_future(tell(WorkerMessage({"job": number, "doing": doing})))
-            self._told.add(task)
-            task.add_done_callback(self._told.discard)
+            task = asyncio.ensure_future(send(WorkerMessage({"job": number, "doing": doing})))
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
 
         try:
             result = await self._made(WorkItem(message.head["item"], message.body, on_progress))
         except PaddockError as error:
-            await tell(WorkerMessage({"job": number, "error": error.to_wire()}))
+            await send(WorkerMessage({"job": number, "error": error.to_wire()}))
             return
-        await tell(WorkerMessage({"job": number, "result": result.value}, result.body))
+        await send(WorkerMessage({"job": number, "result": result.value}, result.body))
 
     async def _made(self, item: WorkItem) -> ItemResult:
         try:

@@ -22,8 +22,8 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from paddock.collect.jobs import WorkerMessage, WorkerSetup
-from paddock.collect.keeper import WORKERS_LOST, keep_worker
 from paddock.collect.ray_worker import connect
+from paddock.collect.restarts import WORKERS_LOST, employ_with_restarts
 from paddock.collect.worker_process import LinkedPlace, LinkedWorker, OpenLink, ProcessLink, close_all, start_all
 from paddock.collect.workers import WorkerLostError
 from paddock.errors import BugError, InfraError, PaddockError, from_wire
@@ -154,7 +154,9 @@ class ItemWorkers:
         limit, wait_s = self._spread.max_restarts, self._spread.restart_wait_s
         async with asyncio.TaskGroup() as group:
             keepers = [
-                group.create_task(keep_worker(place.worker, self._employ, max_restarts=limit, first_wait_s=wait_s))
+                group.create_task(
+                    employ_with_restarts(place.worker, self._employ, max_restarts=limit, first_wait_s=wait_s)
+                )
                 for place in places
             ]
         whys = "; ".join(dict.fromkeys(keeper.result() for keeper in keepers))

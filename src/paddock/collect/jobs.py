@@ -42,15 +42,15 @@ class WorkerMessage(NamedTuple):
     body: bytes = b""
 
 
-Tell = Callable[[WorkerMessage], Awaitable[None]]
+SendMessage = Callable[[WorkerMessage], Awaitable[None]]
 """Tells the driver; where that is gone, nobody hears it."""
 
 
 class JobRunner(Protocol):
     """What a worker does with its jobs."""
 
-    async def run(self, message: WorkerMessage, tell: Tell) -> None:
-        """Run a job to its end, and tell its events, each with the job's number. What it raises ends the worker."""
+    async def run(self, message: WorkerMessage, send: SendMessage) -> None:
+        """Run a job to its end, and send its events, each with the job's number. What it raises ends the worker."""
         ...
 
     def report(self) -> RunningReport: ...

@@ -10,7 +10,7 @@ from paddock.collect.in_flight import RunningReport
 from paddock.collect.jobs import (
     MemberJob,
     MemberSetup,
-    Tell,
+    SendMessage,
     VerdictEvent,
     WorkerMessage,
     WorkerSetup,
@@ -24,19 +24,19 @@ from paddock.errors import InfraError
 class EventSink:
     """Tells the events of one job."""
 
-    def __init__(self, number: int, tell: Tell, files: ArtifactSender) -> None:
+    def __init__(self, number: int, send: SendMessage, files: ArtifactSender) -> None:
         self._number = number
-        self._tell = tell
+        self._send = send
         self._files = files
 
     async def rollout(self, result: RolloutResult, line: bytes) -> RolloutResult:
-        await self._files.send(self._number, result, self._tell)
-        await self._tell(VerdictEvent(result, line).to_message(self._number))
+        await self._files.send(self._number, result, self._send)
+        await self._send(VerdictEvent(result, line).to_message(self._number))
         return result
 
     async def failure(self, failed: FailedAttempt) -> None:
-        await self._files.send(self._number, failed, self._tell)
-        await self._tell(failure_message(self._number, failed))
+        await self._files.send(self._number, failed, self._send)
+        await self._send(failure_message(self._number, failed))
 
 
 class MemberRunner:
@@ -47,8 +47,8 @@ class MemberRunner:
         self._worker = opened.worker
         self._runtime = opened.runtime
 
-    async def run(self, message: WorkerMessage, tell: Tell) -> None:
-        await self._worker.run(MemberJob.from_message(message), EventSink(message.head["job"], tell, self._files))
+    async def run(self, message: WorkerMessage, send: SendMessage) -> None:
+        await self._worker.run(MemberJob.from_message(message), EventSink(message.head["job"], send, self._files))
 
     def report(self) -> RunningReport:
         return self._worker.report()

@@ -17,13 +17,14 @@ from functools import partial
 from typing import Any
 
 from paddock.collect.jobs import WorkerMessage, WorkerSetup
-from paddock.collect.keeper import WORKERS_LOST
+from paddock.collect.restarts import WORKERS_LOST
 from paddock.collect.worker_process import OpenLink, ProcessLink
 from paddock.errors import ConfigError, InfraError
 
 WINDOW = 64
 """Messages of a worker that are under way to the driver; then it waits: files of attempts are large."""
 NO_PLACE = "no_place"
+RAY_START = "ray_start"
 PLACE_WAIT_S = 60.0
 OPEN_S = 60.0
 """Seconds that an actor has to start its worker's process."""
@@ -77,6 +78,9 @@ class RayLink:
         try:
             await self._actor.send.remote(message)
         except Exception as error:
+            # Whether it arrived is not known, and its answer would be waited for without end: the worker is given up.
+            with suppress(_ray().exceptions.RayError):
+                _ray().kill(self._actor)
             raise ConnectionError(_reason(error)) from error
 
     async def receive(self) -> WorkerMessage | None:
@@ -160,7 +164,7 @@ async def _open_link(name: str, setup: WorkerSetup, *, label: str | None, place_
         with suppress(_ray().exceptions.RayError):
             _ray().kill(actor)
         if isinstance(error, _ray().exceptions.RayError):
-            raise InfraError(f"{name}: its actor did not start: {_reason(error)}", kind="ray_start") from error
+            raise InfraError(f"{name}: its actor did not start: {_reason(error)}", kind=RAY_START) from error
         if isinstance(error, TimeoutError):
             where = f" with the label {label}" if label is not None else ""
             text = f"{name}: no node{where} had a CPU for it within {place_wait_s:g} s, or did not answer"

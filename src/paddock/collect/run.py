@@ -30,9 +30,9 @@ from paddock.collect.identity import (
 )
 from paddock.collect.jobs import MemberJob
 from paddock.collect.journal import Groups, Journal
-from paddock.collect.keeper import WORKERS_LOST
 from paddock.collect.plan import Plan
 from paddock.collect.recovery import StoredRun, recover
+from paddock.collect.restarts import WORKERS_LOST
 from paddock.collect.results import MemberKey
 from paddock.collect.rows import RowFileLine
 from paddock.collect.tally import OLD_SUMMARY_KEYS, Board, Pace

@@ -15,22 +15,20 @@ from pydantic import Field, ValidationError
 
 from paddock.collect.item_work import ItemResult, MakeItem, WorkItem
 from paddock.collect.items import ItemWork, WorkerNodes, WorkerSpread, connect_nodes, open_item_workers
-from paddock.collect.keeper import WORKERS_LOST
+from paddock.collect.restarts import WORKERS_LOST
 from paddock.collect.routing import Agent, Router, environment
 from paddock.config import Config
 from paddock.config.interpolation import variables_read
 from paddock.errors import BugError, PaddockError, RowError, VerifierError, boundary, describe
 from paddock.http import VERIFY, Call, Peer, VerifyRequest, rollout_from_wire
 from paddock.server import ResourcesServer
-from paddock.server.lifecycle import common_settings, longest_stop_s
+from paddock.server.lifecycle import longest_start_s, longest_stop_s
 from paddock.server.runtime import open_runtime, shared_names
 from paddock.server.settings import serve_settings
 from paddock.types import JsonObject, Record, Rollout, Row, Verdict
 from paddock.types.step_rewards import STEP_REWARDS, combine_as_stored
 
 OPENS = f"{__name__}:open_rescoring"
-IMPORT_S = 60.0
-"""Seconds that a worker has to start beyond those of its servers."""
 Score = Callable[[bytes, Rollout], Awaitable[Verdict | PaddockError]]
 """Scores a rollout: its stored line, and the same as it was read."""
 
@@ -112,11 +110,10 @@ async def _with_shared(config: Config, setup: ScoringSetup, nodes: WorkerNodes, 
 
 def _with_timeouts(spread: WorkerSpread, config: Config) -> WorkerSpread:
     serving, names = serve_settings(config), _started(config)
-    starts = (common_settings(config, name).start_timeout_s or 0.0 for name in config.needed(names))
     update = {
         "max_restarts": serving.max_restarts,
         "restart_wait_s": serving.restart_wait_s,
-        "start_timeout_s": IMPORT_S + serving.start_timeout_s + sum(starts),
+        "start_timeout_s": longest_start_s(config, serving, names),
         "stop_timeout_s": longest_stop_s(config, serving, names),
     }
     return spread.model_copy(update=update)

@@ -63,7 +63,7 @@ async def _work(setup: WorkerSetup, sock: socket.socket) -> int:
 async def _serve(runner: JobRunner, channel: MessageChannel) -> None:
     """Run the driver's jobs until it closes its side."""
 
-    async def tell(message: WorkerMessage) -> None:
+    async def send(message: WorkerMessage) -> None:
         with suppress(ConnectionError):  # the driver is gone: the end of its messages says so
             await channel.send(message)
 
@@ -71,7 +71,7 @@ async def _serve(runner: JobRunner, channel: MessageChannel) -> None:
         async with asyncio.TaskGroup() as group:
             tasks = {group.create_task(_report(runner, channel)), group.create_task(runner.failed())}
             while (message := await channel.receive()) is not None:
-                task = group.create_task(runner.run(message, tell))
+                task = group.create_task(runner.run(message, send))
                 tasks.add(task)
                 task.add_done_callback(tasks.discard)
             for task in tasks:

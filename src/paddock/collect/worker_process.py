@@ -30,6 +30,7 @@ from paddock.errors import InfraError
 from paddock.processes import Supervised, exit_in_words, start_supervised
 from paddock.signals import hold_interrupts
 
+CHILD_DIED = "child_died"
 CLOSE_S = 1.0
 """Seconds beyond its servers' time to stop in which it ends in order."""
 
@@ -179,7 +180,7 @@ class LinkedWorker:
         answer = await self.link.receive()
         if answer is None:
             how = await self.link.end()
-            raise InfraError(f"{self.name}: {how} while starting", kind="child_died", retryable=False)
+            raise InfraError(f"{self.name}: {how} while starting", kind=CHILD_DIED, retryable=False)
         read_status(answer, self.name)
         self._listening = asyncio.create_task(self._listen())
 

@@ -22,6 +22,8 @@ from paddock.server.sockets import Bound
 if TYPE_CHECKING:
     from paddock.server.telemetry import Telemetry
 
+IMPORT_S = 60.0
+"""Seconds that a process has to start beyond those of its servers."""
 _log = logging.getLogger("paddock.server")
 
 
@@ -68,6 +70,12 @@ def longest_stop_s(config: Config, settings: ServeSettings, names: Sequence[str]
     chosen = config.needed(config.instances if names is None else names)
     own = (common_settings(config, name).stop_timeout_s for name in chosen)
     return max([settings.stop_timeout_s, *(limit_s or 0.0 for limit_s in own)])
+
+
+def longest_start_s(config: Config, settings: ServeSettings, names: Sequence[str]) -> float:
+    """How long a process may take to start the servers `names` and those that they need, imports included."""
+    own = (common_settings(config, name).start_timeout_s for name in config.needed(names))
+    return IMPORT_S + settings.start_timeout_s + sum(limit_s or 0.0 for limit_s in own)
 
 
 @asynccontextmanager

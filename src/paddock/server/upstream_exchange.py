@@ -3,7 +3,7 @@
 Law     one wall clock around a whole exchange, first byte to last; cancelling it closes its connection.
 Waits   double with each failure and are spread at random over their upper half; one that the endpoint asks for is kept
         to, both at most `longest_s`.
-Errors  those of `paddock.server.upstream_failures`, inside its `attributed`.
+Errors  those of `paddock.server.upstream_failures`, inside `upstream_errors`.
 """
 
 import asyncio

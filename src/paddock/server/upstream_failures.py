@@ -106,10 +106,10 @@ class upstream_errors:  # noqa: N801 - read as a statement: `with upstream_error
     def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
         if error is None:
             return
-        if isinstance(error, TimeoutError | httpx.TimeoutException):
+        if isinstance(error, TimeoutError):
             limit = f"no whole answer within {self._limit_s:.3g} s"
             raise UpstreamError(f"{self._host}: {limit}", kind="upstream_timeout") from error
-        if isinstance(error, httpx.HTTPError | aiohttp.ClientError):
+        if isinstance(error, aiohttp.ClientError):
             why = f"{type(error).__name__}: {failure_text(error)[:MAX_TEXT]}"
             raise UpstreamError(f"{self._host}: {why}", kind="upstream_connection") from error
         if isinstance(error, UnreadableError):

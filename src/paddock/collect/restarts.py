@@ -1,4 +1,4 @@
-"""A worker is kept at its place: where it is lost another one is started, later each time, up to a number of times."""
+"""Restarts of workers: where one is lost another one is started, later each time, up to a number of times."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ WORKERS_LOST = "workers_lost"
 _log = logging.getLogger("paddock.collect")
 
 
-async def keep_worker(
+async def employ_with_restarts(
     start: Callable[[], Awaitable[WorkerT]],
     employ: Callable[[WorkerT], Awaitable[str]],
     *,
