@@ -52,8 +52,8 @@ class RunLaunchSettings(BaseModel):
     """Rows to validate on: data.validation.data_path; empty: as the config says."""
 
     container: str = ""
-    """Image of the job's steps, a URI or .sqsh, started by SLURM's pyxis; empty: none, the node's own programs. On
-    Kubernetes the image of all pods."""
+    """Image of the job's steps: for SLURM's pyxis a URI or .sqsh, on Kubernetes the image of all pods; empty: none, the
+    node's own programs."""
     sandbox_container: str = ""
     """Image of NeMo-RL's code sandbox beside each node; empty: none is started."""
     mounts: CommaList = ()
