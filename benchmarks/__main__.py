@@ -28,6 +28,7 @@ MODULES = (
     "grading",
     "training",
     "walks",
+    "pivot_pairs",
 )
 """A module is a benchmark of that name."""
 WHERE_NAMED = ("cluster", "capacity")

@@ -1,8 +1,9 @@
 """Whether one actual action does what one expected action does.
 
-Law     the kinds must agree; the tools may differ inside a kind. What a finish or a thought says must be near to what
-        the expert said (`texts`); of a plan or a question only that it says something where the expert did. A look at
-        the plan is no new plan.
+Law     the kinds must agree; the tools may differ inside a kind. Two calls of other kinds or other words are the same
+        where what they are for is known and is the same (`intents`). What a finish or a thought says must be near to
+        what the expert said (`texts`); of a plan or a question only that it says something where the expert did. A look
+        at the plan is no new plan.
 Other   a call of a tool that no table knows needs the same name and equal arguments after the schema's defaults:
         1 equals 1.0, never true; strings are exact; list order counts.
 """
@@ -10,6 +11,7 @@ Other   a call of a tool that no table knows needs the same name and equal argum
 from paddock.resources_servers.pivot.semantic.changes import compare_edits
 from paddock.resources_servers.pivot.semantic.commands import compare_commands, compare_input
 from paddock.resources_servers.pivot.semantic.history import FileHistory
+from paddock.resources_servers.pivot.semantic.intents import Surroundings, compare_intents
 from paddock.resources_servers.pivot.semantic.looks import compare_lists, compare_reads, compare_searches
 from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, clip, describe, differ
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
@@ -32,6 +34,14 @@ from paddock.tools import (
 
 
 def compare_pair(expected: Action, actual: Action, history: FileHistory, options: SemanticOptions) -> MatchResult:
+    result = _compare_as_called(expected, actual, history, options)
+    if result.same or result.reason == "limit_differs":
+        return result
+    by_intent = compare_intents(expected, actual, Surroundings(history, options))
+    return by_intent if by_intent is not None and by_intent.same else result
+
+
+def _compare_as_called(expected: Action, actual: Action, history: FileHistory, options: SemanticOptions) -> MatchResult:
     match expected, actual:
         case ShellCommand(), ShellCommand():
             return compare_commands(expected, actual, options)
