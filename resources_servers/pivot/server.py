@@ -2,20 +2,21 @@
 
 Source  PivotRL, arXiv:2603.21383; NeMo-Gym's two pivot servers, whose rows it takes unchanged.
 Row     the history up to the step in `responses_create_params`, the expert's action in `expected_action`.
-Reward  by the comparator that the config names (`compat`, `layered`, `semantic`); the verdict names it too.
+Reward  by the comparator that the config names (`compat`, `layered`, `semantic`, `executed`); the verdict names it too.
 Time    a long response is judged in a thread, so that no other request waits for it.
 Errors  a row without a usable expected action is RowError: dropped, never scored 0. Whatever the policy sent is judged.
 """
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from paddock.errors import RowError
 from paddock.resources_servers.pivot import compat, layered, semantic
 from paddock.resources_servers.pivot.compat import CompatOptions
+from paddock.resources_servers.pivot.executed.options import ExecutedOptions
 from paddock.resources_servers.pivot.layered import LayeredOptions
 from paddock.resources_servers.pivot.semantic import SemanticOptions
 from paddock.resources_servers.pivot.task import (
@@ -30,7 +31,12 @@ from paddock.server import ResourcesServer, ServerConfig
 from paddock.types import JsonObject, Row, Session, Verdict
 from paddock.types.responses import call_item, content_text, message_item
 
-Comparator = Literal["compat", "layered", "semantic"]
+if TYPE_CHECKING:
+    from paddock.resources_servers.pivot.executed.comparator import ExecutedComparator
+    from paddock.sandbox import Provider
+    from paddock.sandbox.leases import Lease
+
+Comparator = Literal["compat", "layered", "semantic", "executed"]
 
 _MAX_CHARS_ON_LOOP = 4096
 """Characters of a response that take a comparator some milliseconds at most."""
@@ -45,6 +51,8 @@ class PivotConfig(ServerConfig):
     """Settings of the rules `layered`."""
     semantic: SemanticOptions = SemanticOptions()
     """Settings of the rules `semantic`."""
+    executed: ExecutedOptions = ExecutedOptions()
+    """Settings of the rules `executed`."""
 
 
 class PivotTask(BaseModel):
@@ -66,6 +74,23 @@ class PivotServer(ResourcesServer[PivotConfig, PivotTask]):
         },
     }
 
+    _executed: "ExecutedComparator | None" = None
+    _lease: "Lease[Provider] | None" = None
+
+    async def start(self) -> None:
+        if self.config.comparator == "executed":
+            # Imported here: a server that runs nothing need not load sandboxes, and starts in half the time.
+            from paddock.resources_servers.pivot.executed.comparator import ExecutedComparator
+            from paddock.sandbox.leases import shared_provider
+
+            self._lease = await shared_provider(self.config.executed.sandbox)
+            self._executed = ExecutedComparator(self._lease.value, self.config.executed)
+
+    async def stop(self) -> None:
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            await lease.release()
+
     def read_task(self, row: Row) -> PivotTask:
         return PivotTask.model_construct(expected=read_expected(row.task))
 
@@ -74,7 +99,11 @@ class PivotServer(ResourcesServer[PivotConfig, PivotTask]):
         return Session()
 
     async def verify(self, task: PivotTask, row: Row, response: JsonObject) -> Verdict:
-        if chars_of(response) > _MAX_CHARS_ON_LOOP:
+        if self._executed is not None:
+            comparison = await self._executed.compare(
+                task.expected, response, row.task, row.responses_create_params, self.config.semantic
+            )
+        elif chars_of(response) > _MAX_CHARS_ON_LOOP:
             comparison = await asyncio.to_thread(self.compare, task.expected, row.responses_create_params, response)
         else:
             comparison = self.compare(task.expected, row.responses_create_params, response)
@@ -90,13 +119,13 @@ class PivotServer(ResourcesServer[PivotConfig, PivotTask]):
         )
 
     def compare(self, expected: ExpectedAction, params: JsonObject, response: Any) -> ActionComparison:
-        """Compare by the configured comparator; pure."""
+        """Compare by the configured comparator's rules on text; pure."""
         match self.config.comparator:
             case "compat":
                 return compat.compare(expected, response, self.config.compat)
             case "layered":
                 return layered.compare(expected, response, self.config.layered)
-            case "semantic":
+            case "semantic" | "executed":
                 return semantic.compare(expected, response, params, self.config.semantic)
 
     def oracle(self, task: PivotTask, row: Row) -> Sequence[Sequence[JsonObject]]:

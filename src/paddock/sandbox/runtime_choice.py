@@ -5,16 +5,16 @@ Law     a runtime is used when it has passed its trial (`doctor.try_runtime`) si
 """
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from paddock.config.plugins import resolve_class
 from paddock.errors import ConfigError
-from paddock.sandbox.cgroups import find_cgroups
-from paddock.sandbox.doctor.trial import has_passed, remember, try_runtime
 from paddock.sandbox.failures import RuntimeMissing
-from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.protocol import Provider
-from paddock.sandbox.runtimes import RUNTIMES
 from paddock.sandbox.settings import SandboxSettings, check_home
+
+if TYPE_CHECKING:
+    from paddock.sandbox.local import LocalProvider
 
 KIND = "sandboxes"
 """What a provider of one's own has as its `KIND`."""
@@ -34,12 +34,18 @@ async def open_provider(settings: SandboxSettings | None = None) -> Provider:
     return RemoteProvider(settings)
 
 
-async def open_local_provider(settings: SandboxSettings) -> LocalProvider:
+async def open_local_provider(settings: SandboxSettings) -> "LocalProvider":
     """One of sandboxes on this machine; RuntimeMissing says what was tried and what to install. ConfigError where the
     settings name a node."""
     if settings.elsewhere is not None:
         message = f"sandbox.nodes, sandbox.provider: {settings.elsewhere}: this needs"
         raise ConfigError(f"{message} the images and sandboxes of this machine", kind="nodes_unusable")
+    # Imported here: a server whose config only has settings of sandboxes need not load what makes and tries them.
+    from paddock.sandbox.cgroups import find_cgroups
+    from paddock.sandbox.doctor.trial import has_passed, remember, try_runtime
+    from paddock.sandbox.local import LocalProvider
+    from paddock.sandbox.runtimes import RUNTIMES
+
     check_home(settings.home, settings.min_free_disk_mib)
     cgroups = await asyncio.to_thread(find_cgroups)
     failures = []

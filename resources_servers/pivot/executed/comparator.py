@@ -1,0 +1,86 @@
+"""Judges responses by running them: parses both sides, runs what is not known yet, compares.
+
+Cost    one sandbox for a response that is new, one for a step's expert that is new; equal actions from the same step
+        are run once (`max_cached_results`).
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from paddock.errors import RowError
+from paddock.resources_servers.pivot import semantic
+from paddock.resources_servers.pivot.executed.comparison import compare_runs, tells_something
+from paddock.resources_servers.pivot.executed.options import ExecutedOptions
+from paddock.resources_servers.pivot.executed.runs import ActionRun, TooLargeError, is_runnable, run_actions
+from paddock.resources_servers.pivot.executed.step import StepSnapshot, read_snapshot
+from paddock.resources_servers.pivot.semantic import SemanticOptions
+from paddock.resources_servers.pivot.semantic.calls import RowTools, parse_actual_calls
+from paddock.resources_servers.pivot.task import ActionComparison, ExpectedAction, expected_calls
+from paddock.sandbox import Provider
+from paddock.tools import Action
+from paddock.types import JsonObject
+
+
+class ExecutedComparator:
+    """Runs actions on one provider of sandboxes."""
+
+    def __init__(self, provider: Provider, options: ExecutedOptions) -> None:
+        self._provider = provider
+        self._options = options
+        self._turns = asyncio.Semaphore(options.max_concurrent_sandboxes)
+        self._results: OrderedDict[tuple[StepSnapshot, str], ActionRun] = OrderedDict()
+
+    async def compare(
+        self,
+        expected: ExpectedAction,
+        response: JsonObject,
+        task: Mapping[str, Any],
+        params: JsonObject,
+        fallback: SemanticOptions,
+    ) -> ActionComparison:
+        """Compare a response with the expert's action from the row's step. `task`: the row's own keys.
+
+        `fallback` are the options of `semantic` for what execution cannot tell.
+        """
+        step = read_snapshot(task)
+        tools = RowTools(params)
+        wanted = [call.action for call in tools.expected(expected_calls(expected))]
+        given = [call.action for call in parse_actual_calls(response, tools)]
+        by_text = semantic.compare(expected, response, params, fallback)
+        if not wanted or not given or not all(map(is_runnable, [*wanted, *given])):
+            return _by_text(by_text)
+        try:
+            own = await self._run(step, wanted)
+            if own.problem:
+                raise RowError(f"expected_action: does not run from its snapshot: {own.problem}", kind="expected_fails")
+            if not tells_something(own):
+                return _by_text(by_text)
+            result = compare_runs(own, await self._run(step, given), self._options)
+        except TooLargeError:
+            return _by_text(by_text)
+        reward = float(result.same)
+        reason, detail = result.reason, result.detail
+        if result.same and len(given) > len(wanted) and not own.files:
+            # Of looks each further one may be a guess.
+            reward, reason, detail = len(wanted) / len(given), "surplus_calls", f"{len(given) - len(wanted)} calls more"
+        metrics = {**by_text.metrics, "semantic_agrees": float((by_text.reward == 1.0) == (reward == 1.0))}
+        return ActionComparison(reward, reason, detail, metrics, {"judged_by": "executed"})
+
+    async def _run(self, step: StepSnapshot, actions: Sequence[Action | None]) -> ActionRun:
+        runnable = [action for action in actions if action is not None]
+        key = (step, repr(runnable))
+        result = self._results.get(key)
+        if result is None:
+            async with self._turns:
+                result = await run_actions(self._provider, step, runnable, self._options)
+            self._results[key] = result
+        self._results.move_to_end(key)
+        while len(self._results) > self._options.max_cached_results:
+            self._results.popitem(last=False)
+        return result
+
+
+def _by_text(comparison: ActionComparison) -> ActionComparison:
+    return comparison._replace(extras={**comparison.extras, "judged_by": "semantic"})

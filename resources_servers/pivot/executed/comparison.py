@@ -1,0 +1,104 @@
+"""Whether what the policy's actions did is what the expert's did.
+
+Files   where the expert's changed any: the same paths, contents and modes; what was shown does not count.
+Tests   where both ran tests and only that: the same numbers of passed, failed and other tests (pytest's last line,
+        unittest's).
+Looks   else: nothing changed, and of the lines that the expert saw `min_coverage` are shown, in no more than
+        `max_shown_ratio` times as many (or `extra_shown_lines` more). A line is compared without the number in front,
+        the folders of its file's name there, and colours, and with its blanks as one.
+"""
+
+import re
+from typing import Literal, NamedTuple
+
+from paddock.resources_servers.pivot.executed.options import ExecutedOptions
+from paddock.resources_servers.pivot.executed.runs import ActionRun
+
+ExecutedReason = Literal["match", "files_differ", "output_differs", "action_failed", "surplus_calls"]
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_NUMBER = re.compile(r"^\s*\d+[:\t|-]")
+_FILE = re.compile(r"^(?:[\w./@+-]*/)?([\w.@+-]+)[:-](?:\d+[:-])?")
+_SUMMARY = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)\b")
+_SUMMARY_LINE = re.compile(r"^=* ?(?:\d+ \w+,? )+in [\d.:]+s\b.*$|^no tests ran in .*$", re.MULTILINE)
+_UNITTEST = re.compile(r"^Ran (\d+) tests? in .*\n\s*\n(OK|FAILED)(?: \((.*)\))?", re.MULTILINE)
+
+
+class ExecutedResult(NamedTuple):
+    """Whether two runs did the same, and why not."""
+
+    same: bool
+    reason: ExecutedReason
+    detail: str = ""
+
+
+def tells_something(expected: ActionRun) -> bool:
+    """Whether the expert's run can be compared at all: it changed or showed something."""
+    return bool(expected.files or _content_lines(expected.shown))
+
+
+def compare_runs(expected: ActionRun, actual: ActionRun, options: ExecutedOptions) -> ExecutedResult:
+    """Compare what two runs from the same step left and showed."""
+    if actual.problem:
+        return ExecutedResult(same=False, reason="action_failed", detail=actual.problem)
+    if expected.files != actual.files:
+        paths = sorted(
+            path
+            for path in expected.files.keys() | actual.files.keys()
+            if expected.files.get(path) != actual.files.get(path)
+        )
+        return ExecutedResult(
+            same=False, reason="files_differ", detail=f"{len(paths)} paths come out otherwise: {', '.join(paths[:5])}"
+        )
+    if expected.files:
+        return ExecutedResult(same=True, reason="match")
+    wanted = _test_counts(expected.shown)
+    if wanted is not None:
+        given = _test_counts(actual.shown)
+        same = wanted == given
+        return ExecutedResult(
+            same=same, reason="match" if same else "output_differs", detail=f"tests: expected {wanted}, came {given}"
+        )
+    return _compare_looks(_content_lines(expected.shown), _content_lines(actual.shown), options)
+
+
+def _compare_looks(wanted: list[str], given: list[str], options: ExecutedOptions) -> ExecutedResult:
+    shown = set(given)
+    covered = sum(line in shown for line in wanted)
+    if covered < options.min_coverage * len(wanted):
+        return ExecutedResult(
+            same=False, reason="output_differs", detail=f"{covered} of the {len(wanted)} lines are shown"
+        )
+    most = max(options.max_shown_ratio * len(wanted), len(wanted) + options.extra_shown_lines)
+    if len(given) > most:
+        return ExecutedResult(
+            same=False,
+            reason="output_differs",
+            detail=f"{len(given)} lines are shown where the expert saw {len(wanted)}",
+        )
+    return ExecutedResult(same=True, reason="match")
+
+
+def _content_lines(shown: str) -> list[str]:
+    lines = (" ".join(_without_place(_COLOUR.sub("", line)).split()) for line in shown.splitlines())
+    return [line for line in lines if line]
+
+
+def _without_place(line: str) -> str:
+    """Take the number in front of a line away, and of its file's name the folders: tools write them differently."""
+    bare = _NUMBER.sub("", line, count=1)
+    return bare if bare != line else _FILE.sub(r"\1:", line, count=1)
+
+
+def _test_counts(shown: str) -> dict[str, int] | None:
+    """Return how many tests ended how, by the last summary in an output; None: it has none."""
+    text = _COLOUR.sub("", shown)
+    lines = _SUMMARY_LINE.findall(text)
+    if lines:
+        return {name.rstrip("s"): int(count) for count, name in _SUMMARY.findall(lines[-1])}
+    found = list(_UNITTEST.finditer(text))
+    if not found:
+        return None
+    ran, end, rest = found[-1].groups()
+    parts = (part.partition("=") for part in (rest or "").split(", ") if part)
+    return {"ran": int(ran), "ok": int(end == "OK"), **{name: int(count) for name, _, count in parts}}

@@ -1,0 +1,129 @@
+"""Claims about the comparator `executed`, in real sandboxes of a small repository."""
+
+import json
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from paddock.errors import RowError
+from paddock.http import VERIFY, Call, VerifyRequest, read_row
+from paddock.resources_servers.pivot import PivotServer
+from paddock.resources_servers.pivot.server import PivotConfig
+from paddock.testing import over
+from paddock.testing.sandboxes import WORKDIR, repository_image, sandbox_home, store_of
+from paddock.types import Verdict
+from paddock.types.responses import call_item, make_response
+
+CODE = "import sys\n\n\ndef add(a, b):\n    return a - b\n\n\ndef main():\n    print(add(1, 2))\n"
+FILES = {
+    "src/sums.py": CODE,
+    "README.md": "# Sums\n",
+    "src/other.py": "def add_all():\n    pass\n\n\nNAMES = [\n" + 30 * "    'x',\n" + "]\n",
+}
+ShortCall = tuple[str, dict[str, Any]]
+Judge = Callable[..., Awaitable[Verdict]]
+pytestmark = [pytest.mark.sandbox, pytest.mark.skipif(not shutil.which("busybox"), reason="no busybox here")]
+
+
+def sh(command: str) -> ShortCall:
+    return "bash", {"command": command}
+
+
+def replace(old: str, new: str, path: str = f"{WORKDIR}/src/sums.py") -> ShortCall:
+    return "str_replace_editor", {"command": "str_replace", "path": path, "old_str": old, "new_str": new}
+
+
+FIX = replace("return a - b", "return a + b")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def judge() -> AsyncIterator[Judge]:
+    with sandbox_home() as home:
+        image = repository_image(store_of(home), "sums", FILES)
+        sandbox = {"home": str(home)}
+        executed = {"sandbox": sandbox, "action_timeout_s": 5.0}
+        config = PivotConfig.model_validate({"comparator": "executed", "executed": executed})
+        server = PivotServer(config, name="pivot", peers={})
+        async with over("direct", server) as peers:
+
+            async def ask(expected: ShortCall, *given: ShortCall, **more: Any) -> Verdict:
+                action = {"type": "function_call", "name": expected[0], "arguments": json.dumps(expected[1])}
+                task = {"expected_action": action, "snapshot": {"image": image, "workdir": WORKDIR}, **more}
+                row = read_row({"responses_create_params": {"input": "x"}, **task})
+                output = [call_item(name, json.dumps(arguments)) for name, arguments in given]
+                return await peers["pivot"].call(
+                    VERIFY, VerifyRequest(row=row, response=make_response(output, {}, model="m")), Call()
+                )
+
+            yield ask
+
+
+@pytest.mark.parametrize(
+    ("expected", "given"),
+    [
+        (FIX, [sh("sed -i 's/a - b/a + b/' src/sums.py")]),
+        (FIX, [sh("cd src && perl -v >/dev/null 2>&1; sed -i '5s/-/+/' sums.py")]),
+        (FIX, [sh("cat src/sums.py"), FIX]),
+        (sh("cat src/sums.py"), [("read_file", {"file_path": f"{WORKDIR}/src/sums.py"})]),
+        (sh("grep -rn 'def add' src"), [sh("cd src && grep -n 'def add' ./sums.py other.py")]),
+        (sh("mkdir -p out && chmod 700 out"), [sh("mkdir -m 700 out")]),
+        (sh("rm README.md"), [sh("git rm -q README.md; git reset -q")]),
+        (sh("git add -A; git commit -qm x --allow-empty"), [sh("git commit -q --allow-empty --message=x")]),
+    ],
+)
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_leaves_and_shows_the_same_is_the_same(
+    judge: Judge, expected: ShortCall, given: list[ShortCall]
+) -> None:
+    verdict = await judge(expected, *given)
+    assert (verdict.reward, verdict.reason, verdict.extras["judged_by"]) == (1.0, "match", "executed"), verdict.detail
+
+
+@pytest.mark.parametrize(
+    ("expected", "given", "reason"),
+    [
+        (FIX, [FIX, replace("return a + b", "return a - b")], "files_differ"),
+        (FIX, [FIX, sh("rm README.md")], "files_differ"),
+        (FIX, [sh("sed -i 's/a - b/b + a/' src/sums.py")], "files_differ"),
+        (FIX, [replace("no such text", "x")], "action_failed"),
+        (sh("cat src/sums.py"), [sh("cat src/other.py")], "output_differs"),
+        (sh("cat README.md"), [sh("cat src/*.py README.md")], "output_differs"),
+        (sh("cat README.md"), [sh("cat README.md; touch x")], "files_differ"),
+        (sh("chmod 700 README.md"), [sh("chmod 755 README.md")], "files_differ"),
+        (sh("ln -s a x"), [sh("ln -s b x")], "files_differ"),
+        (sh("git commit -qm x --allow-empty"), [sh("git commit -qm y --allow-empty")], "files_differ"),
+        (sh("cat README.md"), [sh("sleep 100")], "action_failed"),
+    ],
+)
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_leaves_or_shows_something_else_is_not(
+    judge: Judge, expected: ShortCall, given: list[ShortCall], reason: str
+) -> None:
+    verdict = await judge(expected, *given)
+    assert (verdict.reward, verdict.reason) == (0.0, reason), verdict.detail
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_further_looks_beside_the_right_one_share_its_reward(judge: Judge) -> None:
+    assert (await judge(sh("cat README.md"), sh("cat README.md"), sh("true"))).reward == 0.5
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_shows_and_changes_nothing_is_judged_by_its_text(judge: Judge) -> None:
+    same = await judge(sh("cd src"), sh("cd ./src"))
+    other = await judge(sh("cd src"), sh("true"))
+    assert (same.reward, same.extras["judged_by"]) == (1.0, "semantic")
+    assert (other.reward, other.extras["judged_by"]) == (0.0, "semantic")
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_row_without_a_step_or_whose_expert_fails_is_dropped(judge: Judge) -> None:
+    with pytest.raises(RowError, match="snapshot: missing"):
+        await judge(FIX, FIX, snapshot=None)
+    with pytest.raises(RowError, match=r"snapshot: .*workdir"):
+        await judge(FIX, FIX, snapshot={"image": "sums"})
+    with pytest.raises(RowError, match="does not run from its snapshot"):
+        await judge(replace("no such text", "x"), FIX)
