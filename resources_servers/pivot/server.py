@@ -1,7 +1,8 @@
 """Pivot: one step of an expert trajectory, rewarded when the policy's action does what the expert's did.
 
 Source  PivotRL, arXiv:2603.21383; NeMo-Gym's two pivot servers, whose rows it takes unchanged.
-Row     the history up to the step in `responses_create_params`, the expert's action in `expected_action`.
+Row     the history up to the step in `responses_create_params`, the expert's action in `expected_action`; with `cwd`
+        (absolute path, here or in `metadata`) the directory in which its tools run.
 Reward  by the comparator that the config names (`compat`, `layered`, `semantic`, `executed`); the verdict names it too.
 Time    a long response is judged in a thread, so that no other request waits for it.
 Errors  a row without a usable expected action is RowError: dropped, never scored 0. Whatever the policy sent is judged.
@@ -92,6 +93,8 @@ class PivotServer(ResourcesServer[PivotConfig, PivotTask]):
             await lease.release()
 
     def read_task(self, row: Row) -> PivotTask:
+        if self.config.comparator in ("semantic", "executed"):
+            semantic.row_cwd(row.task)
         return PivotTask.model_construct(expected=read_expected(row.task))
 
     async def seed_session(self, task: PivotTask, row: Row) -> Session:
@@ -104,9 +107,9 @@ class PivotServer(ResourcesServer[PivotConfig, PivotTask]):
                 task.expected, response, row.task, row.responses_create_params, self.config.semantic
             )
         elif chars_of(response) > _MAX_CHARS_ON_LOOP:
-            comparison = await asyncio.to_thread(self.compare, task.expected, row.responses_create_params, response)
+            comparison = await asyncio.to_thread(self.compare, task.expected, row, response)
         else:
-            comparison = self.compare(task.expected, row.responses_create_params, response)
+            comparison = self.compare(task.expected, row, response)
         if comparison.reward < 1.0:
             self._require_usable(task, row)
         return Verdict(
@@ -118,7 +121,7 @@ class PivotServer(ResourcesServer[PivotConfig, PivotTask]):
             extras={key: value for key, value in comparison.extras.items() if key not in row.task},
         )
 
-    def compare(self, expected: ExpectedAction, params: JsonObject, response: Any) -> ActionComparison:
+    def compare(self, expected: ExpectedAction, row: Row, response: Any) -> ActionComparison:
         """Compare by the configured comparator's rules on text; pure."""
         match self.config.comparator:
             case "compat":
@@ -126,7 +129,8 @@ class PivotServer(ResourcesServer[PivotConfig, PivotTask]):
             case "layered":
                 return layered.compare(expected, response, self.config.layered)
             case "semantic" | "executed":
-                return semantic.compare(expected, response, params, self.config.semantic)
+                params = row.responses_create_params
+                return semantic.compare(expected, response, params, self.config.semantic, row.task)
 
     def oracle(self, task: PivotTask, row: Row) -> Sequence[Sequence[JsonObject]]:
         """Return the expected action as the one turn."""

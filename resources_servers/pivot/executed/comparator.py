@@ -48,7 +48,7 @@ class ExecutedComparator:
         tools = RowTools(params)
         wanted = [call.action for call in tools.expected(expected_calls(expected))]
         given = [call.action for call in parse_actual_calls(response, tools)]
-        by_text = semantic.compare(expected, response, params, fallback)
+        by_text = semantic.compare(expected, response, params, fallback, task)
         if not wanted or not given or not all(map(is_runnable, [*wanted, *given])):
             return _by_text(by_text)
         try:

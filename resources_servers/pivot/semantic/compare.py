@@ -11,8 +11,9 @@ Soundness   stated per kind in this folder's modules; what is not known to be th
 Errors      none on any JSON: what is malformed, empty or cut matches nothing, and the reason says so.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from paddock.resources_servers.pivot.semantic.batches import pair_up
 from paddock.resources_servers.pivot.semantic.calls import ParsedCall, RowTools, count_calls, parse_actual_calls
@@ -21,6 +22,7 @@ from paddock.resources_servers.pivot.semantic.match_results import MatchResult, 
 from paddock.resources_servers.pivot.semantic.messages import judge_message
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.pairs import compare_pair
+from paddock.resources_servers.pivot.semantic.place import cwd_of, depends_on_place
 from paddock.resources_servers.pivot.semantic.surplus import UnmatchedCall, find_veto
 from paddock.resources_servers.pivot.task import (
     ActionComparison,
@@ -34,6 +36,7 @@ from paddock.types import JsonObject
 from paddock.types.responses import content_text, is_complete, messages
 
 _DEFAULT = SemanticOptions()
+_NO_KEYS: Mapping[str, Any] = MappingProxyType({})
 _MAX_DETAIL_CHARS = 500
 MAX_CHARS = 500_000
 """Characters of a response that are judged, unless the expert's own calls take more than a quarter of as many: judging
@@ -60,18 +63,27 @@ class _Counts(NamedTuple):
 
 
 def compare(
-    expected: ExpectedAction, response: object, params: JsonObject, options: SemanticOptions = _DEFAULT
+    expected: ExpectedAction,
+    response: object,
+    params: JsonObject,
+    options: SemanticOptions = _DEFAULT,
+    row_task: Mapping[str, Any] = _NO_KEYS,
 ) -> ActionComparison:
     """Compare a response's action with the expert's.
 
-    `params` is the row's `responses_create_params`: its tools are read, and its history where an edit needs it.
+    `params` is the row's `responses_create_params`: its tools are read, and its history where an edit needs it, or the
+    place where one is. `row_task` has the row's own keys, of which `cwd` is read.
     """
     with memo():
-        return _compare(expected, response, params, options)
+        return _compare(expected, response, params, options, row_task)
 
 
 def _compare(
-    expected: ExpectedAction, response: object, params: JsonObject, options: SemanticOptions
+    expected: ExpectedAction,
+    response: object,
+    params: JsonObject,
+    options: SemanticOptions,
+    row_task: Mapping[str, Any],
 ) -> ActionComparison:
     actual = count_calls(response)
     wanted = expected_calls(expected)
@@ -90,6 +102,8 @@ def _compare(
     tools = RowTools(params)
     ours = tools.expected(wanted)
     theirs = parse_actual_calls(response, tools)
+    if any(depends_on_place(call.action) for call in (*ours, *theirs)):
+        options = options.model_copy(update={"cwd": cwd_of(row_task, params, options)})
     table = _table(ours, theirs, FileHistory(params, tools.schema), options)
     return _score(table, ours, theirs, counts, options)
 

@@ -13,8 +13,8 @@ class SemanticOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     cwd: str | None = None
-    """Absolute directory in which the row's tools run where a call names none. None: unknown, and then a relative and
-    an absolute path are never the same."""
+    """Absolute directory in which the tools run where neither the row's `cwd` nor its history says it. None: unknown,
+    and then a relative and an absolute path are never the same."""
     read_min_coverage: float = Field(default=1.0, gt=0, le=1)
     """Share of the lines the expert read that a read must show."""
     read_max_ratio: float = Field(default=1.5, ge=1)

@@ -54,6 +54,18 @@ async def test_every_verdict_names_its_comparator_and_says_why(open_pivot: Open,
     assert wrong.detail
 
 
+async def test_a_row_says_where_its_tools_run(open_pivot: Open) -> None:
+    entered = call_item("bash", '{"command": "cd /r && pytest -q tests"}')
+    async with open_pivot() as pivot:
+        for more, reward in (({}, 0.0), ({"cwd": "/r"}, 1.0), ({"metadata": {"cwd": "/r"}}, 1.0), ({"cwd": "/q"}, 0.0)):
+            verdict = await pivot.call(VERIFY, asked(row(**more), entered), Call())
+            assert verdict.reward == reward, more
+        with pytest.raises(RowError, match="cwd: 'r' is no absolute path"):
+            await pivot.call(VERIFY, asked(row(cwd="r"), entered), Call())
+    async with open_pivot(comparator="compat") as pivot:
+        assert (await pivot.call(VERIFY, asked(row(cwd="r"), call_item("bash", PYTEST)), Call())).reward == 1.0
+
+
 async def test_semantic_is_the_default(open_pivot: Open) -> None:
     async with open_pivot() as pivot:
         verdict = await pivot.call(VERIFY, asked(row(), call_item("bash", '{"command": "rm -rf /tmp/x"}')), Call())

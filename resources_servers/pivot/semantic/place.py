@@ -1,0 +1,233 @@
+"""Where a row's tools run: the directory in which its commands and relative paths begin.
+
+Order    the row's key `cwd` (of the task, else of its `metadata`), the history, the option `cwd`.
+History  the newest evidence in the last `MAX_ITEMS` items: what a tool or the harness notes (OpenHands, SWE-agent,
+         Codex), what a `pwd` printed; then the first prompts; then the one `workdir` that all calls name. A `cd` since
+         then moves a shell that lasts, and none that ends with its call. Of a tool of which neither is known a `cd`
+         elsewhere leaves the place unknown.
+Errors   a `cwd` of the row that is no absolute path is RowError naming the key. A history never raises.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from itertools import islice
+from typing import Any, NamedTuple
+
+from paddock.errors import RowError
+from paddock.resources_servers.pivot.semantic.options import SemanticOptions
+from paddock.resources_servers.pivot.semantic.outputs import plain_output
+from paddock.resources_servers.pivot.semantic.paths import resolve
+from paddock.shell import Simple, nodes, parse
+from paddock.shell.syntax import AndOr, Block, Node, Pipeline
+from paddock.tools import Action, Edit, ListFolder, ReadFile, Search, ShellCommand, normalise
+from paddock.tools.commands import SESSION_SHELLS
+from paddock.tools.names import fold
+from paddock.types import JsonObject
+from paddock.types.responses import calls, content_text, item_type
+
+MAX_ITEMS = 400
+"""Newest items of a history that are read."""
+MAX_PROMPTS = 4
+"""First prompts of a history that are read, its instructions included."""
+MAX_PROMPT_CHARS = 40_000
+MAX_NOTE_CHARS = 1000
+"""Characters at the end of a tool's result or a message where its note of the directory stands."""
+
+_SHELL_PER_CALL = frozenset({"shell", "shell_command", "exec_command", "local_shell", "container.exec"})
+"""Shell tools with a shell of its own for each call."""
+_PATH = r"(/[^\s`'\"<>()\[\],;]*)"
+_NOTE = re.compile(
+    r"\[Current working directory: (/[^\n\]]*)\]|^\(Current directory: (/[^\n)]*)\)$|<cwd>\s*(/[^<\n]*?)\s*</cwd>",
+    re.MULTILINE,
+)
+_STATEMENTS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"<cwd>\s*{_PATH}\s*</cwd>",
+        rf"(?i)\b(?:working|current) directory(?: is)?:?\s+[`'\"]?{_PATH}",
+        rf"{_PATH} \(this is the working directory",
+        rf"(?i)\bcurrently working in the directory:?\s+[`'\"]?{_PATH}",
+        rf"(?i)\buploaded a (?:\w+ )*?repository(?: in| at)?(?: the)?(?: directory| folder)?:?\s+[`'\"]?{_PATH}",
+        rf"<uploaded_files>\s*{_PATH}\s*</uploaded_files>",
+    )
+)
+"""How prompts say where the work is, the plainest first."""
+_MOVES = re.compile(r"\b(?:cd|pushd|popd|chdir)\b")
+_PRINTS_PLACE = re.compile(r"(?:^|&&|;|\n)\s*pwd\s*\Z")
+_CD_FAILED = re.compile(r"\bcd: ")
+
+
+class _Move(NamedTuple):
+    """The `cd`s of one command, in order."""
+
+    targets: tuple[str, ...] | None
+    """None: it may have gone anywhere."""
+    lasts: bool
+    """Whether the tool's shell is known to last."""
+
+
+def row_cwd(row_task: Mapping[str, Any]) -> str | None:
+    """Return the row's own `cwd`; None: it has none. RowError where it is no absolute path."""
+    metadata = row_task.get("metadata")
+    for key, holder in (("cwd", row_task), ("metadata.cwd", metadata)):
+        value = holder.get("cwd") if isinstance(holder, Mapping) else None
+        if value is None:
+            continue
+        if not isinstance(value, str) or not value.startswith("/"):
+            raise RowError(
+                f"{key}: {value!r:.100} is no absolute path; it names the directory in which the row's tools run",
+                kind="cwd_invalid",
+                stage="seed",
+            )
+        return resolve(value, None)
+    return None
+
+
+def cwd_of(row_task: Mapping[str, Any], params: JsonObject, options: SemanticOptions) -> str | None:
+    """Return the directory in which the row's tools run; None: it is not known."""
+    own = row_cwd(row_task)
+    return own if own is not None else _Trail(params).place(options.cwd)
+
+
+def depends_on_place(action: Action | None) -> bool:
+    """Say whether what an action does depends on where it runs."""
+    match action:
+        case ShellCommand():
+            return True
+        case Edit():
+            return any(not edit.path.startswith("/") for edit in action.edits)
+        case ReadFile() | Search() | ListFolder():
+            return not (action.path or "").startswith("/")
+        case _:
+            return False
+
+
+class _Trail:
+    """What a history says of the place, read from its newest item on."""
+
+    def __init__(self, params: JsonObject) -> None:
+        found = params.get("input") if isinstance(params, dict) else None
+        self._items = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+        self._prompts = list(islice(_prompts(params, self._items), MAX_PROMPTS))
+        self._outputs: dict[str, str] = {}
+        self._moves: list[_Move] = []
+        self._workdirs: set[str] = set()
+
+    def place(self, otherwise: str | None) -> str | None:
+        """Return the place after the last item; `otherwise` is where the tools start if nothing shows it."""
+        start = self._newest_note() or _stated(self._prompts)
+        if start is None and len(self._workdirs) == 1:
+            (start,) = self._workdirs
+        return reduce(_after, reversed(self._moves), start if start is not None else otherwise)
+
+    def _newest_note(self) -> str | None:
+        for item in islice(reversed(self._items), MAX_ITEMS):
+            match item_type(item):
+                case "function_call_output" | "custom_tool_call_output":
+                    text = content_text(item.get("output"))
+                    if isinstance(call_id := item.get("call_id"), str):
+                        self._outputs[call_id] = text
+                    place = _noted(text)
+                case "message" if item.get("role") != "assistant":
+                    place = _noted(content_text(item.get("content")))
+                case "function_call" | "custom_tool_call":
+                    place = self._printed_by(item)
+                case _:
+                    place = None
+            if place is not None:
+                return place
+        return None
+
+    def _printed_by(self, item: JsonObject) -> str | None:
+        """Return the place that a call's `pwd` printed; else take note of where it goes, and return None."""
+        call = calls([item])[0]
+        text = call.arguments
+        if not ("pwd" in text or "workdir" in text or "cwd" in text or _MOVES.search(text)):
+            return None
+        action = normalise(call.name, text)
+        if not isinstance(action, ShellCommand):
+            return None
+        if action.workdir:
+            self._workdirs.update([resolve(action.workdir, None)] if action.workdir.startswith("/") else [])
+            return None
+        name, output = fold(call.name), self._outputs.get(call.call_id or "", "")
+        lasts, goes = name in SESSION_SHELLS, _MOVES.search(action.command) is not None
+        if _PRINTS_PLACE.search(action.command) and (lasts or not goes):
+            printed = (plain_output(output) or "").strip().rpartition("\n")[2]
+            if printed.startswith("/"):
+                return resolve(printed, None)
+        if goes and name not in _SHELL_PER_CALL and not _CD_FAILED.search(output):
+            self._moves.append(_Move(_targets(action.command), lasts))
+        return None
+
+
+def _prompts(params: JsonObject, items: Sequence[JsonObject]) -> Iterator[str]:
+    if isinstance(params, dict):
+        yield from (text for text in (params.get("instructions"), params.get("input")) if isinstance(text, str))
+    for item in items:
+        if item_type(item) == "message" and item.get("role") != "assistant":
+            yield content_text(item.get("content"))
+
+
+def _noted(text: str) -> str | None:
+    """Return the last place that a text notes at its end."""
+    found = ["".join(groups).strip() for groups in _NOTE.findall(text[-MAX_NOTE_CHARS:])]
+    return resolve(found[-1], None) if found else None
+
+
+def _stated(prompts: Sequence[str]) -> str | None:
+    for pattern in _STATEMENTS:
+        for prompt in prompts:
+            found = pattern.search(prompt[:MAX_PROMPT_CHARS])
+            if found is not None:
+                return resolve(found[1].rstrip(".:") or "/", None)
+    return None
+
+
+def _after(place: str | None, move: _Move) -> str | None:
+    if move.targets is None:
+        return None
+    there = reduce(_step, move.targets, place)
+    return there if move.lasts or there == place else None
+
+
+def _step(place: str | None, target: str) -> str | None:
+    return resolve(target, place) if place is not None or target.startswith("/") else None
+
+
+def _targets(command: str) -> tuple[str, ...] | None:
+    """Return where the `cd`s of a script lead, in order; None: it may end anywhere."""
+    script = parse(command)
+    if script.error:
+        return None
+    targets: list[str] = []
+    for node in (node for statement in script.statements for node in _conjuncts(statement.node)):
+        if isinstance(node, Pipeline) or (isinstance(node, Block) and node.kind == "("):
+            continue  # its parts run in shells of their own
+        if not isinstance(node, Simple):
+            if any(isinstance(inner, Simple) and _goes(inner) for inner in nodes(node)):
+                return None
+            continue
+        if not _goes(node):
+            continue
+        words = [word.text for word in node.words]
+        target = words[1] if len(words) == 2 and words[0] == "cd" else None
+        if not target or target[0] in "-~":
+            return None
+        targets.append(target)
+    return tuple(targets)
+
+
+def _conjuncts(node: Node) -> Iterator[Node]:
+    """Yield the commands of `a && b && c`, each of which runs where all goes well."""
+    if isinstance(node, AndOr) and all(operator == "&&" for operator, _ in node.rest):
+        yield from _conjuncts(node.first)
+        for _, follower in node.rest:
+            yield from _conjuncts(follower)
+    else:
+        yield node
+
+
+def _goes(node: Simple) -> bool:
+    return bool(node.words) and node.words[0].text in ("cd", "pushd", "popd", "chdir", "eval", None)

@@ -1,0 +1,147 @@
+"""Claims on where one is: the row's own key, what the history shows, the server's setting, in that order."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock.errors import RowError
+from paddock.resources_servers.pivot.semantic import SemanticOptions, compare, row_cwd
+from paddock.resources_servers.pivot.semantic.place import MAX_ITEMS, cwd_of
+from paddock.resources_servers.pivot.task import ExpectedCall
+from paddock.types import JsonObject
+from paddock.types.responses import call_item
+
+
+def user(text: str) -> JsonObject:
+    return {"role": "user", "content": text}
+
+
+def ran(command: str, output: str = "", tool: str = "execute_bash", **more: Any) -> list[JsonObject]:
+    call = call_item(tool, json.dumps({"command": command, **more}))
+    return [call, {"type": "function_call_output", "call_id": call["call_id"], "output": output}]
+
+
+def place(
+    *items: JsonObject | list[JsonObject], instructions: str = "", cwd: str | None = None, **row: Any
+) -> str | None:
+    flat = [item for entry in items for item in (entry if isinstance(entry, list) else [entry])]
+    return cwd_of(row, {"instructions": instructions, "input": flat}, SemanticOptions(cwd=cwd))
+
+
+NOTE = (
+    "a.py\n[The command completed with exit code 0.]\n[Current working directory: /testbed]\n[Python interpreter: /p]"
+)
+UPLOADED = user("I've uploaded a python code repository in the directory /testbed. Fix it.")
+
+PROMPTS = [
+    "<environment_context>\n  <cwd>/testbed</cwd>\n</environment_context>",
+    "<env>\n  Working directory: /testbed\n  Is directory a git repo: Yes\n</env>",
+    "# Environment\n - Primary working directory: /testbed\n",
+    "Your current working directory is `/testbed`.",
+    "I've uploaded a python code repository in the directory /testbed. Consider the issue:",
+    "<uploaded_files>\n/testbed\n</uploaded_files>",
+    "- MODIFY: source files in /testbed (this is the working directory for all your subsequent commands)",
+    "I'm currently working in the directory: /testbed",
+    "(Open file: n/a)\n(Current directory: /testbed)\nbash-$",
+]
+
+
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_a_prompt_that_says_where_the_work_is_is_believed(prompt: str) -> None:
+    assert place(user(prompt), *ran("ls")) == "/testbed"
+    assert place({"role": "system", "content": prompt}, user("Fix it.")) == "/testbed"
+    assert place(user("Fix it."), instructions=prompt) == "/testbed"
+
+
+HISTORIES: list[tuple[Sequence[Any], str | None]] = [
+    ([], None),
+    ([ran("ls", NOTE)], "/testbed"),
+    ([ran("ls", NOTE), ran("cd src", "[Current working directory: /testbed/src]")], "/testbed/src"),
+    ([ran("pwd", "/work")], "/work"),
+    ([ran("cd /a && pwd", "/a")], "/a"),
+    ([ran("pwd", "/work", tool="exec_command")], "/work"),
+    ([ran("cd /a && pwd", "/a", tool="exec_command")], None),
+    ([ran("cat where.txt; pwd", "x\n/work")], "/work"),
+    ([ran("cd /a")], "/a"),
+    ([ran("cd /a && pytest -q", "1 failed")], "/a"),
+    ([ran("pytest -q && cd /a")], "/a"),
+    ([ran("cd /a && cd b"), ran("ls")], "/a/b"),
+    ([ran("cd /a"), ran("cd b"), ran("cd ..")], "/a"),
+    ([UPLOADED, ran("cd src"), ran("ls")], "/testbed/src"),
+    ([UPLOADED, ran("cd /no", "bash: cd: /no: No such file or directory")], "/testbed"),
+    ([UPLOADED, ran("(cd /tmp && ls)")], "/testbed"),
+    ([UPLOADED, ran("ls | (cd /tmp; cat)")], "/testbed"),
+    ([UPLOADED, ran("cd $HERE")], None),
+    ([UPLOADED, ran("cd -")], None),
+    ([UPLOADED, ran("test -d x || cd /y")], None),
+    ([UPLOADED, ran("for d in a b; do cd $d; done")], None),
+    ([UPLOADED, ran("pushd /tmp")], None),
+    ([UPLOADED, ran("cd $HERE"), ran("ls", NOTE)], "/testbed"),
+    ([UPLOADED, ran("cd /tmp && ls", tool="shell")], "/testbed"),
+    ([UPLOADED, ran("cd /testbed && ls", tool="bash")], "/testbed"),
+    ([UPLOADED, ran("cd /tmp && ls", tool="bash")], None),
+    ([ran("ls", tool="shell", workdir="/a"), ran("make", tool="shell", workdir="/a")], "/a"),
+    ([ran("ls", tool="shell", workdir="/a"), ran("make", tool="shell", workdir="/b")], None),
+    ([user("<cwd>/a</cwd>"), ran("ls", tool="shell"), user("<cwd>/b</cwd>"), ran("ls", tool="shell")], "/b"),
+    ([{"role": "assistant", "content": "Working directory: /x"}], None),
+]
+
+
+@pytest.mark.parametrize(("items", "expected"), HISTORIES)
+def test_the_newest_evidence_of_a_history_counts(items: Sequence[Any], expected: str | None) -> None:
+    assert place(*items) == expected
+
+
+def test_the_row_comes_before_the_history_and_the_setting_behind_both() -> None:
+    assert place(ran("ls", NOTE), cwd="/set") == "/testbed"
+    assert place(ran("ls"), cwd="/set") == "/set"
+    assert place(ran("ls", NOTE), cwd="/set", metadata={"cwd": "/meta"}) == "/meta"
+    both = {"cwd": "/row/", "metadata": {"cwd": "/meta"}}
+    assert cwd_of(both, {"input": ran("ls", NOTE)}, SemanticOptions()) == "/row"
+
+
+@pytest.mark.parametrize("value", ["testbed", "", 7, ["/a"]])
+def test_a_rows_cwd_that_is_no_absolute_path_is_the_rows_fault_and_its_key_is_named(value: Any) -> None:
+    with pytest.raises(RowError, match=r"^cwd: "):
+        row_cwd({"cwd": value})
+    with pytest.raises(RowError, match=r"^metadata\.cwd: "):
+        row_cwd({"metadata": {"cwd": value}})
+
+
+def test_only_the_newest_items_are_read() -> None:
+    assert place(ran("cd /a"), *[ran("ls")] * (MAX_ITEMS // 2 - 1)) == "/a"
+    assert place(ran("cd /a"), *[ran("ls")] * (MAX_ITEMS // 2)) is None
+
+
+ENTERS = '{"command": "cd /testbed && pytest t.py"}'
+EXPECTED = ExpectedCall(type="function_call", name="execute_bash", arguments=ENTERS)
+
+
+def test_a_comparison_uses_the_place_that_the_history_shows() -> None:
+    response = {"output": [call_item("execute_bash", '{"command": "pytest t.py"}')]}
+    assert compare(EXPECTED, response, {}).reward == 0.0
+    assert compare(EXPECTED, response, {"input": ran("ls", NOTE)}).reward == 1.0
+    assert compare(EXPECTED, response, {"input": ran("cd /elsewhere")}).reward == 0.0
+    assert compare(EXPECTED, response, {}, SemanticOptions(), {"cwd": "/testbed"}).reward == 1.0
+    assert compare(EXPECTED, response, {"input": ran("ls", NOTE)}, SemanticOptions(), {"cwd": "/other"}).reward == 0.0
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20) | st.sampled_from(["<cwd>/a</cwd>", "cd /a", "/"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["type", "role", "content", "output", "name", "arguments", "call_id"]), inner)
+    ),
+    max_leaves=12,
+)
+
+
+@given(value=json_values)
+def test_any_history_gives_an_absolute_path_or_none(value: Any) -> None:
+    for params in ({"input": value}, {"input": [value]}, {"instructions": value}, value):
+        found = cwd_of({}, params, SemanticOptions())
+        assert found is None or found.startswith("/")
