@@ -26,7 +26,7 @@ ENOUGH = CommandLimits(time_s=5.0, yield_s=0.25, output_tokens=1000.0)
 def compare_commands(expected: ShellCommand, actual: ShellCommand, options: SemanticOptions) -> MatchResult:
     if not same_json(expected.rest, actual.rest):
         return differ("arguments_differ", f"of {describe(expected)} other arguments differ")
-    if tight := _tighter(expected.limits, actual.limits):
+    if tight := tighter(expected.limits, actual.limits):
         return differ("limit_differs", tight)
     wanted, given = _workdir(expected, options.cwd), _workdir(actual, options.cwd)
     if expected.command == actual.command and wanted == given:
@@ -52,7 +52,7 @@ def _unless_harmful(expected: ShellCommand, actual: ShellCommand, options: Seman
     return SAME
 
 
-def _tighter(expected: CommandLimits, actual: CommandLimits) -> str:
+def tighter(expected: CommandLimits, actual: CommandLimits) -> str:
     """Say which of the actual call's limits may cut what the expert's call shows; empty: none."""
     for name, enough in asdict(ENOUGH).items():
         given, wanted = getattr(actual, name), getattr(expected, name)
@@ -72,7 +72,7 @@ def _with_cd(command: ShellCommand) -> str:
 
 
 def compare_input(expected: Stdin, actual: Stdin) -> MatchResult:
-    if tight := _tighter(expected.limits, actual.limits):
+    if tight := tighter(expected.limits, actual.limits):
         return differ("limit_differs", tight)
     if not same_json(expected.session, actual.session):
         return differ("input_differs", f"expected input for {expected.session}, came for {actual.session}"[:200])

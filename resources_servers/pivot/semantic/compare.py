@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from paddock.resources_servers.pivot.semantic.batches import pair_up
 from paddock.resources_servers.pivot.semantic.calls import ParsedCall, RowTools, count_calls, parse_actual_calls
 from paddock.resources_servers.pivot.semantic.history import FileHistory
+from paddock.resources_servers.pivot.semantic.intents.views import printed_file
 from paddock.resources_servers.pivot.semantic.match_results import MatchResult, Reason, differ
 from paddock.resources_servers.pivot.semantic.messages import judge_message
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
@@ -104,7 +105,7 @@ def _compare(
     theirs = parse_actual_calls(response, tools)
     if any(depends_on_place(call.action) for call in (*ours, *theirs)):
         options = options.model_copy(update={"cwd": cwd_of(row_task, params, options)})
-    table = _table(ours, theirs, FileHistory(params, tools.schema), options)
+    table = _table(ours, theirs, FileHistory(params, tools.schema, printed_file), options)
     return _score(table, ours, theirs, counts, options)
 
 

@@ -2,8 +2,8 @@
 
 Source  `responses_create_params.input`: calls and their outputs, joined by `call_id`. It is read only when an edit
         needs a text, and of it only calls whose arguments name the file.
-Shows   a view or read of the file; `cat`, `cat -n`, `nl`, `head` and `sed -n` of it alone, also behind a leading `cd`;
-        the whole text by a tool that writes it.
+Shows   a view or read of the file, by a tool or by a command that prints nothing else; the whole text by a tool that
+        writes it.
 Since   a later edit is made on each known text; one on which it cannot be made is forgotten. A later command that names
         the file and may write forgets all.
 Errors  none: what cannot be read shows nothing.
@@ -12,11 +12,10 @@ Errors  none: what cannot be read shows nothing.
 import json
 from collections.abc import Callable, Iterator
 from posixpath import basename
-from typing import Any
+from typing import Any, NamedTuple
 
 from paddock.edits import Edit as FileEdit
 from paddock.edits import EditError, KnownText, Write, apply_known, parse_numbered
-from paddock.resources_servers.pivot.semantic.file_views import file_view_of
 from paddock.resources_servers.pivot.semantic.outputs import is_cut, plain_output
 from paddock.resources_servers.pivot.semantic.paths import resolve, resolve_edits
 from paddock.shell import effects
@@ -25,12 +24,31 @@ from paddock.types import JsonObject
 from paddock.types.responses import calls, content_text, item_type
 
 
+class PrintedFile(NamedTuple):
+    """One stretch of a file's lines, which is all that a command prints."""
+
+    path: str
+    """Resolved."""
+    first_line: int
+    whole: bool
+    """True: all of the file is shown."""
+    numbered: bool
+    """True: each line has its number in front."""
+
+
+PrintReader = Callable[[ShellCommand, str | None], PrintedFile | None]
+"""Reads a command that runs in a directory, if that is known; None: it prints no file, or more than that."""
+
+
 class FileHistory:
     """The calls of one row before the step that is judged."""
 
-    def __init__(self, params: JsonObject, schema: Callable[[str], JsonObject | None]) -> None:
+    def __init__(
+        self, params: JsonObject, schema: Callable[[str], JsonObject | None], printed_file: PrintReader
+    ) -> None:
         """`schema` gives the JSON schema of the row's tool of a name, as the row's other calls are read with."""
         self._schema = schema
+        self._printed_file = printed_file
         items = params.get("input") if isinstance(params, dict) else None
         self._items = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
         self._outputs: dict[str, str] | None = None
@@ -42,7 +60,7 @@ class FileHistory:
         if key not in self._texts:
             texts: list[KnownText] = []
             for action, output in self._calls_naming(basename(path)):
-                texts = _after(action, output, path, cwd, texts)
+                texts = self._after(action, output, path, cwd, texts)
             self._texts[key] = texts[::-1]
         return self._texts[key]
 
@@ -63,30 +81,31 @@ class FileHistory:
             self._outputs = dict(_outputs(self._items))
         return self._outputs.get(call_id or "", "")
 
+    def _after(
+        self, action: Action, output: str, path: str, cwd: str | None, texts: list[KnownText]
+    ) -> list[KnownText]:
+        """Return the known texts of the file after a call, newest last."""
+        match action:
+            case ReadFile() if resolve(action.path, cwd) == path:
+                return [*texts, *_texts_in(output, action.first_line, complete=action.whole)]
+            case ShellCommand():
+                shown = self._printed_file(action, cwd)
+                if shown is not None and shown.path == path:
+                    return [*texts, *_texts_in(output, shown.first_line, complete=shown.whole, numbered=shown.numbered)]
+                done = effects(action.command, cwd=cwd)
+                return [] if done.writes or done.destructive else texts
+            case Edit():
+                own = [edit for edit in resolve_edits(action, cwd) if edit.path == path]
+                return _after_edit(own, output, path, texts) if own else texts
+            case _:
+                return texts
+
 
 def _outputs(items: list[JsonObject]) -> Iterator[tuple[str, str]]:
     for item in items:
         call_id: Any = item.get("call_id")
         if item_type(item) in ("function_call_output", "custom_tool_call_output") and isinstance(call_id, str):
             yield call_id, content_text(item.get("output"))
-
-
-def _after(action: Action, output: str, path: str, cwd: str | None, texts: list[KnownText]) -> list[KnownText]:
-    """Return the known texts of the file after a call, newest last."""
-    match action:
-        case ReadFile() if resolve(action.path, cwd) == path:
-            return [*texts, *_texts_in(output, action.first_line, complete=action.whole)]
-        case ShellCommand():
-            shown = file_view_of(action, cwd)
-            if shown is not None and shown.path == path:
-                return [*texts, *_texts_in(output, shown.first_line, complete=shown.whole, numbered=shown.numbered)]
-            done = effects(action.command, cwd=cwd)
-            return [] if done.writes or done.destructive else texts
-        case Edit():
-            own = [edit for edit in resolve_edits(action, cwd) if edit.path == path]
-            return _after_edit(own, output, path, texts) if own else texts
-        case _:
-            return texts
 
 
 def _texts_in(output: str, first_line: int, *, complete: bool = False, numbered: bool | None = None) -> list[KnownText]:

@@ -1,61 +1,16 @@
-"""Whether two looks at the tree show the same: reads, searches, listings.
+"""Whether two looks at the tree by tools for that show the same: searches and listings.
 
-Read    the same file, and the lines shown hold at least `read_min_coverage` of the expert's without being more than
-        `read_max_ratio` times as many (or `read_extra_lines` more). Where the history shows the whole file, an end is
-        no further than its last line; else an open end is covered by an open end only. So a read of the whole file
-        stands for a part as far as any other read of as many lines does, or always with `read_whole_file_ok`.
 Search  the same pattern (up to escapes that mean nothing, and a literal one equals the expression that matches it),
         the same file filter and other arguments, in the same place or at most `search_wider_levels` above it.
 List    the same directory and arguments.
 """
 
 import re
-from dataclasses import replace
 
-from paddock.resources_servers.pivot.semantic.history import FileHistory
 from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, clip, describe, differ
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.paths import levels_above, resolve
-from paddock.tools import READ_LIMIT_LINES, ListFolder, ReadFile, Search, same_json
-
-
-def compare_reads(expected: ReadFile, actual: ReadFile, history: FileHistory, options: SemanticOptions) -> MatchResult:
-    if resolve(expected.path, options.cwd) != resolve(actual.path, options.cwd):
-        return differ("path_differs", f"expected {clip(expected.path)}, came {clip(actual.path)}")
-    if not same_json(expected.rest, actual.rest):
-        return differ("arguments_differ", f"of {describe(expected)} other arguments differ")
-    if _shows(_clipped(expected, history, options), _clipped(actual, history, options), options) or (
-        actual.whole and options.read_whole_file_ok
-    ):
-        return SAME
-    return differ("lines_differ", f"expected {describe(expected)}, came {describe(actual)}")
-
-
-def _clipped(read: ReadFile, history: FileHistory, options: SemanticOptions) -> ReadFile:
-    """Clip a read to the file's end, where the history shows all of a file that a tool shows at once."""
-    whole = next(
-        (text.text for text in history.texts(resolve(read.path, options.cwd), options.cwd) if text.complete), ""
-    )
-    lines = whole.count("\n") + (not whole.endswith("\n"))
-    if not whole or lines > READ_LIMIT_LINES or read.first_line > lines:
-        return read
-    return replace(read, last_line=lines if read.last_line is None else min(read.last_line, lines))
-
-
-def _shows(expected: ReadFile, actual: ReadFile, options: SemanticOptions) -> bool:
-    if (expected.first_line, expected.last_line) == (actual.first_line, actual.last_line):
-        return True
-    if expected.last_line is None:
-        early = expected.first_line - actual.first_line
-        return actual.last_line is None and 0 <= early <= options.read_extra_lines
-    if actual.last_line is None:
-        return False
-    wanted = expected.last_line - expected.first_line + 1
-    shown = actual.last_line - actual.first_line + 1
-    both = min(expected.last_line, actual.last_line) - max(expected.first_line, actual.first_line) + 1
-    most = max(options.read_max_ratio * wanted, wanted + options.read_extra_lines)
-    return both >= options.read_min_coverage * wanted and shown <= most
-
+from paddock.tools import ListFolder, Search, same_json
 
 _MEANINGLESS_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _PLAIN_PUNCTUATION = frozenset('"/:;=@%!,~_')

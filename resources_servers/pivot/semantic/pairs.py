@@ -12,7 +12,8 @@ from paddock.resources_servers.pivot.semantic.changes import compare_edits
 from paddock.resources_servers.pivot.semantic.commands import compare_commands, compare_input
 from paddock.resources_servers.pivot.semantic.history import FileHistory
 from paddock.resources_servers.pivot.semantic.intents import Surroundings, compare_intents
-from paddock.resources_servers.pivot.semantic.looks import compare_lists, compare_reads, compare_searches
+from paddock.resources_servers.pivot.semantic.intents.views import compare_reads
+from paddock.resources_servers.pivot.semantic.looks import compare_lists, compare_searches
 from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, clip, describe, differ
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.texts import compare_last_words, compare_texts
@@ -50,7 +51,7 @@ def _compare_as_called(expected: Action, actual: Action, history: FileHistory, o
         case Edit(), Edit():
             return compare_edits(expected, actual, history, options)
         case ReadFile(), ReadFile():
-            return compare_reads(expected, actual, history, options)
+            return compare_reads(expected, actual, Surroundings(history, options))
         case Search(), Search():
             return compare_searches(expected, actual, options)
         case ListFolder(), ListFolder():

@@ -2,20 +2,28 @@
 
 Law     two calls are the same when they are for the same things: each thing of the expert's is met by one of the
         policy's and none is left over. Looks may come in any order; what changes files keeps its place.
-Shapes  `intents_of` reads an action as a row of records of the kinds in `kinds`; `compare_intents` compares two rows.
+Limits  a bound of the policy's call on time or output that may cut what the expert's shows is not the same.
+Shapes  `intents_of` reads an action as a row of records of the kinds in `KINDS`; `compare_intents` compares two rows.
 Errors  none: an action with a part that no kind can read has no intents, and nothing is said of it.
 """
 
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from paddock.resources_servers.pivot.assignment import maximum_matching
+from paddock.resources_servers.pivot.semantic.commands import tighter
 from paddock.resources_servers.pivot.semantic.intents.bare_commands import BareCommand, bare_commands
-from paddock.resources_servers.pivot.semantic.intents.kinds import KINDS, IntentKind, Surroundings
+from paddock.resources_servers.pivot.semantic.intents.kinds import IntentKind, Surroundings
+from paddock.resources_servers.pivot.semantic.intents.views import VIEWS
 from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, describe, differ
 from paddock.resources_servers.pivot.semantic.paths import resolve
-from paddock.tools import Action, ShellCommand
+from paddock.tools import Action, ShellCommand, same_json
 
 __all__ = ["Intent", "Surroundings", "compare_intents", "intents_of"]
+
+KINDS: tuple[IntentKind, ...] = (VIEWS,)
+"""In the order in which they are asked; the first that can read a call has it."""
 
 
 class Intent(NamedTuple):
@@ -28,28 +36,47 @@ class Intent(NamedTuple):
 
 def intents_of(action: Action, cwd: str | None) -> tuple[Intent, ...]:
     """Return what an action is for, in order; empty: not all of it is known. `cwd`: where its tool runs, if known."""
-    if isinstance(action, ShellCommand):
-        directory = resolve(action.workdir, cwd) if action.workdir else cwd
-        commands = bare_commands(action.command, directory)
-        found = [_of_command(command) for command in commands or ()]
-        return tuple(intent for intent in found if intent is not None) if None not in found else ()
-    for kind in KINDS:
-        record = kind.of_action(action, cwd)
-        if record is not None:
-            return (Intent(kind, record),)
-    return ()
+    if not isinstance(action, ShellCommand):
+        return next(
+            (_intents(kind, record) for kind in KINDS if (record := kind.of_action(action, cwd)) is not None), ()
+        )
+    directory = resolve(action.workdir, cwd) if action.workdir else cwd
+    intents: list[Intent] = []
+    for command in bare_commands(action.command, directory) or ():
+        found = _of_command(command)
+        if not found:
+            return ()
+        intents.extend(found)
+    return _joined(intents)
 
 
-def _of_command(command: BareCommand) -> Intent | None:
+def _of_command(command: BareCommand) -> tuple[Intent, ...]:
     for kind in KINDS:
         record = kind.of_command(command)
         if record is not None:
-            return Intent(kind, record)
-    return None
+            return _intents(kind, record)
+    return ()
+
+
+def _intents(kind: IntentKind, record: Any) -> tuple[Intent, ...]:
+    return tuple(Intent(kind, one) for one in (record if isinstance(record, list) else [record]))
+
+
+def _joined(intents: Sequence[Intent]) -> tuple[Intent, ...]:
+    """Join records of a kind that stand in a row; where nothing changes files, the order of kinds is free."""
+    if not any(intent.kind.changes for intent in intents):
+        intents = sorted(intents, key=lambda intent: KINDS.index(intent.kind))
+    found: list[Intent] = []
+    for kind, group in groupby(intents, lambda intent: intent.kind):
+        records = [intent.record for intent in group]
+        found.extend(Intent(kind, record) for record in (kind.join(records) if kind.join else records))
+    return tuple(found)
 
 
 def compare_intents(expected: Action, actual: Action, surroundings: Surroundings) -> MatchResult | None:
     """Compare what two actions are for; None: of one of them it is not known."""
+    if _shell_arguments_differ(expected, actual):
+        return None
     cwd = surroundings.options.cwd
     wanted = intents_of(expected, cwd)
     given = intents_of(actual, cwd) if wanted else ()
@@ -65,6 +92,12 @@ def compare_intents(expected: Action, actual: Action, surroundings: Surroundings
     if len(owner) == len(wanted):
         return SAME
     return next(row[0] for i, row in enumerate(table) if i not in owner.values())
+
+
+def _shell_arguments_differ(expected: Action, actual: Action) -> bool:
+    """Say whether of calls of a shell one sets what the other does not, beside its command and directory."""
+    own, other = (action if isinstance(action, ShellCommand) else ShellCommand("") for action in (expected, actual))
+    return bool(tighter(own.limits, other.limits)) or not same_json(own.rest, other.rest)
 
 
 def _compare(expected: Intent, actual: Intent, surroundings: Surroundings) -> MatchResult:

@@ -1,7 +1,8 @@
 """The commands of a script without what only decorates them, and what the decoration hides.
 
 Law     a script is a row of bare commands that all run where each succeeds: statements, `&&` and groups in order. Left
-        out are `set -e` and its like, `true`, an `echo` or `printf` of plain words beside other commands, `|| true`,
+        out are `set -e` and its like, `true`, an `echo` or `printf` of plain words (none that a harness may wait for)
+        beside other commands, `|| true`,
         `2>&1`, `2>/dev/null`, a pager, `time`, `nice`, `stdbuf`, `command`, a `timeout` of `MIN_TIMEOUT_S` or more; a
         shell's `-c` is opened; a `cd` and an `env` move into the commands behind them. `| head` and `| tail` become the
         lines that are shown.
@@ -241,8 +242,16 @@ def _name(node: Simple) -> str | None:
     return node.words[0].text if node.words else None
 
 
+_MARKER = re.compile(r"[A-Z0-9]+(?:_[A-Z0-9]+)+")
+"""A word that a harness may wait for in what is printed, as `COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT`."""
+
+
 def _only_prints(command: BareCommand) -> bool:
-    return command.is_plain and command.words[:1] in (("echo",), ("printf",))
+    if not command.is_plain or command.words[0] not in ("echo", "printf"):
+        return False
+    if any(_MARKER.search(word) for word in command.words):
+        raise _NotBareError
+    return True
 
 
 def _text_of(word: Word) -> tuple[str, bool]:
