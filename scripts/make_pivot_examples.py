@@ -299,7 +299,7 @@ def renamer(project: Json) -> Callable[[str], str]:
     return rename
 
 
-class Trajectory:
+class ExampleTrajectory:
     """One project's steps, rendered for its family; `rows` yields a row per step."""
 
     def __init__(self, project: Json, families: Json) -> None:
@@ -411,7 +411,7 @@ def chat_rows(chats: list[Json]) -> Iterator[Json]:
 def all_rows() -> Iterator[Json]:
     families = yaml.safe_load((HERE / "tools.yaml").read_text())
     for path in sorted(HERE.glob("project_*.yaml")):
-        yield from Trajectory(yaml.safe_load(path.read_text()), families).rows()
+        yield from ExampleTrajectory(yaml.safe_load(path.read_text()), families).rows()
     yield from chat_rows(yaml.safe_load((HERE / "chat.yaml").read_text()))
 
 

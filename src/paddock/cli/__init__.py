@@ -30,6 +30,7 @@ COMMANDS = {
     "harness": "install, list and try the programs that harnesses run",
     "data": "fetch, fill, split, check and convert rows for training",
     "swe": "make and check rows of repositories with bugs, grade predictions",
+    "pivot": "find rows for the pivot server in experts' trajectories",
     "doctor": "try the sandbox runtimes of this machine",
     "sandbox": "list sandboxes, remove what dead owners left, serve them to other machines",
 }
