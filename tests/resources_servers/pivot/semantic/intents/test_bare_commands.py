@@ -1,6 +1,8 @@
 """Claims about bare commands: what decorates a command goes, what decides what it does is never overlooked."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paddock.resources_servers.pivot.semantic.intents.bare_commands import BareCommand, bare_commands
 
@@ -25,6 +27,17 @@ def only(script: str, directory: str | None = "/repo") -> BareCommand:
         "(pytest t.py)",
         "cd /repo && pytest t.py",
         "cd /tmp; cd ../repo; pytest t.py",
+        "pwd; pytest t.py; echo $?",
+        'pytest t.py; echo "exit code: ${PIPESTATUS[0]}"',
+        "pytest t.py && echo ok || echo failed >&2",
+        "set -euo pipefail\n# the tests\npytest \\\n  t.py",
+        "{ pytest t.py; } 2>&1",
+        "bash <<'E'\npytest t.py\nE",
+        "bash -e -c 'pytest t.py'",
+        "cd /repo || exit 1; pytest t.py",
+        "export PAGER=cat TERM=dumb; NO_COLOR=1 pytest t.py",
+        "env PYTHONUNBUFFERED=1 stdbuf -oL -eL timeout -k 5 60 pytest t.py",
+        "(cd /repo; pytest t.py) | cat",
     ],
 )
 def test_decoration_goes(script: str) -> None:
@@ -45,6 +58,30 @@ def test_decoration_goes(script: str) -> None:
         "cd $HOME && ls",
         "source x; ls",
         "echo 'unclosed",
+        "pytest t.py; > setup.py",
+        "pytest t.py; set -e > setup.py",
+        "pytest t.py || echo $(rm -rf x)",
+        "pytest t.py || echo x > setup.py",
+        "pytest t.py 2> setup.py | cat",
+        "pytest t.py; echo $SECRET",
+        "pytest t.py; echo `rm x`",
+        "pytest t.py; echo COMPLETE_TASK_AND_SUBMIT",
+        "pytest t.py || echo COMPLETE_TASK_AND_SUBMIT",
+        "pytest t.py; echo " + "word " * 100,
+        "set -n; pytest t.py",
+        "FOO=1; pytest t.py",
+        "unset PATH; pytest t.py",
+        "alias pytest=true; pytest t.py",
+        "pytest() { true; }; pytest t.py",
+        "cd '' && pytest t.py",
+        "cd - && pytest t.py",
+        "cd ~/x && pytest t.py",
+        "cd /repo || rm -rf x; pytest t.py",
+        "pytest t.py || exit 0",
+        "exec pytest t.py",
+        "bash -c 'pytest t.py' > out.txt",
+        "pytest t.py | sh -c 'cat' | source x",
+        "pytest t.py > a.txt > b.txt",
         "cd /etc && cat /repo/a.py",
         "cd /no/such/place && cat /repo/a.py",
     ],
@@ -73,7 +110,7 @@ def test_a_relative_directory_below_an_unknown_one_is_unknown() -> None:
 
 
 def test_a_group_in_parentheses_leaves_the_directory_as_it_was() -> None:
-    commands = bare_commands("(cd src && ls); pwd", "/repo")
+    commands = bare_commands("(cd src && ls); make", "/repo")
     assert commands is not None
     assert [command.directory for command in commands] == ["/repo/src", "/repo"]
 
@@ -87,3 +124,102 @@ def test_a_pattern_is_marked() -> None:
     command = only("ls *.py 'a*'")
     assert command.words == ("ls", "*.py", "a*")
     assert command.stages[0].globs == {1}
+
+
+@pytest.mark.parametrize(
+    ("script", "plain"),
+    [
+        ("PAGER='rm -rf x' git log", "git log"),
+        ("LC_ALL='$(x)' ls", "ls"),
+        ("FOO=1 pytest", "pytest"),
+        ("sudo pytest", "pytest"),
+        ("nohup pytest", "pytest"),
+        ("pytest > /dev/null 2>&1", "pytest"),
+        ("pytest | tee log.txt", "pytest"),
+        ("pytest | grep -v warning", "pytest"),
+        ("pytest; : > setup.py", "pytest"),
+        ("pytest; echo *", "pytest"),
+        ("bash -n -c pytest", "pytest"),
+        ("bash < pytest", "pytest"),
+        ("git -c core.pager='rm x' log", "git log"),
+    ],
+)
+def test_what_may_matter_stays(script: str, plain: str) -> None:
+    assert bare_commands(script, "/repo") not in (None, bare_commands(plain, "/repo"))
+
+
+def test_words_that_only_choose_a_look_of_git_go() -> None:
+    assert only("git --no-pager -c color.ui=never log -3").words == ("git", "log", "-3")
+
+
+def test_a_pipeline_of_a_group_is_one_of_its_command() -> None:
+    command = only("(cd src && grep x a.py) 2>/dev/null | sort | head -30")
+    assert [stage.words for stage in command.stages] == [("grep", "x", "a.py"), ("sort",)]
+    assert (command.directory, command.first_lines) == ("/repo/src", 30)
+
+
+BARE = [
+    "pytest t.py",
+    "ls -la src",
+    "sed -n '3,9p' a.py",
+    "git status",
+    "grep -rn 'def f' .",
+    "python m.py --fast 'a b'",
+]
+AROUND = [
+    "{} 2>&1",
+    "{} 2>/dev/null",
+    "( {} )",
+    "{{ {}; }}",
+    "set -e; {}",
+    "{}; echo $?",
+    "{} || true",
+    "{} && echo ok || echo failed",
+    "echo '== run =='; {}",
+    "cd /repo && {}",
+    "cd /repo || exit 1\n{}",
+    "true && {}",
+    "{}\n# a comment",
+    "pwd; {}",
+    "export TERM=dumb\n{}",
+    "bash <<'END{depth}'\n{}\nEND{depth}\n",
+]
+DECIDES = [
+    "{} $X",
+    "{} || rm x",
+    "{} &",
+    "for i in 1 2; do {}; done",
+    "if true; then {}; fi",
+    "! {}",
+    "eval '{}'",
+    "$({})",
+]
+
+
+def wrapped(script: str, around: list[str]) -> str:
+    for depth, form in enumerate(around):
+        script = form.format(script, depth=depth)
+    return script
+
+
+@given(bare=st.sampled_from(BARE), around=st.lists(st.sampled_from(AROUND), max_size=3))
+def test_decoration_of_any_depth_goes(bare: str, around: list[str]) -> None:
+    assert bare_commands(wrapped(bare, around), "/repo") == bare_commands(bare, "/repo")
+
+
+@given(
+    bare=st.sampled_from(BARE),
+    inside=st.lists(st.sampled_from(AROUND[2:-1]), max_size=2),
+    decides=st.sampled_from(DECIDES),
+    around=st.lists(st.sampled_from(AROUND[2:-1]), max_size=2),
+)
+def test_what_decides_is_seen_at_any_depth(bare: str, inside: list[str], decides: str, around: list[str]) -> None:
+    script = wrapped(wrapped(bare, around=[]), around=[decides, *inside, *around])
+    found = bare_commands(script, "/repo")
+    assert found is None or found != bare_commands(bare, "/repo")
+
+
+@given(st.text(alphabet="ab '\"$`\\|&;<>(){}*~!#=-\n1/", max_size=40))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    found = bare_commands(text, "/repo")
+    assert found is None or all(stage.words for command in found for stage in command.stages)
