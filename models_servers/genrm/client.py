@@ -13,7 +13,7 @@ from typing import TypeVar
 from paddock.models_servers.genrm.config import GenrmModelConfig
 from paddock.models_servers.genrm.endpoints import JudgeEndpoints
 from paddock.server.upstream_exchange import EndpointSession, WholeAnswer, json_headers, retry_wait_s
-from paddock.server.upstream_failures import UpstreamError, host_of, upstream_errors
+from paddock.server.upstream_failures import UpstreamError, upstream_errors
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ class JudgeClient:
         self.exchanges += 1
         limit_s = self._config.timeout_s
         try:
-            with upstream_errors(host_of(url), limit_s):
+            with upstream_errors(url.host, limit_s):
                 answer = read(await self._session.post_whole(url, body, self._headers, limit_s))
         except UpstreamError as error:
             endpoint.skipped_until = asyncio.get_running_loop().time() + self._wait_s(error, failures + 1)

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import aiohttp
-import httpx
 
 from paddock.errors import InfraError
 from paddock.http.transport import make_session
 from paddock.models_servers.genrm.config import GenrmModelConfig
+from paddock.server.upstream_exchange import EndpointUrl
 from paddock.server.upstream_failures import UpstreamError
 from paddock.server.vllm.launcher import Launcher
 from paddock.server.vllm.restarting_vllm import RestartingVllm
@@ -32,17 +32,17 @@ class JudgeEndpoint:
     """The loop's time until which it is skipped, after a failure."""
     last_error: str = ""
     """Message of its last failure; empty once it has answered."""
-    _parsed: httpx.URL | None = None
+    _parsed: EndpointUrl | None = None
     _base: str = ""
 
     @property
-    def url(self) -> httpx.URL | None:
+    def url(self) -> EndpointUrl | None:
         """URL of its chat completions; None: it is down."""
         base = self.find_base_url()
         if base is None:
             return None
         if self._parsed is None or base != self._base:
-            self._base, self._parsed = base, httpx.URL(base + PATH)
+            self._base, self._parsed = base, EndpointUrl(base + PATH)
         return self._parsed
 
 
@@ -94,7 +94,7 @@ class JudgeEndpoints:
         """The loop's time from which on an endpoint can get a request again."""
         return min(endpoint.skipped_until for endpoint in self.all)
 
-    def next_endpoint(self) -> tuple[JudgeEndpoint, httpx.URL]:
+    def next_endpoint(self) -> tuple[JudgeEndpoint, EndpointUrl]:
         """The endpoint whose turn it is, and the URL of its chat completions."""
         now = asyncio.get_running_loop().time()
         up = [(endpoint, url) for endpoint in self.all if (url := endpoint.url) is not None]

@@ -13,13 +13,11 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import TypeVar
 
-import httpx
-
 from paddock.http import Call
 from paddock.models_servers.openai.config import OpenAIConfig
 from paddock.models_servers.openai.streaming import Reader, Stream
-from paddock.server.upstream_exchange import EndpointSession, WholeAnswer, json_headers, retry_wait_s
-from paddock.server.upstream_failures import UpstreamError, host_of, upstream_errors
+from paddock.server.upstream_exchange import EndpointSession, EndpointUrl, WholeAnswer, json_headers, retry_wait_s
+from paddock.server.upstream_failures import UpstreamError, upstream_errors
 
 T = TypeVar("T")
 PATHS = {"responses": "/responses", "chat": "/chat/completions"}
@@ -33,8 +31,7 @@ class EndpointClient:
         self._session = EndpointSession(config.max_concurrency)
         self._slots = asyncio.Semaphore(config.max_concurrency)
         self._turn = count()
-        # Parsed once: parsing a URL costs as much as sending a small request.
-        self._urls = [httpx.URL(url + PATHS[config.upstream_api]) for url in config.urls]
+        self._urls = [EndpointUrl(url + PATHS[config.upstream_api]) for url in config.urls]
         self._headers = json_headers(config.key, config.default_headers)
 
     async def close(self) -> None:
@@ -47,7 +44,7 @@ class EndpointClient:
         async def attempt() -> T:
             async with self._slots:
                 limit_s = self._limit_s(call)
-                with upstream_errors(host_of(url), limit_s):
+                with upstream_errors(url.host, limit_s):
                     return read(await self._session.post_whole(url, body, self._headers, limit_s))
 
         return await self._with_retries(attempt, call)
@@ -59,20 +56,20 @@ class EndpointClient:
         async def attempt() -> Stream:
             await self._slots.acquire()
             limit_s = self._limit_s(call)
-            with upstream_errors(host_of(url), limit_s):
+            with upstream_errors(url.host, limit_s):
                 return await self._open(url, body, make_reader(), limit_s)
 
         return await self._with_retries(attempt, call)
 
     async def tokenize(self, body: bytes, call: Call, secret: str | None) -> WholeAnswer:
         """What the endpoint's `/tokenize` (vLLM's, beside `/v1`) says of a chat request; tried once."""
-        url = self._url(secret)
-        url = url.copy_with(path=url.path.removesuffix(PATHS["chat"]).removesuffix("/v1") + "/tokenize")
+        chat = str(self._url(secret).parsed)
+        url = EndpointUrl(chat.removesuffix(PATHS["chat"]).removesuffix("/v1") + "/tokenize")
         limit_s = self._limit_s(call)
-        with upstream_errors(host_of(url), limit_s):
+        with upstream_errors(url.host, limit_s):
             return await self._session.post_whole(url, body, self._headers, limit_s)
 
-    def _url(self, secret: str | None) -> httpx.URL:
+    def _url(self, secret: str | None) -> EndpointUrl:
         # A rollout keeps to one endpoint: its prefix is in that one's cache.
         number = next(self._turn) if secret is None else int.from_bytes(hashlib.sha256(secret.encode()).digest())
         return self._urls[number % len(self._urls)]
@@ -98,14 +95,14 @@ class EndpointClient:
         config = self._config
         return retry_wait_s(failure, failures, first_s=config.first_retry_s, longest_s=config.max_retry_s)
 
-    async def _open(self, url: httpx.URL, body: bytes, reader: Reader, limit_s: float) -> Stream:
+    async def _open(self, url: EndpointUrl, body: bytes, reader: Reader, limit_s: float) -> Stream:
         """Open a stream; the caller's slot is the stream's until it is closed."""
         deadline = asyncio.get_running_loop().time() + limit_s
         stream: Stream | None = None
         try:
             async with asyncio.timeout_at(deadline):
                 response = await self._session.post(url, body, self._headers)
-                stream = Stream(response, reader, host_of(url), limit_s, deadline, self._slots.release)
+                stream = Stream(response, reader, url.host, limit_s, deadline, self._slots.release)
             await stream.begin()
         except BaseException:
             if stream is None:

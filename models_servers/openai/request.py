@@ -15,8 +15,7 @@ import orjson
 
 from paddock.errors import InfraError
 from paddock.models_servers.openai.config import REFUSED, OpenAIConfig
-from paddock.server.dialects import Dialect
-from paddock.server.dialects.conversation import read_request
+from paddock.server.dialects.conversation import ClientRequest
 from paddock.server.dialects.sampling import MergedSampling, merge_sampling
 from paddock.server.dialects.to_chat import chat_request
 from paddock.server.dialects.to_responses import responses_request
@@ -41,15 +40,13 @@ class EndpointRequest(NamedTuple):
 
 def endpoint_request(
     config: OpenAIConfig,
-    dialect: Dialect,
-    request: JsonObject,
+    client_request: ClientRequest,
     row: JsonObject,
     drop: Callable[[str], None],
     messages: list[JsonObject] | None = None,
 ) -> EndpointRequest:
-    """Translate a client's request. `row`: the row's sampling parameters. `drop` is called with the name of each thing
-    that is not passed on. `messages` take the place of the request's."""
-    client_request = read_request(dialect, request)
+    """What the endpoint gets for a request. `row`: the row's sampling parameters. `drop` is called with the name
+    of each thing that is not passed on. `messages` take the place of the request's."""
     body = client_request.body
     in_chat = config.upstream_api == "chat"
     converted = chat_request(body, reasoning_fields=config.reasoning_fields) if in_chat else responses_request(body)

@@ -65,8 +65,7 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
         sent = self._splice(pending)
         call_body = endpoint_request(
             self.config,
-            pending.dialect,
-            pending.request,
+            pending.conversation.request,
             pending.settings.sampling,
             self.drop,
             sent.messages if sent else None,

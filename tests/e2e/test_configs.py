@@ -9,6 +9,7 @@ from paddock.cli import main
 from paddock.config import load
 from paddock.models_servers.openai.config import OpenAIConfig
 from paddock.models_servers.openai.request import endpoint_request
+from paddock.server.dialects.conversation import read_request
 
 ROOT = Path(__file__).parents[2]
 VERIFIED = ROOT / "configs" / "eval_swebench_verified.yaml"
@@ -60,7 +61,8 @@ def test_its_sampling_reaches_the_endpoint_top_k_too() -> None:
     sampling = {"temperature": 0.7, "top_p": 0.8, "top_k": 20}
     dropped: list[str] = []
     server = config.settings("policy_model", OpenAIConfig)
-    sent = orjson.loads(endpoint_request(server, "responses", {"input": "q", **sampling}, {}, dropped.append).body)
+    request = read_request("responses", {"input": "q", **sampling})
+    sent = orjson.loads(endpoint_request(server, request, {}, dropped.append).body)
     assert {key: sent[key] for key in sampling} == sampling
     assert sent["model"] == "my-model"
     assert dropped == []

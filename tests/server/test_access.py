@@ -20,7 +20,7 @@ from paddock.server.access import tokens_for_clients
 from paddock.server.running_servers import Runtime
 from paddock.server.runtime import open_runtime
 from paddock.server.sockets import Address, bind
-from paddock.server.upstream_exchange import EndpointSession, json_headers
+from paddock.server.upstream_exchange import EndpointSession, EndpointUrl, json_headers
 from paddock.types import JsonObject, Row
 
 ROW: dict[str, Any] = {"responses_create_params": {"input": "hi"}, "cue": "answer"}
@@ -100,7 +100,7 @@ async def test_our_own_clients_find_it(runtime: Runtime) -> None:
 
 
 async def test_a_model_server_of_ours_behind_another_is_given_it_beside_its_key(runtime: Runtime) -> None:
-    url = httpx.URL(url_of(runtime, "model") + "/v1/responses")
+    url = EndpointUrl(url_of(runtime, "model") + "/v1/responses")
     session = EndpointSession(1)
     whole = await session.post_whole(url, b'{"input": "hi"}', json_headers("none", {}), 30)
     await session.close()

@@ -75,13 +75,25 @@ def find_token(token_file: str | Path | None = None) -> str | None:
 
 def stored_token(url: str) -> str | None:
     """The token that a server of this user has stored for `url`; None: there is none."""
+    file = token_file(url)
+    return None if file is None else read_token(file)
+
+
+def token_file(url: str) -> str | None:
+    """Where a server of this user stores its token for `url`; None: nowhere."""
     address = _address(url)
-    if address is None:
-        return None
     try:
-        with open(address.path, encoding="ascii") as file:  # noqa: PTH123 - asked for each request: paths cost more
+        return None if address is None else address.path
+    except RuntimeError:
+        return None
+
+
+def read_token(path: str) -> str | None:
+    """The token in a file of `token_file`; None: there is none."""
+    try:
+        with open(path, encoding="ascii") as file:  # noqa: PTH123 - asked for each request: paths cost more
             line = file.read().strip()
-    except (OSError, RuntimeError, UnicodeDecodeError):  # there is none, or none that this user may read
+    except (OSError, UnicodeDecodeError):  # there is none, or none that this user may read
         return None
     return line.removeprefix(_LINE) if line.startswith(_LINE) else None
 

@@ -17,7 +17,7 @@ import orjson
 from yarl import URL
 
 from paddock.errors import PaddockError
-from paddock.http.access import stored_token
+from paddock.http.access import read_token, token_file
 from paddock.http.context import API_KEY
 from paddock.http.transport import make_session
 from paddock.server.upstream_failures import UpstreamError, host_of, not_found, status_error
@@ -30,6 +30,16 @@ class WholeAnswer(NamedTuple):
     headers: Mapping[str, str]
 
 
+class EndpointUrl:
+    """The URL of an endpoint and what each request needs of it, made once: that costs as much as a small request."""
+
+    def __init__(self, url: str) -> None:
+        self.parsed = httpx.URL(url)
+        self.host = host_of(self.parsed)
+        self.target = URL(str(self.parsed), encoded=True)
+        self.token_file = token_file(str(self.parsed))
+
+
 class EndpointSession:
     """Connections to endpoints, `max_connections` at once, in the event loop of the first request."""
 
@@ -37,19 +47,21 @@ class EndpointSession:
         self._max_connections = max_connections
         self._session: aiohttp.ClientSession | None = None
 
-    async def post(self, url: httpx.URL, body: bytes, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
+    async def post(self, url: EndpointUrl, body: bytes, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
         """An answer whose head has come, and which the caller closes; an error's is raised."""
         if self._session is None:
             self._session = make_session(max_connections=self._max_connections, decompress=True)
         response = await self._session.post(
-            URL(str(url), encoded=True), data=body, headers=headers_to(url, headers), allow_redirects=False
+            url.target, data=body, headers=headers_to(url, headers), allow_redirects=False
         )
         if response.status >= 300:
             async with response:
                 raise _error_of(response, url, await response.read(), body)
         return response
 
-    async def post_whole(self, url: httpx.URL, body: bytes, headers: Mapping[str, str], limit_s: float) -> WholeAnswer:
+    async def post_whole(
+        self, url: EndpointUrl, body: bytes, headers: Mapping[str, str], limit_s: float
+    ) -> WholeAnswer:
         async with asyncio.timeout(limit_s), await self.post(url, body, headers) as response:
             return WholeAnswer(await response.read(), response.headers)
 
@@ -58,17 +70,17 @@ class EndpointSession:
             await self._session.close()
 
 
-def headers_to(url: httpx.URL, headers: Mapping[str, str]) -> Mapping[str, str]:
+def headers_to(url: EndpointUrl, headers: Mapping[str, str]) -> Mapping[str, str]:
     """`headers`, and the token where the endpoint is a server of ours on loopback: beside the endpoint's key, for what
     was left there may be an earlier server's."""
-    token = stored_token(str(url))
+    token = None if url.token_file is None else read_token(url.token_file)
     return headers if token is None else {API_KEY: token, **headers}
 
 
-def _error_of(response: aiohttp.ClientResponse, url: httpx.URL, content: bytes, request_body: bytes) -> PaddockError:
+def _error_of(response: aiohttp.ClientResponse, url: EndpointUrl, content: bytes, request_body: bytes) -> PaddockError:
     if response.status == 404:
-        return not_found(url, orjson.loads(request_body).get("model"), content)
-    return status_error(host_of(url), response.status, content, response.headers.get("retry-after"))
+        return not_found(url.parsed, orjson.loads(request_body).get("model"), content)
+    return status_error(url.host, response.status, content, response.headers.get("retry-after"))
 
 
 def json_headers(key: str | None, more: Mapping[str, str]) -> dict[str, str]:

@@ -112,6 +112,7 @@ _TEMPLATE = "chat_template_kwargs"
 class Conversation(NamedTuple):
     """What a request holds, in one form whatever its dialect."""
 
+    request: ClientRequest
     items: list[JsonObject]
     """The history, oldest first: items as `canonical` describes them."""
     tools: list[JsonObject]
@@ -143,7 +144,9 @@ def conversation(dialect: Dialect, request: JsonObject) -> Conversation:
     extra = dict(client_request.extra_body)
     arguments = extra.pop(_TEMPLATE, {})
     params = {**chat_params(body), **extra}
-    return Conversation(items, offered.tools, arguments, offered.custom, offered.namespaces, dropped, params)
+    return Conversation(
+        client_request, items, offered.tools, arguments, offered.custom, offered.namespaces, dropped, params
+    )
 
 
 def require_renderable(request: JsonObject, parsed: Conversation) -> None:

@@ -37,13 +37,15 @@ def _clean_request(body: JsonObject) -> ChatForm:
     """A Responses request: its items lose their nulls; reasoning that has no id gets one."""
     fields = {key: value for key, value in body.items() if key not in ("stream", "stream_options")}
     if isinstance(body["input"], list):
-        fields["input"] = [
-            _with_id({key: value for key, value in item.items() if value is not None})
-            for item in output_items(body["input"])
-        ]
+        fields["input"] = [_clean_item(item) for item in output_items(body["input"])]
     if not body.get("tools"):
         fields.pop("tool_choice", None)
     return ChatForm(fields, [])
+
+
+def _clean_item(item: JsonObject) -> JsonObject:
+    clean = {key: value for key, value in item.items() if value is not None}
+    return _with_id(clean) if clean.get("type") == "reasoning" else clean
 
 
 def _renamed(body: JsonObject) -> JsonObject:
