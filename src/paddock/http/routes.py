@@ -194,7 +194,7 @@ def rollout_to_wire(rollout: Rollout) -> JsonObject:
     verdict = rollout.verdict
     flat: JsonObject = {"reward": verdict.reward, **_components(verdict), **verdict.extras} if verdict else {}
     own = rollout.model_dump(exclude={"row", "response", "verdict", "turns"}, exclude_none=True)
-    own["turns"] = [turn.model_dump() for turn in rollout.turns]
+    own["turns"] = [turn.to_wire() for turn in rollout.turns]
     if verdict:
         own["verdict"] = verdict.model_dump(exclude={"extras"}, exclude_none=True)
         own["extras"] = list(verdict.extras)

@@ -15,7 +15,6 @@ import time
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeVar
 
@@ -57,7 +56,7 @@ from paddock.types import (
     TurnSummary,
     TurnSummaryQuery,
 )
-from paddock.types.responses import new_id
+from paddock.types.responses import copy_json, new_id
 
 OVERFLOW = "context_length_exceeded"
 MAX_NAMES = 1000
@@ -308,9 +307,9 @@ class RecordingServer(ModelServer[RecordingConfigT]):
                 weight_spans=list(answer.weight_spans),
                 finish_reason=answer.finish_reason,
                 request_hash=pending.hash,
-                output=[deepcopy(item) for item in answer.output],
+                output=copy_json(answer.output),
                 usage=answer.counts.usage() if answer.counts else None,
-                sampling=deepcopy(pending.sampling),
+                sampling=copy_json(pending.sampling),
                 overridden=pending.overridden,
                 splice_broken=pending.splice_broken,
             )
@@ -349,7 +348,7 @@ def _summary(turn: Turn) -> TurnSummary:
         id=turn.id,
         parent=turn.parent,
         finish_reason=turn.finish_reason,
-        output=[deepcopy(item) for item in turn.output],
+        output=copy_json(turn.output),
         sampled_tokens=turn.usage.output_tokens if turn.usage else None,
     )
 
@@ -357,7 +356,7 @@ def _summary(turn: Turn) -> TurnSummary:
 def _answer_of(turn: Turn) -> Answer:
     counts = None if turn.usage is None else TokenCounts(turn.usage.input_tokens, turn.usage.output_tokens)
     return Answer(
-        [deepcopy(item) for item in turn.output],
+        copy_json(turn.output),
         turn.finish_reason,
         counts,
         weight_version=turn.weight_version,

@@ -15,13 +15,16 @@ Cost    of a history that begins with the one matched before: its new items, and
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
 from paddock.errors import RequestError
 from paddock.types import JsonObject, Turn
 from paddock.types.responses import calls, content_text, item_type, messages, output_items
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
 
 DIGEST_BYTES = 12
 """Length of the digest of a history up to some item; equal digests are taken for equal histories."""
@@ -76,8 +79,8 @@ class _Checkpoint(NamedTuple):
     root: bytes
     items: Sequence[JsonObject]
     """The history up to the end of the answer, and one item more, at which it ends."""
-    digest: bytes
-    """Up to the end of the answer."""
+    state: "Hash"
+    """Hash of the history up to the end of the answer; not to be added to."""
     turn: str
     new: tuple[JsonObject, ...]
     """Those up to there that are new after that turn."""
@@ -135,47 +138,54 @@ class TurnIndex:
         checkpoint = self._checkpoint
         if checkpoint is None or checkpoint.root != root or items[: len(checkpoint.items)] != checkpoint.items:
             checkpoint = None
-        digest, turn, new = (
-            (root, None, []) if checkpoint is None else (checkpoint.digest, checkpoint.turn, [*checkpoint.new])
+        state, turn, new = (
+            (hashlib.sha256(root), None, [])
+            if checkpoint is None
+            else (checkpoint.state.copy(), checkpoint.turn, [*checkpoint.new])
         )
         position = 0 if checkpoint is None else len(checkpoint.items) - 1
         is_unambiguous = True
         while position < len(items):
-            candidates = self._by_history.get(digest, ())
-            match = self._answer(digest, items, position)
+            candidates = self._candidates(state)
+            match = self._answer(candidates, state, items, position) if candidates else None
             is_unambiguous = is_unambiguous and (
                 not candidates or (len(candidates) == 1 and match is not None and match.rank > 0)
             )
             if match is None:
                 new.append(items[position])
-                digest = _with_item(digest, items[position])
+                _add_item(state, items[position])
                 position += 1
                 continue
             turn, position, new = match.turn, match.end, match.between
-            digest = _fold(digest, b"turn", turn)
+            _add(state, b"turn", turn)
             for item in new:
-                digest = _with_item(digest, item)
+                _add_item(state, item)
             if is_unambiguous and position < len(items):
-                checkpoint = _Checkpoint(root, items[: position + 1], digest, turn, tuple(new), "")
-        self._checkpoint = checkpoint and checkpoint._replace(history=digest.hex())
-        return PrefixMatch(turn, new, digest.hex())
+                checkpoint = _Checkpoint(root, items[: position + 1], state.copy(), turn, tuple(new), "")
+        history = _digest(state).hex()
+        self._checkpoint = checkpoint and checkpoint._replace(history=history)
+        return PrefixMatch(turn, new, history)
 
-    def _answer(self, digest: bytes, items: Sequence[JsonObject], start: int) -> _AnswerMatch | None:
-        """The recorded answer to the history `digest` that stands at `start`. An empty answer is taken only where no
-        other answer explains the items that come next."""
-        candidates = self._by_history.get(digest)
-        if not candidates:
-            return None
+    def _candidates(self, state: "Hash") -> Sequence[_RecordedAnswer]:
+        """The recorded answers to a history."""
+        return self._by_history.get(_digest(state), ()) if self._by_history else ()
+
+    def _answer(
+        self, candidates: Sequence[_RecordedAnswer], state: "Hash", items: Sequence[JsonObject], start: int
+    ) -> _AnswerMatch | None:
+        """The one of `candidates`, the recorded answers to the history `state`, that stands at `start`. An empty answer
+        is taken only where no other answer explains the items that come next."""
         match = _best_match(candidates, items, start)
         if match is None or match.rank:
             return match
+        state = state.copy()
         for position in range(start, len(items)):
-            later = _best_match(self._by_history.get(digest, ()), items, position)
+            later = _best_match(self._candidates(state), items, position)
             if later is not None and later.rank:
                 return None
             if _is_assistant(items[position]):
                 break
-            digest = _with_item(digest, items[position])
+            _add_item(state, items[position])
         return match
 
 
@@ -192,7 +202,7 @@ def request_hash(body: JsonObject) -> str:
 def root_of(*parts: Any) -> bytes:
     """Digest of what a request has besides its history: JSON values."""
     canonical = orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
-    return hashlib.blake2b(canonical, digest_size=DIGEST_BYTES).digest()
+    return _digest(hashlib.sha256(canonical))
 
 
 def _best_match(candidates: Iterable[_RecordedAnswer], items: Sequence[JsonObject], start: int) -> _AnswerMatch | None:
@@ -285,19 +295,26 @@ def _recorded_answer(turn: Turn) -> _RecordedAnswer:
     return _RecordedAnswer(turn.id, call_ids, ids, texts or frozenset([""]), most, silent)
 
 
-def _with_item(digest: bytes, item: JsonObject) -> bytes:
+def _digest(state: "Hash") -> bytes:
+    return state.digest()[:DIGEST_BYTES]
+
+
+def _add_item(state: "Hash", item: JsonObject) -> None:
+    """Add an item to the hash of a history."""
     kind = item_type(item)
     if kind == "message":
-        return _fold(digest, str(item.get("role")).encode(), _content(item.get("content")))
-    if kind in OUTPUTS:
-        return _fold(digest, b"output", f"{item.get('call_id')}\0{_content(item.get('output'))}")
-    if kind in CALLS:
+        _add(state, str(item.get("role")).encode(), _content(item.get("content")))
+    elif kind in OUTPUTS:
+        _add(state, b"output", f"{item.get('call_id')}\0{_content(item.get('output'))}")
+    elif kind in CALLS:
         arguments = item.get("arguments", item.get("input"))
-        return _fold(digest, b"call", f"{item.get('call_id')}\0{item.get('name')}\0{arguments}")
-    if kind == "reasoning":
+        _add(state, b"call", f"{item.get('call_id')}\0{item.get('name')}\0{arguments}")
+    elif kind == "reasoning":
         thought = _handle(item) or content_text(item.get("summary")).strip()
-        return _fold(digest, b"reasoning", thought) if thought else digest
-    return _fold(digest, b"item", orjson.dumps(item).decode())
+        if thought:
+            _add(state, b"reasoning", thought)
+    else:
+        _add(state, b"item", orjson.dumps(item).decode())
 
 
 def _content(content: Any) -> str:
@@ -309,6 +326,6 @@ def _content(content: Any) -> str:
     return f"{text}\0{orjson.dumps(others).decode()}" if others else text
 
 
-def _fold(digest: bytes, role: bytes, key: str) -> bytes:
-    content = b"%b\0%b\0%b" % (digest, role, key.encode(errors="surrogatepass"))
-    return hashlib.blake2b(content, digest_size=DIGEST_BYTES).digest()
+def _add(state: "Hash", role: bytes, key: str) -> None:
+    content = key.encode(errors="surrogatepass")
+    state.update(b"%d %d %b%b" % (len(role), len(content), role, content))

@@ -21,6 +21,7 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -51,13 +52,9 @@ class StoredTurns(NamedTuple):
 
 
 def turn_line(turn: Turn, history: str | None = None) -> bytes:
-    """The turn's line. Field by field: a generic dump would copy every id and log-prob once more."""
-    usage = turn.usage.__dict__ if turn.usage else None
-    spans = [span.__dict__ for span in turn.weight_spans]
+    """The turn's line."""
     extra = {} if history is None else {"history": history}
-    return orjson.dumps(
-        {**turn.__dict__, "usage": usage, "weight_spans": spans, **extra}, option=orjson.OPT_APPEND_NEWLINE
-    )
+    return orjson.dumps({**turn.to_wire(), **extra}, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def state_line(state: State) -> bytes:
@@ -68,11 +65,11 @@ def settings_line(settings: RolloutSettings) -> bytes:
     return orjson.dumps({"settings": settings.model_dump()}, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def read_file(path: Path) -> StoredTurns:
+def read_file(path: str) -> StoredTurns:
     """The file's turns, after cutting off a torn last line."""
     with _disk_errors(path):
         try:
-            data = path.read_bytes()
+            data = Path(path).read_bytes()
         except FileNotFoundError:
             return StoredTurns([], "open", 0, {}, RolloutSettings())
         whole = data.rfind(b"\n") + 1
@@ -102,9 +99,9 @@ class LineWriter:
 
     def __init__(self, *, max_open: int = 64) -> None:
         self._max_open = max_open
-        self._open: OrderedDict[Path, int] = OrderedDict()
+        self._open: OrderedDict[str, int] = OrderedDict()
 
-    def append(self, path: Path, line: bytes, size: int) -> None:
+    def append(self, path: str, line: bytes, size: int) -> None:
         """Add a line to a file of `size` bytes; a line that does not fit is taken back whole."""
         with _disk_errors(path):
             descriptor = self._descriptor(path)
@@ -113,7 +110,7 @@ class LineWriter:
                 os.ftruncate(descriptor, size)
                 raise OSError(f"only {written} of {len(line)} bytes could be written")
 
-    def release(self, path: Path) -> None:
+    def release(self, path: str) -> None:
         """Close the file, if it is open."""
         descriptor = self._open.pop(path, None)
         if descriptor is not None:
@@ -123,7 +120,7 @@ class LineWriter:
         while self._open:
             os.close(self._open.popitem()[1])
 
-    def _descriptor(self, path: Path) -> int:
+    def _descriptor(self, path: str) -> int:
         descriptor = self._open.get(path)
         if descriptor is None:
             while len(self._open) >= self._max_open:
@@ -131,14 +128,14 @@ class LineWriter:
             try:
                 descriptor = _open(path)
             except FileNotFoundError:
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 descriptor = _open(path)
             self._open[path] = descriptor
         self._open.move_to_end(path)
         return descriptor
 
 
-def replace_file(path: Path, line: bytes) -> None:
+def replace_file(path: str, line: bytes) -> None:
     """Make a line all that the file holds."""
     with _disk_errors(path):
         descriptor = _open(path)
@@ -149,7 +146,7 @@ def replace_file(path: Path, line: bytes) -> None:
             os.close(descriptor)
 
 
-def _open(path: Path) -> int:
+def _open(path: str) -> int:
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, MODE)
 
 
@@ -158,7 +155,7 @@ class _disk_errors:  # noqa: N801 - read as a statement: `with _disk_errors(path
 
     __slots__ = ("_path",)
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str) -> None:
         self._path = path
 
     def __enter__(self) -> None:
@@ -166,10 +163,12 @@ class _disk_errors:  # noqa: N801 - read as a statement: `with _disk_errors(path
 
     def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, OSError):
-            raise InfraError(f"turns in {self._path.parent}: {error.strerror or error}", kind="turn_store") from error
+            raise InfraError(
+                f"turns in {Path(self._path).parent}: {error.strerror or error}", kind="turn_store"
+            ) from error
 
 
-def _parse(line: bytes, path: Path) -> dict[str, Any]:
+def _parse(line: bytes, path: str) -> dict[str, Any]:
     try:
         wire = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -179,14 +178,14 @@ def _parse(line: bytes, path: Path) -> dict[str, Any]:
     return wire
 
 
-def _valid(model: type[RecordT], wire: Any, path: Path) -> RecordT:
+def _valid(model: type[RecordT], wire: Any, path: str) -> RecordT:
     try:
         return model.model_validate(wire)
     except ValidationError as error:
         raise _unreadable(path, error) from error
 
 
-def _unreadable(path: Path, why: object) -> InfraError:
+def _unreadable(path: str, why: object) -> InfraError:
     return InfraError(f"turns in {path}: {why}", kind="turns_unreadable", retryable=False)
 
 
@@ -210,7 +209,7 @@ class _Rollout:
 
     __slots__ = ("index", "path", "settings", "size", "state", "turns")
 
-    def __init__(self, stored: StoredTurns, path: Path) -> None:
+    def __init__(self, stored: StoredTurns, path: str) -> None:
         self.path = path
         self.turns = stored.turns
         self.settings = stored.settings
@@ -397,10 +396,8 @@ class TurnStore:
         self._on_disk.discard(key)
         path = self._path(key)
         self._files.release(path)
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise InfraError(f"turns in {self.folder}: {error.strerror or error}", kind="turn_store") from error
+        with _disk_errors(path), suppress(FileNotFoundError):
+            os.unlink(path)  # noqa: PTH108 - for each rollout: a `Path` costs more than the call
 
     def _drop(self, key: str) -> None:
         self._leave_memory(key)
@@ -408,8 +405,8 @@ class TurnStore:
         self._files.release(path)
         replace_file(path, state_line("dropped"))
 
-    def _path(self, key: str) -> Path:
-        return self.folder / f"{key}.jsonl"
+    def _path(self, key: str) -> str:
+        return f"{self.folder}/{key}.jsonl"
 
 
 @lru_cache(maxsize=4096)

@@ -293,6 +293,11 @@ class Turn(Record):
             )
         return self
 
+    def to_wire(self) -> JsonObject:
+        """As JSON; shares (does not copy) the nested values: ids and log-probs are many."""
+        usage = self.usage.__dict__ if self.usage else None
+        return {**self.__dict__, "usage": usage, "weight_spans": [span.__dict__ for span in self.weight_spans]}
+
 
 class RolloutSettings(Record):
     """What an agent sets at the model server for one rollout, before its harness asks for anything."""

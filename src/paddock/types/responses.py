@@ -34,6 +34,13 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{_random.getrandbits(96):024x}"
 
 
+def copy_json(value: Any) -> Any:
+    """A copy of a JSON value that shares no object or list with it."""
+    if isinstance(value, dict):
+        return {key: copy_json(inner) for key, inner in value.items()}
+    return [copy_json(inner) for inner in value] if isinstance(value, list) else value
+
+
 def output_items(response: Any) -> list[JsonObject]:
     """The output items of a response, or of a bare list of items; anything else has none."""
     items = response.get("output") if isinstance(response, dict) else response
