@@ -11,7 +11,7 @@ Units   seconds, mean per rollout with a verdict; `wall` and `rollouts_per_s` ar
         what ended its harness.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -88,8 +88,8 @@ class Tally(Score):
         self.outcomes: Counter[str] = Counter()
         self.rows: set[int] = set()
         self.usage = Usage()
-        self.variants: dict[str, Tally] = {}
-        self._labels: dict[str, dict[str, Score]] = {}
+        self.variants: defaultdict[str, Tally] = defaultdict(Tally)
+        self._labels: defaultdict[str, defaultdict[str, Score]] = defaultdict(lambda: defaultdict(Score))
         self._reasons: Counter[str] = Counter()
         self._ended: Counter[str] = Counter()
         self._malformed: Counter[str] = Counter()
@@ -114,10 +114,10 @@ class Tally(Score):
             total, n = self._metrics.get(name, (0.0, 0))
             self._metrics[name] = (total + value, n + 1)
         for label, word in result.labels.items():
-            self._labels.setdefault(label, {}).setdefault(word, Score()).add(result)
+            self._labels[label][word].add(result)
         if result.variant is not None:
             part = result.model_copy(update={"variant": None, "labels": {}})
-            self.variants.setdefault(result.variant, Tally()).add(part)
+            self.variants[result.variant].add(part)
 
     def numbers(self) -> JsonObject:
         n, n_reported = self.n_rewarded, self._ended.total()
@@ -163,7 +163,7 @@ class Board:
     """The tallies of a run, by agent; rollouts of rows without an agent are counted under the empty name."""
 
     def __init__(self) -> None:
-        self.tallies: dict[str, Tally] = {}
+        self.tallies: defaultdict[str, Tally] = defaultdict(Tally)
         self.outcomes: Counter[str] = Counter()
         self._rewards = RowScore()
         self._names: dict[int, str] = {}
@@ -171,7 +171,7 @@ class Board:
     def add(self, result: RolloutResult) -> None:
         if result.row_name is not None:
             self._names[result.group_id] = result.row_name
-        self.tallies.setdefault(result.agent, Tally()).add(result)
+        self.tallies[result.agent].add(result)
         self.outcomes[result.outcome] += 1
         if result.reward is not None:
             self._rewards = self._rewards.plus(result.reward, outcome=result.metrics.get(OUTCOME_REWARD))

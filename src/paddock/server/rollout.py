@@ -96,7 +96,7 @@ class RolloutRun:
             await self._forget()
 
     def _closing_call(self) -> Call:
-        return Call(self.call.request_id).within(JOIN_TIMEOUT_S)
+        return Call(self.call.request_id, time.monotonic() + JOIN_TIMEOUT_S)
 
     async def _failed_rollout(self, error: PaddockError) -> Rollout:
         if self._record is None:
