@@ -15,6 +15,7 @@ from paddock.resources_servers.pivot.assignment import maximum_matching
 from paddock.resources_servers.pivot.semantic.commands import tighter
 from paddock.resources_servers.pivot.semantic.intents.bare_commands import BareCommand, bare_commands
 from paddock.resources_servers.pivot.semantic.intents.kinds import IntentKind, Surroundings
+from paddock.resources_servers.pivot.semantic.intents.listings import LISTINGS
 from paddock.resources_servers.pivot.semantic.intents.views import VIEWS
 from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, describe, differ
 from paddock.resources_servers.pivot.semantic.paths import resolve
@@ -22,7 +23,10 @@ from paddock.tools import Action, ShellCommand, same_json
 
 __all__ = ["Intent", "Surroundings", "compare_intents", "intents_of"]
 
-KINDS: tuple[IntentKind, ...] = (VIEWS,)
+KINDS: tuple[IntentKind, ...] = (
+    VIEWS,
+    LISTINGS,
+)
 """In the order in which they are asked; the first that can read a call has it."""
 
 

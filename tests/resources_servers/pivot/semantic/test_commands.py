@@ -46,7 +46,7 @@ DIFFERENT = [
     ("grep -rn foo src", "grep -rn foo tests"),
     ("grep -rn foo src", "grep -rln foo src"),
     ("grep -rn foo src", "grep -rn Foo src"),
-    ("ls", "ls -a"),
+    ("ls", "ls -R"),
     ("head -20 a.py", "head -60 a.py"),
     ("head -20 a.py", "tail -20 a.py"),
     ("sed -n 1,20p a.py", "sed -n 1,40p a.py"),

@@ -89,6 +89,8 @@ SEARCHES_DIFFERENT = [
     (("glob", {"pattern": "src/*.py"}), ("glob", {"pattern": "*.py", "path": "src"})),
 ]
 LISTS_SAME = [
+    (("list", {"path": "/r"}), ("read", {"filePath": "/r"})),
+    (("list", {"path": "/r"}), ("bash", {"command": "ls /r"})),
     (("list_dir", {"dir_path": "/r"}), ("list_dir", {"dir_path": "/r/"})),
     (("list_dir", {"dir_path": "/r"}), ("list_dir", {"dir_path": "/r", "depth": 2})),
     (("list_dir", {"dir_path": "/r"}), ("list_dir", {"dir_path": "/r", "offset": 1, "limit": 25})),
@@ -110,8 +112,6 @@ LISTS_DIFFERENT = [
     (("list_dir", {"dir_path": "/r"}), ("list_dir", {"dir_path": "/r", "offset": 26})),
     (("list_directory", {"dir_path": "/r"}), ("list_directory", {"dir_path": "/r", "recursive": True})),
     (("list", {"path": "/r"}), ("list", {"path": "/r", "ignore": ["src"]})),
-    (("list", {"path": "/r"}), ("read", {"filePath": "/r"})),
-    (("list", {"path": "/r"}), ("bash", {"command": "ls /r"})),
 ]
 
 

@@ -179,11 +179,10 @@ AROUND = [
     "cd /repo && {}",
     "cd /repo || exit 1\n{}",
     "true && {}",
-    "{}\n# a comment",
     "pwd; {}",
     "export TERM=dumb\n{}",
-    "bash <<'END{depth}'\n{}\nEND{depth}\n",
 ]
+OUTERMOST = ["{}", "{}\n# a comment", "# a comment\n{}", "bash <<'END'\n{}\nEND\n", "{}\n\n"]
 DECIDES = [
     "{} $X",
     "{} || rm x",
@@ -197,21 +196,25 @@ DECIDES = [
 
 
 def wrapped(script: str, around: list[str]) -> str:
-    for depth, form in enumerate(around):
-        script = form.format(script, depth=depth)
+    for form in around:
+        script = form.format(script)
     return script
-
-
-@given(bare=st.sampled_from(BARE), around=st.lists(st.sampled_from(AROUND), max_size=3))
-def test_decoration_of_any_depth_goes(bare: str, around: list[str]) -> None:
-    assert bare_commands(wrapped(bare, around), "/repo") == bare_commands(bare, "/repo")
 
 
 @given(
     bare=st.sampled_from(BARE),
-    inside=st.lists(st.sampled_from(AROUND[2:-1]), max_size=2),
+    around=st.lists(st.sampled_from(AROUND), max_size=3),
+    outermost=st.sampled_from(OUTERMOST),
+)
+def test_decoration_of_any_depth_goes(bare: str, around: list[str], outermost: str) -> None:
+    assert bare_commands(wrapped(bare, [*around, outermost]), "/repo") == bare_commands(bare, "/repo")
+
+
+@given(
+    bare=st.sampled_from(BARE),
+    inside=st.lists(st.sampled_from(AROUND[2:]), max_size=2),
     decides=st.sampled_from(DECIDES),
-    around=st.lists(st.sampled_from(AROUND[2:-1]), max_size=2),
+    around=st.lists(st.sampled_from(AROUND[2:]), max_size=2),
 )
 def test_what_decides_is_seen_at_any_depth(bare: str, inside: list[str], decides: str, around: list[str]) -> None:
     script = wrapped(wrapped(bare, around=[]), around=[decides, *inside, *around])
