@@ -15,6 +15,24 @@ def test_a_wrong_command_gets_the_nearest(capsys: pytest.CaptureFixture[str]) ->
     assert "no command `qqqqq`; commands: serve, eval" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--workers", "0"], "--workers needs 1 or more"),
+        (["--concurrency", "0"], "--concurrency needs 1 or more"),
+        (["--cluster-label", "pool=a"], "--cluster-label needs --cluster"),
+        (["--cluster", "somewhere"], "--cluster: "),
+        (["--cluster", "auto", "--cluster-label", "pool"], "--cluster-label: "),
+    ],
+)
+def test_what_is_wrong_with_the_flags_of_workers_is_said(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "rollouts.jsonl").touch()
+    assert main(["verify", str(tmp_path), "pivot", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_a_plugin_s_name_is_its_own_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run"
     assert main(["eval", "pivot", "--oracle", "--limit", "3", "--out", str(out), "--quiet"]) == 0

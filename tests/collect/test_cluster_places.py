@@ -15,7 +15,7 @@ import pytest
 from tests.collect.test_run import Peaks
 from tests.collect.test_workers import BY_ROW, begun, policy, until, verdicts, workers
 
-from paddock.collect import CollectionResult, Plan, crew
+from paddock.collect import CollectionResult, Plan, worker_nodes
 from paddock.collect.jobs import WorkerSetup
 from paddock.collect.plan import GroupReader
 from paddock.collect.ray_worker import NO_PLACE
@@ -64,8 +64,8 @@ class Nodes:
 def nodes(monkeypatch: pytest.MonkeyPatch) -> Nodes:
     nodes = Nodes(1)
     monkeypatch.syspath_prepend(ROOT)
-    monkeypatch.setattr(crew, "connect", nodes.connect)
-    monkeypatch.setattr(crew, "count_places", nodes.count)
+    monkeypatch.setattr(worker_nodes, "connect", nodes.connect)
+    monkeypatch.setattr(worker_nodes, "count_places", nodes.count)
     return nodes
 
 

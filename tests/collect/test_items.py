@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from tests.collect.test_workers import until, workers
 
-from paddock.collect.items import ItemWork, WorkerSpread, open_item_workers
+from paddock.collect.items import ItemWork, open_item_workers
+from paddock.collect.worker_spread import WorkerSpread
 from paddock.collect.workers import WorkerLostError
 from paddock.errors import BugError, ConfigError, InfraError, PaddockError, RowError
 
@@ -102,8 +103,21 @@ async def test_a_cancelled_block_ends_items_in_flight(work: ItemWork, tmp_path: 
 
 
 def test_more_workers_than_items_at_once_are_not_started() -> None:
-    assert WorkerSpread(workers=5).slots(3) == [1, 1, 1]
-    assert WorkerSpread(workers=2).slots(5) == [3, 2]
+    assert shares(WorkerSpread(workers=5), 3, None) == [1, 1, 1]
+    assert shares(WorkerSpread(workers=2), 5, 9) == [3, 2]
+    assert shares(WorkerSpread(workers=4), None, 3) == [1, 1, 1]
+    assert shares(WorkerSpread(), 2, None) == [2]
+
+
+def test_a_cluster_has_as_many_workers_as_items_at_once_and_each_may_have_all() -> None:
+    assert shares(WorkerSpread(cluster="auto"), 3, 9) == [3, 3, 3]
+    assert shares(WorkerSpread(cluster="auto"), None, 3) == [1, 1, 1]
+    assert shares(WorkerSpread(cluster="auto", workers=2), 8, None) == [8, 8]
+
+
+def shares(spread: WorkerSpread, at_once: int | None, n_items: int | None) -> list[int]:
+    most = spread.most(at_once, n_items)
+    return [spread.slots(nth, at_once, most) for nth in range(most)]
 
 
 def begun(folder: Path) -> list[int]:

@@ -10,8 +10,8 @@ import yaml
 from tests.collect.test_workers import workers
 
 from paddock.collect import CollectionResult, Plan
-from paddock.collect.items import WorkerSpread
 from paddock.collect.reverify import ReverifyReport, reverify
+from paddock.collect.worker_spread import WorkerSpread
 from paddock.config import Config
 from paddock.errors import ConfigError, InfraError
 

@@ -109,10 +109,24 @@ class SweCase(NamedTuple):
 def swe_case() -> SweCase:
     if shutil.which("bwrap") is None:
         pytest.skip("no bubblewrap on this machine")
-    line = (ROOT / "resources_servers" / "swe" / "data" / "example.jsonl").read_bytes().splitlines()[0]
-    row = {**orjson.loads(line), "agent_ref": {"name": "codeact"}}
+    row = {**_demo_rows()[0], "agent_ref": {"name": "codeact"}}
     _build([row])
     return SweCase(row, _config({"codeact": {"harness": "codeact"}}))
+
+
+@pytest.fixture(scope="session")
+def demo_rows() -> list[JsonObject]:
+    """The rows of the demo, whose images are there."""
+    if shutil.which("bwrap") is None:
+        pytest.skip("no bubblewrap on this machine")
+    rows = _demo_rows()
+    _build(rows)
+    return rows
+
+
+def _demo_rows() -> list[JsonObject]:
+    file = ROOT / "resources_servers" / "swe" / "data" / "example.jsonl"
+    return [orjson.loads(line) for line in file.read_bytes().splitlines()]
 
 
 def _per_agent(row: JsonObject, agents: Iterable[str]) -> list[JsonObject]:

@@ -36,8 +36,9 @@ class CollectedRun:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._lines = (folder / "rollouts.jsonl").read_bytes().splitlines()
-        self.rollouts: list[JsonObject] = [orjson.loads(line) for line in self._lines]
+        self.rollouts: list[JsonObject] = [
+            orjson.loads(line) for line in (folder / "rollouts.jsonl").read_bytes().splitlines()
+        ]
         self.failures: list[JsonObject] = [
             orjson.loads(line) for line in (folder / "failures.jsonl").read_bytes().splitlines()
         ]
@@ -57,13 +58,17 @@ class CollectedRun:
         return {(line["group_id"], line["member"]) for line in self.failures if line.get("final")}
 
     def records(self) -> dict[Member, JsonObject]:
-        """The rollouts without what is of one run alone: ids are numbered in the order in which a line has them."""
-        return {_member(line): _plain(text) for line, text in zip(self.rollouts, self._lines, strict=True)}
+        return records_of(self.folder / "rollouts.jsonl")
 
     def metrics(self) -> list[JsonObject]:
         """`summary.json` without times."""
         summary: list[JsonObject] = orjson.loads((self.folder / "summary.json").read_bytes())
         return [{key: value for key, value in run.items() if key not in OF_ITS_TIME} for run in summary]
+
+
+def records_of(file: Path) -> dict[Member, JsonObject]:
+    """Rollouts without what is of one run alone: ids are numbered in the order in which a line has them."""
+    return {_member(orjson.loads(line)): _plain(line) for line in file.read_bytes().splitlines()}
 
 
 def _member(line: JsonObject) -> Member:

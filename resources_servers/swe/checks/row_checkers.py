@@ -12,8 +12,9 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from paddock.collect.item_work import ItemResult, MakeItem, WorkItem
-from paddock.collect.items import ItemWork, WorkerSpread, open_item_workers
+from paddock.collect.items import ItemWork, open_item_workers
 from paddock.collect.restarts import WORKERS_LOST
+from paddock.collect.worker_spread import WorkerSpread
 from paddock.errors import PaddockError
 from paddock.resources_servers.swe import official
 from paddock.resources_servers.swe.checks.drafts import RowDraft, read_draft
@@ -35,8 +36,8 @@ class CheckOptions(BaseModel):
 
     runs: int = Field(default=3, ge=1)
     """Of the tests, without the fix and with it, each."""
-    jobs: int = Field(default=1, ge=1)
-    """Rows at once."""
+    jobs: int | None = Field(default=None, ge=1)
+    """Rows at once; None: one by each worker."""
     tests_timeout_s: float = Field(default=1800.0, gt=0)
     sandbox: SandboxSettings = SandboxSettings()
     """What is not set in it is as each worker's machine has it."""
@@ -47,13 +48,14 @@ class CheckOptions(BaseModel):
 
 @asynccontextmanager
 async def open_checker(options: CheckOptions, n_rows: int) -> AsyncIterator[CheckRow]:
-    """What checks that many rows, `jobs` at once."""
+    """What checks that many rows."""
     if options.spread.is_here:
         async with _open_here(options) as check:
             yield check
         return
     given = options.model_dump(mode="json", exclude_unset=True, exclude={"spread"})
-    async with open_item_workers(ItemWork(OPENS, given), options.spread, at_once=min(options.jobs, n_rows)) as workers:
+    work = ItemWork(OPENS, given)
+    async with open_item_workers(work, options.spread, at_once=options.jobs, n_items=n_rows) as workers:
 
         async def check_there(draft: RowDraft, report: RowReport, progress: Callable[[str], None]) -> RowReport:
             item = {"row": draft.row, "report": report.model_dump(mode="json")}

@@ -42,7 +42,7 @@ async def check_rows(
     """Check all rows; results come in their order, and every report is in the file when this returns."""
     try:
         async with open_checker(options, len(lines)) as check_row, asyncio.TaskGroup() as group:
-            jobs = _RowJobs(check_row, options, reports, watcher)
+            jobs = _RowJobs(check_row, options, len(lines), reports, watcher)
             tasks = [group.create_task(jobs.check(line)) for line in lines]
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from None
@@ -55,11 +55,11 @@ class _RowJobs:
     """The checks of the rows of one file."""
 
     def __init__(
-        self, check_row: CheckRow, options: CheckOptions, reports: Reports[RowReport], watcher: Watcher
+        self, check_row: CheckRow, options: CheckOptions, n_rows: int, reports: Reports[RowReport], watcher: Watcher
     ) -> None:
         self._check_row = check_row
         self._how = (options.runs, options.tests_timeout_s)
-        self._turns = asyncio.Semaphore(options.jobs)
+        self._turns = asyncio.Semaphore(options.spread.n_at_once(options.jobs, n_rows))
         self._reports = reports
         self._watcher = watcher
         self._ids: dict[str, int] = {}

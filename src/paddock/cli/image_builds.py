@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from paddock.collect.item_work import ItemResult, MakeItem, WorkItem
-from paddock.collect.items import ItemWork, WorkerSpread, open_item_workers
+from paddock.collect.items import ItemWork, open_item_workers
+from paddock.collect.worker_spread import WorkerSpread
 from paddock.sandbox.images import ImageLimits, ImageStore, Recipe
 from paddock.sandbox.images.build import Progress, build_image
 from paddock.sandbox.settings import SandboxSettings
@@ -32,12 +33,15 @@ class BuildOptions(Record):
 
 
 @asynccontextmanager
-async def open_builder(options: BuildOptions, spread: WorkerSpread, *, at_once: int) -> AsyncIterator[Build]:
+async def open_builder(
+    options: BuildOptions, spread: WorkerSpread, *, at_once: int | None, n_images: int
+) -> AsyncIterator[Build]:
+    """What builds that many images. `at_once`: None: one by each worker."""
     if spread.is_here:
         yield _builder(options)
         return
     work = ItemWork(OPENS, options.model_dump(mode="json"))
-    async with open_item_workers(work, spread, at_once=at_once) as workers:
+    async with open_item_workers(work, spread, at_once=at_once, n_items=n_images) as workers:
 
         async def build_there(name: str, recipe: Recipe, progress: Progress) -> str:
             item = {"name": name, "recipe": recipe.model_dump(mode="json")}

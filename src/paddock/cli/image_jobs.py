@@ -115,15 +115,16 @@ def build(store: ImageStore, args: argparse.Namespace) -> int:
         local_repositories=local,
         require_hashes=args.require_hashes,
     )
-    at_once = min(items_at_once(args, "jobs", 1), max(1, len(recipes)))
+    at_once, spread, n_images = items_at_once(args, "jobs"), worker_spread(args), len(recipes)
 
     async def work() -> int:
-        async with open_builder(options, worker_spread(args), at_once=at_once) as build_one:
+        async with open_builder(options, spread, at_once=at_once, n_images=n_images) as build_one:
 
             def job(name: str, recipe: Recipe) -> Job:
                 return lambda meter: build_one(name, recipe, meter.stage)
 
-            return await _run({name: job(name, recipe) for name, recipe in recipes.items()}, at_once, failed)
+            jobs = {name: job(name, recipe) for name, recipe in recipes.items()}
+            return await _run(jobs, spread.n_at_once(at_once, n_images), failed)
 
     try:
         return asyncio.run(work())
@@ -200,7 +201,7 @@ async def _run(jobs: dict[str, Job], at_once: int, failed: int) -> int:
 
         async def run_job(name: str, job: Job) -> bool:
             async with slots:
-                bar, since = ProgressBar(bars, name), time.monotonic()
+                bar = ProgressBar(bars, name)
                 try:
                     note = await job(bar)
                 except (PaddockError, OSError) as error:
@@ -211,8 +212,9 @@ async def _run(jobs: dict[str, Job], at_once: int, failed: int) -> int:
                 finally:
                     bar.close()
                 print(name, flush=True)  # noqa: T201 - the command's voice
-                took_s = time.monotonic() - since
-                bars.console.print(f"{name}: {took_s:.1f} s{note or ''}", markup=False, highlight=False, soft_wrap=True)
+                bars.console.print(
+                    f"{name}: {bar.seconds:.1f} s{note or ''}", markup=False, highlight=False, soft_wrap=True
+                )
                 return True
 
         done = await asyncio.gather(*(run_job(name, job) for name, job in jobs.items()))
@@ -220,12 +222,17 @@ async def _run(jobs: dict[str, Job], at_once: int, failed: int) -> int:
 
 
 class ProgressBar:
-    """A meter on the terminal."""
+    """A meter on the terminal, from when something is said by it: workers may come to its job later."""
 
     def __init__(self, bars: Progress, name: str) -> None:
         self._bars = bars
         self._name = name if len(name) <= 60 else "..." + name[-57:]
-        self._task: TaskID = bars.add_task(self._name, total=None)
+        self._since = time.monotonic()
+        self._shown: TaskID | None = None
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._since
 
     def total(self, all_bytes: int) -> None:
         self._bars.update(self._task, total=all_bytes)
@@ -237,7 +244,14 @@ class ProgressBar:
         self._bars.update(self._task, description=f"{self._name} [dim]{what}[/dim]")
 
     def close(self) -> None:
-        self._bars.remove_task(self._task)
+        if self._shown is not None:
+            self._bars.remove_task(self._shown)
+
+    @property
+    def _task(self) -> TaskID:
+        if self._shown is None:
+            self._shown, self._since = self._bars.add_task(self._name, total=None), time.monotonic()
+        return self._shown
 
 
 def _full_name(name: str) -> str:

@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="refuse recipes whose pins have no hashes (default: they are named)",
     )
-    build.add_argument("--jobs", type=int, metavar="N", help="images at once (default: 1, or as many as workers)")
+    build.add_argument("--jobs", type=int, metavar="N", help="images at once (default: one by each worker)")
     workers.add_arguments(build, "recipes")
 
     image_spread.add_arguments(commands.add_parser("spread", help="have nodes fetch images from their peers"))

@@ -97,7 +97,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
         "--report", type=Path, metavar="FILE", help="JSONL, one line a row (default: beside OUT or ROWS, .report.jsonl)"
     )
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="of the tests, on each side (default: 3)")
-    parser.add_argument("--jobs", type=int, metavar="N", help="rows at once (default: 1, or as many as workers)")
+    parser.add_argument("--jobs", type=int, metavar="N", help="rows at once (default: one by each worker)")
     workers.add_arguments(parser, "rows")
     parser.add_argument(
         "--timeout-s", type=float, default=1800.0, metavar="S", help="seconds for one run of the tests (default: 1800)"

@@ -108,7 +108,7 @@ def _options(args: argparse.Namespace) -> CheckOptions:
     sandbox = SandboxSettings(home=args.home.absolute()) if args.home else SandboxSettings()
     return CheckOptions(
         runs=args.runs,
-        jobs=workers.items_at_once(args, "jobs", 1),
+        jobs=workers.items_at_once(args, "jobs"),
         tests_timeout_s=args.timeout_s,
         sandbox=sandbox,
         local_repositories=local_repositories(args),

@@ -24,6 +24,9 @@ example:
   paddock verify runs/demo configs/demo.yaml pivot.resources_servers.pivot.comparator=layered"""
 
 MAX_SHOWN = 50
+AT_ONCE = 16
+AT_ONCE_ON_CLUSTER = 64
+"""As `eval.concurrency`."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "config", nargs="*", help="config files, and key.path=value overrides (default: the run's own config)"
     )
-    parser.add_argument("--concurrency", type=int, metavar="N", help="rollouts scored at once (default: 16)")
+    parser.add_argument(
+        "--concurrency",
+        type=int,
+        metavar="N",
+        help=f"rollouts scored at once (default: {AT_ONCE}; with --cluster {AT_ONCE_ON_CLUSTER})",
+    )
     workers.add_arguments(parser, "rollouts")
     parser.add_argument(
         "--timeout-s", type=float, default=600.0, metavar="S", help="seconds for one rollout (default: 600)"
@@ -54,7 +62,10 @@ def run(args: argparse.Namespace) -> int:
     from paddock.collect.reverify import reverify
     from paddock.errors import ConfigError, PaddockError
 
-    concurrency, spread = workers.items_at_once(args, "concurrency", 16), workers.worker_spread(args)
+    spread = workers.worker_spread(args)
+    concurrency = workers.items_at_once(args, "concurrency") or max(
+        AT_ONCE if spread.cluster is None else AT_ONCE_ON_CLUSTER, spread.workers or 1
+    )
     if args.timeout_s <= 0:
         raise ConfigError("--timeout-s needs more than 0", kind="flag_invalid")
     rollouts = Path(args.rollouts)

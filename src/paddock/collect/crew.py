@@ -8,20 +8,17 @@ Errors  ConfigError before anything starts; InfraError when a first worker or a 
 import asyncio
 import secrets
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
-from pathlib import Path
 
 from paddock.collect.artifact_receiver import remove_incoming
 from paddock.collect.artifact_sender import artifact_roots
-from paddock.collect.cluster_places import ClusterPlaces, patient
 from paddock.collect.jobs import MemberSetup, WorkerSetup
 from paddock.collect.locations import ServerLocations
 from paddock.collect.oracle import OraclePrompter
 from paddock.collect.plan import Plan
-from paddock.collect.ray_worker import connect, count_places
-from paddock.collect.worker_process import LinkedPlace, OpenLink, ProcessLink, close_all, start_all
+from paddock.collect.worker_nodes import WorkerNodes, connect_nodes
+from paddock.collect.worker_process import LinkedPlace
 from paddock.collect.workers import Crew, addresses, open_local_worker, served_config
 from paddock.config.interpolation import variables_read
 from paddock.server.lifecycle import longest_start_s, longest_stop_s
@@ -49,57 +46,37 @@ async def open_crew(plan: Plan, locations: ServerLocations) -> AsyncIterator[Cre
         return
     check_servers(plan, locations)
     async with AsyncExitStack() as stack:
-        if settings.cluster is None:
-            runtime = await _open_shared(plan, locations, stack, None)
-            maker = _PlaceMaker(plan, _locations_for_workers(plan, locations, runtime), ProcessLink.open)
-            places = [maker.place(nth, slots) for nth, slots in enumerate(plan.slots)]
-            stack.push_async_callback(close_all, places)
-            await start_all(places)
-            yield Crew(places, runtime)
-            return
-        roots = artifact_roots(plan)
-        await asyncio.to_thread(remove_incoming, roots, plan.identity.run_id)
-        label, wait_s = settings.cluster_label, settings.cluster_wait_s
-        host, open_link = stack.enter_context(connect(settings.cluster, label=label, place_wait_s=wait_s))
-        runtime = await _open_shared(plan, locations, stack, host)
-        theirs = _locations_for_workers(plan, locations, runtime)
-        maker = _PlaceMaker(plan, theirs, patient(open_link), roots, variables_read(plan.config.to_yaml()))
-        cluster_places = ClusterPlaces(
-            lambda nth: maker.place(nth, settings.concurrency),
-            partial(count_places, label),
-            most=plan.max_workers,
-            look_s=settings.cluster_look_s,
-            wait_s=wait_s,
-        )
-        stack.push_async_callback(close_all, cluster_places.places)
-        await cluster_places.first()
-        yield Crew(cluster_places.places, runtime, cluster_places.later())
+        nodes = stack.enter_context(connect_nodes(settings))
+        runtime = await _open_shared(plan, locations, stack, nodes.host)
+        maker = _PlaceMaker(plan, _locations_for_workers(plan, locations, runtime), nodes)
+        await asyncio.to_thread(remove_incoming, maker.artifact_roots, plan.identity.run_id)
+        there = await stack.enter_async_context(nodes.open_places(maker.place, plan.max_workers))
+        yield Crew(there.places, runtime, there.later)
 
 
 class _PlaceMaker:
     """Makes the places of a collection's workers."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        locations: ServerLocations,
-        open_link: OpenLink,
-        artifact_roots: Mapping[str, Path] = {},
-        env: Mapping[str, str] = {},
-    ) -> None:
+    def __init__(self, plan: Plan, locations: ServerLocations, nodes: WorkerNodes) -> None:
         config = served_config(plan)
+        is_here = nodes.host is None
+        self.artifact_roots = {} if is_here else artifact_roots(plan)
+        """Where files of attempts are written that workers of other machines send."""
+        self._slots = plan.slots if is_here else None
         self._start_timeout_s = longest_start_s(config, serve_settings(config), list(plan.router.agents))
-        self._setup = _setup(plan, locations, 1, dict(env))
-        self._open_link = open_link
-        self._artifact_roots = artifact_roots
+        env = {} if is_here else variables_read(plan.config.to_yaml())
+        self._setup = _setup(plan, locations, plan.settings.concurrency, env)
+        self._open_link = nodes.open_link
 
-    def place(self, nth: int, slots: int) -> LinkedPlace:
+    def place(self, nth: int) -> LinkedPlace:
+        """The place of that number. On a cluster each may have all in flight, while it is the only one."""
+        setup = self._setup if self._slots is None else self._setup.model_copy(update={"slots": self._slots[nth]})
         return LinkedPlace(
             f"worker-{nth}",
-            self._setup.model_copy(update={"slots": slots}),
+            setup,
             self._open_link,
             start_timeout_s=self._start_timeout_s,
-            artifact_roots=self._artifact_roots,
+            artifact_roots=self.artifact_roots,
         )
 
 

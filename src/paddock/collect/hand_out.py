@@ -11,16 +11,15 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
 
 from paddock.collect.attempts import NoVerdict, failed_attempt
 from paddock.collect.jobs import MemberJob
 from paddock.collect.journal import Journal
 from paddock.collect.plan import Plan
-from paddock.collect.restarts import WORKERS_LOST, employ_with_restarts
+from paddock.collect.restarts import employ_all
 from paddock.collect.results import FailedAttempt, RolloutResult
+from paddock.collect.shares import has_room
 from paddock.collect.workers import MemberWorker, WorkerLostError, WorkerPlace
-from paddock.errors import InfraError
 from paddock.server.settings import serve_settings
 
 
@@ -57,6 +56,10 @@ class WorkerLoad:
         self.unfinished: list[MemberRun] = []
         """What it was running when it was lost."""
 
+    @property
+    def slots(self) -> int:
+        return self.worker.slots
+
 
 class JobQueue:
     """The members that are left, in batches that go to one worker each."""
@@ -76,7 +79,7 @@ class JobQueue:
     async def take(self, load: WorkerLoad) -> MemberJob | None:
         """The next member for a worker, which then has it in flight. None: it gets no more."""
         while not self.finished.is_set() and not load.worker.lost.done():
-            if self._has_room(load):
+            if has_room(load, self.loads, self._concurrency):
                 if load.own or self._draw(load.own):
                     load.n_running += 1
                     return load.own.popleft()
@@ -93,12 +96,6 @@ class JobQueue:
         self._n_open -= 1
         if self._n_open == 0:
             self.wake()
-
-    def _has_room(self, load: WorkerLoad) -> bool:
-        """One that joins gets its share as the others' rollouts end."""
-        share = -(-self._concurrency // len(self.loads))
-        n_running = sum(other.n_running for other in self.loads)
-        return load.n_running < min(load.worker.slots, share) and n_running < self._concurrency
 
     def give_back(self, batches: Iterable[Sequence[MemberJob]]) -> None:
         """Have other workers run these."""
@@ -131,32 +128,21 @@ class HandOut:
     async def run(self, places: Sequence[WorkerPlace], later: AsyncIterator[WorkerPlace] | None = None) -> None:
         """Have the workers run every member that is left. `later`: places that come later. Cancelled: what they run
         is cancelled."""
+        serving = self._serving
         finished = asyncio.create_task(self._queue.finished.wait())
-        keepers = {asyncio.create_task(self._keep(place)) for place in places}
-        next_place = asyncio.create_task(_next(later))
-        whys: list[str] = []
+        employed = asyncio.create_task(
+            employ_all(
+                places, later, self._employ, max_restarts=serving.max_restarts, first_wait_s=serving.restart_wait_s
+            )
+        )
         try:
-            while not finished.done():
-                waited: set[asyncio.Future[Any]] = {finished, next_place, *keepers}
-                await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-                if next_place.done():
-                    keepers.add(asyncio.create_task(self._keep(next_place.result())))
-                    next_place = asyncio.create_task(_next(later))
-                ended = {keeper for keeper in keepers if keeper.done()}
-                whys += [keeper.result() for keeper in ended]
-                keepers -= ended
-                if not keepers and not finished.done():
-                    causes = "; ".join(dict.fromkeys(whys))
-                    raise InfraError(f"no worker is left: the last {causes}", kind=WORKERS_LOST, retryable=False)
+            await asyncio.wait({finished, employed}, return_when=asyncio.FIRST_COMPLETED)
+            if not finished.done():
+                raise employed.result()
         finally:
-            tasks: list[asyncio.Future[Any]] = [finished, next_place, *keepers]
-            for task in tasks:
+            for task in (finished, employed):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _keep(self, place: WorkerPlace) -> str:
-        limit, wait_s = self._serving.max_restarts, self._serving.restart_wait_s
-        return await employ_with_restarts(place.worker, self._employ, max_restarts=limit, first_wait_s=wait_s)
+            await asyncio.gather(finished, employed, return_exceptions=True)
 
     async def _employ(self, worker: MemberWorker) -> str:
         """Give a worker members until it is lost; returns why. Where all have ended, this waits to be cancelled."""
@@ -210,15 +196,6 @@ class HandOut:
             missing = self._journal.missing(index, size)
             ended = [member for member in range(size) if member not in missing]
             self._queue.give_back(batches_of(members, ended, together=self._plan.is_group_wise))
-
-
-async def _next(later: AsyncIterator[WorkerPlace] | None) -> WorkerPlace:
-    """The next place; this does not return where none comes."""
-    if later is not None:
-        async for place in later:
-            return place
-    await asyncio.Future()
-    raise AssertionError("nothing sets it")
 
 
 def batches_of(members: Sequence[MemberJob], ended: Sequence[int], *, together: bool) -> Iterator[Sequence[MemberJob]]:

@@ -1,7 +1,7 @@
-"""Independent items, made by worker processes: on this machine, or beside an actor on each node of a Ray cluster.
+"""Independent items, made by worker processes: on this machine, or on the nodes of a Ray cluster (`worker_nodes`).
 
     work = ItemWork("my_package.my_work:open_work", given={"runs": 3})
-    async with open_item_workers(work, WorkerSpread(workers=4, cluster="auto"), at_once=8) as workers:
+    async with open_item_workers(work, WorkerSpread(cluster="auto"), at_once=8) as workers:
         made = await workers.make({"row": row}, on_progress=print)
 
 Work    `opens` names a function of ours: of what is given it makes a block, whose value is an async function from an
@@ -15,52 +15,21 @@ Errors  `make` raises what the item's function raised; `WorkerLostError` when it
 import asyncio
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from paddock.collect.jobs import WorkerMessage, WorkerSetup
-from paddock.collect.ray_worker import connect
-from paddock.collect.restarts import WORKERS_LOST, employ_with_restarts
-from paddock.collect.worker_process import LinkedPlace, LinkedWorker, OpenLink, ProcessLink, close_all, start_all
+from paddock.collect.restarts import employ_all
+from paddock.collect.shares import has_room
+from paddock.collect.worker_nodes import OpenPlaces, WorkerNodes, connect_nodes
+from paddock.collect.worker_process import LinkedPlace, LinkedWorker
+from paddock.collect.worker_spread import WorkerSpread
 from paddock.collect.workers import WorkerLostError
 from paddock.errors import BugError, InfraError, PaddockError, from_wire
 from paddock.types import JsonObject
 
 OPENS = "paddock.collect.item_work:open_items"
-
-
-class WorkerSpread(BaseModel):
-    """How many workers make the items, where they are, and what the loss of one may cost."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    workers: int = Field(default=1, ge=1)
-    cluster: str | None = None
-    """As `eval.cluster`; None: this machine."""
-    attempts: int = Field(default=3, ge=1)
-    """At one item, the first included, while workers are lost with it."""
-    max_restarts: int = Field(default=20, ge=0)
-    """Of each worker."""
-    restart_wait_s: float = Field(default=0.5, ge=0)
-    """Before the first restart; then twice as long each time."""
-    start_timeout_s: float = Field(default=60.0, gt=0)
-    stop_timeout_s: float = Field(default=10.0, gt=0)
-    silence_s: float = Field(default=300.0, gt=0)
-    """Seconds without a sign of a worker, which gives one each second; then it is replaced."""
-
-    @property
-    def is_here(self) -> bool:
-        """True: this process alone does the work."""
-        return self.workers == 1 and self.cluster is None
-
-    def slots(self, at_once: int) -> list[int]:
-        """How many items each worker has at a time."""
-        n_workers = min(self.workers, at_once)
-        share, more = divmod(at_once, n_workers)
-        return [share + (nth < more) for nth in range(n_workers)]
 
 
 class ItemWork(NamedTuple):
@@ -124,13 +93,28 @@ class ItemRun:
             self.made.set_exception(error)
 
 
+class ItemLoad:
+    """What a worker has in flight."""
+
+    def __init__(self, worker: LinkedWorker) -> None:
+        self.worker = worker
+        self.n_running = 0
+
+    @property
+    def slots(self) -> int:
+        return self.worker.slots
+
+
 class ItemWorkers:
     """Workers that make items; see `open_item_workers`."""
 
-    def __init__(self, spread: WorkerSpread) -> None:
+    def __init__(self, spread: WorkerSpread, at_once: int | None) -> None:
         self._spread = spread
+        self._at_once = at_once
         self._waiting: deque[ItemRun] = deque()
         self._open: set[ItemRun] = set()
+        self._loads: list[ItemLoad] = []
+        """Of the workers that are there."""
         self._changed = asyncio.Event()
         self._gone: InfraError | None = None
         """Why no item is made any more."""
@@ -149,44 +133,49 @@ class ItemWorkers:
         finally:
             self._open.discard(run)
 
-    async def keep(self, places: Sequence[LinkedPlace]) -> None:
+    async def keep(self, opened: OpenPlaces) -> None:
         """Give workers items, until no worker is left."""
         limit, wait_s = self._spread.max_restarts, self._spread.restart_wait_s
-        async with asyncio.TaskGroup() as group:
-            keepers = [
-                group.create_task(
-                    employ_with_restarts(place.worker, self._employ, max_restarts=limit, first_wait_s=wait_s)
-                )
-                for place in places
-            ]
-        whys = "; ".join(dict.fromkeys(keeper.result() for keeper in keepers))
-        self._gone = InfraError(f"no worker is left: the last {whys}", kind=WORKERS_LOST, retryable=False)
+        try:
+            self._gone = await employ_all(
+                opened.places, opened.later, self._employ, max_restarts=limit, first_wait_s=wait_s
+            )
+        except InfraError as error:
+            self._gone = error
         for run in self._open:
             run.fail(self._gone)
 
     async def _employ(self, worker: LinkedWorker) -> str:
         worker.lost.add_done_callback(lambda _: self._wake())
-        async with asyncio.TaskGroup() as hands:
-            for _ in range(worker.slots):
-                hands.create_task(self._hand(worker))
+        load = ItemLoad(worker)
+        self._loads.append(load)
+        try:
+            async with asyncio.TaskGroup() as group:
+                while (run := await self._take(load)) is not None:
+                    group.create_task(self._run(run, load))
+        finally:
+            self._loads.remove(load)
+            self._wake()
         return await worker.lost
 
-    async def _hand(self, worker: LinkedWorker) -> None:
-        """Fill one slot of a worker until it is lost."""
-        while (run := await self._take(worker)) is not None:
-            run.where = worker.link.where
-            try:
-                await worker.run(run.job, run)
-            except WorkerLostError as error:
-                self._lose(run, error)
-            except Exception as error:  # noqa: BLE001 - whoever waits for it hears of it
-                run.fail(BugError(f"worker: {type(error).__name__}: {error}", kind=type(error).__name__))
+    async def _run(self, run: ItemRun, load: ItemLoad) -> None:
+        run.where = load.worker.link.where
+        try:
+            await load.worker.run(run.job, run)
+        except WorkerLostError as error:
+            self._lose(run, error)
+        except Exception as error:  # noqa: BLE001 - whoever waits for it hears of it
+            run.fail(BugError(f"worker: {type(error).__name__}: {error}", kind=type(error).__name__))
+        load.n_running -= 1
+        self._wake()
 
-    async def _take(self, worker: LinkedWorker) -> ItemRun | None:
-        while not worker.lost.done():
-            while self._waiting:
+    async def _take(self, load: ItemLoad) -> ItemRun | None:
+        """The next item for a worker, which then has it in flight. None: it is lost."""
+        while not load.worker.lost.done():
+            while self._waiting and has_room(load, self._loads, self._at_once or len(self._loads)):
                 run = self._waiting.popleft()
                 if not run.made.done():  # nobody waits for it where that was cancelled
+                    load.n_running += 1
                     return run
             await self._changed.wait()
         return None
@@ -207,38 +196,32 @@ class ItemWorkers:
         self._changed = asyncio.Event()
 
 
-class WorkerNodes(NamedTuple):
-    """What workers are started on."""
-
-    open_link: OpenLink
-    host: str | None = None
-    """The address at which workers of other machines reach this one; None: there are none."""
-
-
-@contextmanager
-def connect_nodes(spread: WorkerSpread) -> Iterator[WorkerNodes]:
-    if spread.cluster is None:
-        yield WorkerNodes(ProcessLink.open)
-        return
-    with connect(spread.cluster) as (host, open_link):
-        yield WorkerNodes(open_link, host)
-
-
 @asynccontextmanager
 async def open_item_workers(
-    work: ItemWork, spread: WorkerSpread, *, at_once: int, nodes: WorkerNodes | None = None
+    work: ItemWork,
+    spread: WorkerSpread,
+    *,
+    at_once: int | None = None,
+    n_items: int | None = None,
+    nodes: WorkerNodes | None = None,
 ) -> AsyncIterator[ItemWorkers]:
-    """Start the workers, which share `at_once`. `nodes`: what is connected to already."""
+    """Start the workers.
+
+    at_once     items that they share; None: one for each worker.
+    n_items     how many there are at most; None: that is not known. No more workers are started.
+    nodes       what is connected to already.
+    """
+    most = spread.most(at_once, n_items)
     async with AsyncExitStack() as stack:
-        open_link = (nodes or stack.enter_context(connect_nodes(spread))).open_link
-        places = [
-            LinkedPlace(f"worker-{nth}", _setup(work, spread, slots), open_link, start_timeout_s=spread.start_timeout_s)
-            for nth, slots in enumerate(spread.slots(at_once))
-        ]
-        stack.push_async_callback(close_all, places)
-        await start_all(places)
-        workers = ItemWorkers(spread)
-        keeper = asyncio.create_task(workers.keep(places))
+        nodes = nodes or stack.enter_context(connect_nodes(spread))
+
+        def make(nth: int) -> LinkedPlace:
+            setup = _setup(work, spread, spread.slots(nth, at_once, most))
+            return LinkedPlace(f"worker-{nth}", setup, nodes.open_link, start_timeout_s=spread.start_timeout_s)
+
+        opened = await stack.enter_async_context(nodes.open_places(make, most))
+        workers = ItemWorkers(spread, at_once)
+        keeper = asyncio.create_task(workers.keep(opened))
         try:
             yield workers
         finally:

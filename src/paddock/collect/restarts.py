@@ -2,16 +2,64 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
-from paddock.errors import PaddockError
+from paddock.errors import InfraError, PaddockError
 from paddock.processes import restart_wait_s
 
 WorkerT = TypeVar("WorkerT")
+WorkerT_co = TypeVar("WorkerT_co", covariant=True)
 WORKERS_LOST = "workers_lost"
 """Kind of the error that says that no worker is left."""
 _log = logging.getLogger("paddock.collect")
+
+
+class Place(Protocol[WorkerT_co]):
+    """Where one worker is, and another one in its stead when it is lost."""
+
+    async def worker(self) -> WorkerT_co:
+        """The worker that is there; a new one where the last was lost. Errors are those of its start."""
+        ...
+
+
+async def employ_all(
+    places: Sequence[Place[WorkerT]],
+    later: AsyncIterator[Place[WorkerT]] | None,
+    employ: Callable[[WorkerT], Awaitable[str]],
+    *,
+    max_restarts: int,
+    first_wait_s: float,
+) -> InfraError:
+    """Employ the worker of each place, with its restarts; returns the error that no worker is left, when that is so.
+
+    later           places that come while this runs; their errors are raised.
+    Cancelled: what employs them is cancelled.
+    """
+
+    def keep(place: Place[WorkerT]) -> asyncio.Task[str]:
+        kept = employ_with_restarts(place.worker, employ, max_restarts=max_restarts, first_wait_s=first_wait_s)
+        return asyncio.create_task(kept)
+
+    keepers = {keep(place) for place in places}
+    next_place = asyncio.create_task(_next(later))
+    whys: list[str] = []
+    try:
+        while keepers:
+            await asyncio.wait({next_place, *keepers}, return_when=asyncio.FIRST_COMPLETED)
+            if next_place.done():
+                keepers.add(keep(next_place.result()))
+                next_place = asyncio.create_task(_next(later))
+            ended = {keeper for keeper in keepers if keeper.done()}
+            whys += [keeper.result() for keeper in ended]
+            keepers -= ended
+    finally:
+        tasks: list[asyncio.Future[Any]] = [next_place, *keepers]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    causes = "; ".join(dict.fromkeys(whys))
+    return InfraError(f"no worker is left: the last {causes}", kind=WORKERS_LOST, retryable=False)
 
 
 async def employ_with_restarts(
@@ -40,3 +88,12 @@ async def employ_with_restarts(
         else:
             why = await employ(worker)
     return f"{why}, and was restarted {max_restarts} times already"
+
+
+async def _next(later: AsyncIterator[Place[WorkerT]] | None) -> Place[WorkerT]:
+    """The next place; this does not return where none comes."""
+    if later is not None:
+        async for place in later:
+            return place
+    await asyncio.Future()
+    raise AssertionError("nothing sets it")

@@ -19,9 +19,9 @@ import orjson
 from pydantic import ValidationError
 
 from paddock.collect.folder import ROLLOUTS
-from paddock.collect.items import WorkerSpread
 from paddock.collect.lines import Fault, check, seal
 from paddock.collect.scorers import Score, open_scorer
+from paddock.collect.worker_spread import WorkerSpread
 from paddock.config import Config
 from paddock.errors import ConfigError, PaddockError
 from paddock.http import rollout_from_wire, rollout_to_wire

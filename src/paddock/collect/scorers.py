@@ -14,9 +14,11 @@ import orjson
 from pydantic import Field, ValidationError
 
 from paddock.collect.item_work import ItemResult, MakeItem, WorkItem
-from paddock.collect.items import ItemWork, WorkerNodes, WorkerSpread, connect_nodes, open_item_workers
+from paddock.collect.items import ItemWork, open_item_workers
 from paddock.collect.restarts import WORKERS_LOST
 from paddock.collect.routing import Agent, Router, environment
+from paddock.collect.worker_nodes import WorkerNodes, connect_nodes
+from paddock.collect.worker_spread import WorkerSpread
 from paddock.config import Config
 from paddock.config.interpolation import variables_read
 from paddock.errors import BugError, PaddockError, RowError, VerifierError, boundary, describe
@@ -63,12 +65,12 @@ async def open_scorer(
         async with _open_here(config, setup) as score:
             yield lambda _, rollout: score(rollout)
         return
+    spread = _with_timeouts(spread, config)
     async with AsyncExitStack() as stack:
         nodes = stack.enter_context(connect_nodes(spread))
         setup = await _with_shared(config, setup, nodes, stack)
         work = ItemWork(OPENS, setup.model_dump(mode="json"), variables_read(setup.config))
-        opening = open_item_workers(work, _with_timeouts(spread, config), at_once=concurrency, nodes=nodes)
-        workers = await stack.enter_async_context(opening)
+        workers = await stack.enter_async_context(open_item_workers(work, spread, at_once=concurrency, nodes=nodes))
 
         async def score_there(line: bytes, _: Rollout) -> Verdict | PaddockError:
             try:

@@ -13,6 +13,7 @@ from paddock.errors import ConfigError
 from paddock.types import TERMINAL, FailedOutcome
 
 MIN_FAILURES = 20
+ClusterAddress = Annotated[str, Field(pattern=r"^(auto|[^:\s]+:\d+)$")]
 Label = Annotated[str, Field(pattern=r"^[^=\s]+=[^=\s]*$")]
 Split = Literal["train", "validation", "example", "benchmark"]
 
@@ -46,7 +47,7 @@ class EvalSettings(BaseModel):
     """Processes that rollouts run in, which share `concurrency`; each has agents and servers of its own, but for those
     of which there can be only one. With `cluster` there are at most so many. 1: this process alone. None: 1, or with
     `cluster` one for each CPU of its nodes."""
-    cluster: str | None = Field(default=None, pattern=r"^(auto|[^:\s]+:\d+)$")
+    cluster: ClusterAddress | None = None
     """The Ray cluster on whose nodes the workers are, as HOST:PORT, or `auto`: the one that RAY_ADDRESS or this machine
     knows. None: they are here."""
     cluster_label: Label | None = None

@@ -15,6 +15,7 @@ from paddock.collect.jobs import MemberJob
 from paddock.collect.locations import ServerLocations
 from paddock.collect.oracle import OraclePrompter, oracle_config
 from paddock.collect.plan import GroupReader, Plan
+from paddock.collect.restarts import Place
 from paddock.collect.settings import EvalSettings
 from paddock.config import Config
 from paddock.config.problems import nearest
@@ -49,12 +50,8 @@ class MemberWorker(Protocol):
     def report(self) -> RunningReport: ...
 
 
-class WorkerPlace(Protocol):
-    """Where one worker is, and another one in its stead when it is lost."""
-
-    async def worker(self) -> MemberWorker:
-        """The worker that is there; a new one where the last was lost. Errors are those of its start."""
-        ...
+class WorkerPlace(Place[MemberWorker], Protocol):
+    """Where a worker of a collection is."""
 
     def report(self) -> RunningReport: ...
 

@@ -11,7 +11,7 @@ import pytest
 from tests.collect.test_workers import workers
 
 from paddock.cli import main
-from paddock.collect.items import WorkerSpread
+from paddock.collect.worker_spread import WorkerSpread
 from paddock.http import read_row
 from paddock.resources_servers.swe.checks import (
     CheckOptions,

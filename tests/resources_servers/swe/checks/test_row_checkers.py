@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paddock.collect.items import WorkerSpread
+from paddock.collect.worker_spread import WorkerSpread
 from paddock.resources_servers.swe.checks import CheckOptions, Reports, RowReport, Watcher, check_rows, read_lines
 
 WATCHER = Watcher(lambda _: None, lambda _: None)
