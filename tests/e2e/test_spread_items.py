@@ -210,6 +210,7 @@ def test_a_node_that_joins_is_used_and_one_that_dies_costs_no_row(
     second.kill()
     said = output_of(running)
     assert said.code == 0, said
+    assert len(said.out) == len(many) + 1, said.out
     assert len(out.read_bytes().splitlines()) == len(many)
     found = reports(out.with_suffix(".report.jsonl"))
     assert [(one["line"], one["ended"]) for one in found] == [(nth, "accepted") for nth in range(1, len(many) + 1)]
@@ -227,7 +228,7 @@ def test_a_node_that_dies_costs_no_verdict(items: ItemCommands, stored: Path) ->
     second.kill()
     said = output_of(running)
     assert said.code == 0, said
-    assert "18 rollouts: 18 as stored" in said.out[0]
+    assert [line.partition(",")[0] for line in said.out] == ["18 rollouts: 18 as stored"]
     assert records_of(many / "reverified.jsonl") == records_of(stored / "reverified.jsonl")
 
 
@@ -240,7 +241,7 @@ def gradings_of(node: Machine) -> list[str]:
     return [line for line in lines if "pytest -rA" in line]
 
 
-def until(holds: Callable[[], object], running: MachineProcess, within_s: float = 120) -> None:
+def until(holds: Callable[[], object], running: MachineProcess, within_s: float = 240) -> None:
     deadline = time.monotonic() + within_s
     while not holds():
         assert running.poll() is None, output_of(running)

@@ -174,8 +174,9 @@ async def _open_link(name: str, setup: WorkerSetup, *, label: str | None, place_
 
 
 def _ray() -> Any:
-    # Ray writes of each use to its makers unless this is set before its import.
+    # Before its import: it is to write of no use to its makers, and not of lost nodes to the command's output.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".*")
     try:
         import ray
     except ImportError as error:
