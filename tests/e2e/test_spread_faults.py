@@ -32,10 +32,7 @@ TOKEN = "of-the-nodes"
 WHY_NOT = why_no_machines()
 SEEDS = range(*(int(word) for word in os.environ.get("PADDOCK_FAULT_SEEDS", "0:2").split(":")))
 RUN_TIMEOUT_S = 400.0
-REPEATS = 8
-LONG_REPEATS = 80
-"""Of runs that last longer than the longest cut."""
-WORK_S = 2.0
+AT_ONCE = 6
 pytestmark = [
     pytest.mark.long,
     pytest.mark.sandbox,
@@ -46,10 +43,36 @@ Start = Callable[..., MachineProcess]
 
 
 class Deed(NamedTuple):
-    """Something that is done to a machine, so many seconds after a run has begun with its rollouts."""
+    """Something that is done to a machine."""
 
-    at_s: float
+    after_s: float
+    """Seconds from the deed before it, or from when a run has begun with its rollouts."""
     do: Callable[[], None]
+
+
+class RunSize(NamedTuple):
+    """What a collection has to do."""
+
+    repeats: int
+    """Rollouts of each agent."""
+    work_s: float
+    """Seconds that each takes at least."""
+
+
+SHORT = RunSize(16, 2.0)
+LONG = RunSize(54, 10.0)
+"""18 times `AT_ONCE`: a run of 180 s at least."""
+LONG_AFTER_S = 10.0
+"""The longest cut begins here, so that it is over before the run is."""
+BUSY_S = 40.0
+
+
+class RunTimes(NamedTuple):
+    """Seconds from when a run began with its rollouts."""
+
+    deeds_s: list[float]
+    """When each was done."""
+    end_s: float
 
 
 class FaultStand(NamedTuple):
@@ -57,40 +80,49 @@ class FaultStand(NamedTuple):
 
     machines: Sequence[Machine]
     start: Start
+    sandbox: JsonObject
+    """The block of the agents' sandboxes."""
     words: tuple[str, ...]
     mine: Callable[[str], bool]
     """Whether a command line on a machine is there without any collection."""
 
-    def run(self, kind: str, seed: int, deeds: Sequence[Deed], *, repeats: int = REPEATS) -> float:
-        """One collection; returns the seconds of its rollouts. AssertionError: it is not as one without deeds."""
+    def run(self, kind: str, seed: int, deeds: Sequence[Deed], size: RunSize = SHORT) -> RunTimes:
+        """One collection. AssertionError: it is not as one without deeds."""
         head = self.machines[0]
         out, rows, log = head.disk / f"{kind}-{seed}", head.disk / "rows.jsonl", head.disk / f"{kind}-{seed}.log"
+        case = head.disk / "case.json"
         small_bug.write_rows(rows)
-        more = ["--rows", str(rows), "--repeats", str(repeats), "--out", str(out), "--quiet", *self.words]
+        gradings = {"runtime": "bubblewrap"}
+        case.write_text(json.dumps(small_bug.config(work_s=size.work_s, sandbox=self.sandbox, gradings=gradings)))
+        bounds = ["--repeats", str(size.repeats), "--concurrency", str(AT_ONCE)]
+        more = [str(case), "--rows", str(rows), *bounds, "--out", str(out), "--quiet", *self.words]
         with log.open("wb") as file:
             process = self.start(["-m", "paddock", "eval", *more], stdout=file, stderr=file)
         with process:
             while process.poll() is None and not (out / "rollouts.jsonl").exists():
                 time.sleep(0.05)
             began = time.monotonic()
+            done_s: list[float] = []
             try:
                 for deed in deeds:
                     with suppress(subprocess.TimeoutExpired):
-                        process.wait(max(0.0, began + deed.at_s - time.monotonic()))
+                        process.wait(deed.after_s)
                     deed.do()
+                    done_s.append(time.monotonic() - began)
                 code: int | None = process.wait(max(0.1, began + RUN_TIMEOUT_S - time.monotonic()))
             except subprocess.TimeoutExpired:
                 code = None
             finally:
                 if process.poll() is None:
                     process.kill_inside()
-        took_s = time.monotonic() - began
-        trouble = self._trouble(out, code, repeats)
+        times = RunTimes(done_s, time.monotonic() - began)
+        trouble = self._trouble(out, code, size.repeats)
         found = CollectedRun(out).kinds() if (out / "failures.jsonl").exists() else {}
-        at = ", ".join(f"{deed.at_s:.1f}" for deed in deeds)
-        _note(f"{kind} seed {seed} at {at} s: took {took_s:.1f} s, failed attempts {found}, {trouble or 'all right'}")
+        at = ", ".join(f"{done:.1f}" for done in done_s)
+        how = f"took {times.end_s:.1f} s, failed attempts {found}, {trouble or 'all right'}"
+        note(f"{kind} seed {seed} at {at} s: {how}")
         assert trouble == {}, log.read_text(errors="replace")[-4000:]
-        return took_s
+        return times
 
     def _trouble(self, out: Path, code: int | None, repeats: int) -> JsonObject:
         if code is None or not (out / "rollouts.jsonl").exists():
@@ -108,7 +140,7 @@ class FaultStand(NamedTuple):
         return {name: found for name, found in trouble.items() if found}
 
 
-def _note(line: str) -> None:
+def note(line: str) -> None:
     if file := os.environ.get("PADDOCK_FAULT_LOG"):
         with Path(file).open("a") as log:
             log.write(f"{line}\n")
@@ -124,12 +156,6 @@ def home() -> Iterator[Path]:
         yield folder
 
 
-def case(machine: Machine, sandbox: JsonObject) -> str:
-    path = machine.disk / "case.json"
-    path.write_text(json.dumps(small_bug.config(work_s=WORK_S, sandbox=sandbox, gradings={"runtime": "bubblewrap"})))
-    return str(path)
-
-
 def drop_address(machine: Machine) -> None:
     machine.run(["ip", "addr", "del", f"{machine.address}/24", "dev", "eth0"])
 
@@ -142,6 +168,28 @@ CUTS: dict[str, tuple[Callable[[Machine], None], Callable[[Machine], None]]] = {
     "cable": (Machine.cut, Machine.mend),
     "address": (drop_address, give_address),
 }
+
+
+def be_cut_off(stand: FaultStand, machine: Machine, kind: str, how: str, seconds: float, undisturbed_s: float) -> None:
+    """A collection during which a machine that is at work has no network for so long; it outlasts that."""
+    cut, mend = CUTS[how]
+    after_s, size = (undisturbed_s / 2, SHORT) if seconds < LONG.work_s else (LONG_AFTER_S, LONG)
+
+    def cut_when_busy() -> None:
+        until_busy(machine, size)
+        cut(machine)
+
+    deeds = [Deed(after_s, cut_when_busy), Deed(seconds, lambda: mend(machine))]
+    times = stand.run(f"{kind}-{how}-{seconds:g}s", 0, deeds, size)
+    assert times.end_s > times.deeds_s[-1]
+
+
+def until_busy(machine: Machine, size: RunSize) -> None:
+    """Wait until a sandbox on the machine does what takes its time."""
+    deadline = time.monotonic() + BUSY_S
+    while f"sleep {size.work_s:g}" not in machine.run(["ps", "-e", "-o", "args="]).splitlines():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def of_a_node(line: str) -> bool:
@@ -183,8 +231,8 @@ def on_nodes(home: Path) -> Iterator[SandboxNodes]:
         def start(argv: Sequence[str], **options: Any) -> MachineProcess:
             return made[0].start([sys.executable, *argv], cwd=ROOT, **options)
 
-        stand = FaultStand(made, start, (case(made[0], sandbox), "--concurrency", "6"), of_a_node)
-        yield SandboxNodes(stand, nodes, stand.run("nodes-undisturbed", 0, []))
+        stand = FaultStand(made, start, sandbox, (), of_a_node)
+        yield SandboxNodes(stand, nodes, stand.run("nodes-undisturbed", 0, []).end_s)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -195,7 +243,7 @@ def test_a_node_of_sandboxes_loses_power(on_nodes: SandboxNodes, seed: int) -> N
     deeds = [Deed(at_s, node.machine.kill)]
     comes_back = draw.random() < 0.5
     if comes_back:
-        deeds.append(Deed(at_s + draw.uniform(0.0, 10.0), lambda: on_nodes.again(node)))
+        deeds.append(Deed(draw.uniform(0.0, 10.0), lambda: on_nodes.again(node)))
     try:
         on_nodes.stand.run("node-power", seed, deeds)
     finally:
@@ -207,10 +255,7 @@ def test_a_node_of_sandboxes_loses_power(on_nodes: SandboxNodes, seed: int) -> N
 @pytest.mark.parametrize("how", CUTS)
 def test_a_node_of_sandboxes_is_cut_off(on_nodes: SandboxNodes, how: str, seconds: float) -> None:
     machine = on_nodes.nodes[0].machine
-    cut, mend = CUTS[how]
-    at_s = on_nodes.took_s / 2
-    deeds = [Deed(at_s, lambda: cut(machine)), Deed(at_s + seconds, lambda: mend(machine))]
-    on_nodes.stand.run(f"node-{how}-{seconds:g}s", 0, deeds, repeats=REPEATS if seconds < 10 else LONG_REPEATS)
+    be_cut_off(on_nodes.stand, machine, "node", how, seconds, on_nodes.took_s)
 
 
 class RayWorkers(NamedTuple):
@@ -228,17 +273,17 @@ class RayWorkers(NamedTuple):
 
 @pytest.fixture(scope="module")
 def on_ray(home: Path) -> Iterator[RayWorkers]:
-    with ray_cluster(4, Path(PYTHON or "")) as cluster:
+    # With a CPU each, every machine has a worker, the first one too.
+    with ray_cluster(4, Path(PYTHON or ""), cpus=1) as cluster:
         for machine in cluster.nodes:
             use_images(machine, home)
 
         def start(argv: Sequence[str], **options: Any) -> MachineProcess:
             return cluster.driver(argv, cwd=ROOT, **options)
 
-        words = (case(cluster.nodes[0], {"runtime": "bubblewrap"}), "--concurrency", "6")
-        spread = ("--cluster", "auto", "--workers", "3")
-        stand = FaultStand(cluster.nodes, start, (*words, *spread), lambda line: "ray" in line)
-        yield RayWorkers(stand, cluster, stand.run("ray-undisturbed", 0, []))
+        words = ("--cluster", "auto")
+        stand = FaultStand(cluster.nodes, start, {"runtime": "bubblewrap"}, words, lambda line: "ray" in line)
+        yield RayWorkers(stand, cluster, stand.run("ray-undisturbed", 0, []).end_s)
 
 
 @pytest.mark.vllm
@@ -251,7 +296,7 @@ def test_a_node_of_workers_loses_power(on_ray: RayWorkers, seed: int) -> None:
     deeds = [Deed(at_s, machine.kill)]
     comes_back = draw.random() < 0.3
     if comes_back:
-        deeds.append(Deed(at_s + draw.uniform(0.0, 10.0), lambda: on_ray.again(machine)))
+        deeds.append(Deed(draw.uniform(0.0, 10.0), lambda: on_ray.again(machine)))
     try:
         on_ray.stand.run("ray-power", seed, deeds)
     finally:
@@ -265,11 +310,8 @@ def test_a_node_of_workers_loses_power(on_ray: RayWorkers, seed: int) -> None:
 @pytest.mark.parametrize("how", CUTS)
 def test_a_node_of_workers_is_cut_off(on_ray: RayWorkers, how: str, seconds: float) -> None:
     machine = on_ray.cluster.nodes[1]
-    cut, mend = CUTS[how]
-    at_s = on_ray.took_s / 2
-    deeds = [Deed(at_s, lambda: cut(machine)), Deed(at_s + seconds, lambda: mend(machine))]
     try:
-        on_ray.stand.run(f"ray-{how}-{seconds:g}s", 0, deeds, repeats=REPEATS if seconds < 10 else LONG_REPEATS)
+        be_cut_off(on_ray.stand, machine, "ray", how, seconds, on_ray.took_s)
     finally:
         machine.kill()
         on_ray.again(machine)
