@@ -17,9 +17,10 @@ from dataclasses import dataclass, field, replace
 from posixpath import basename
 
 from paddock.resources_servers.pivot.semantic.history import FileHistory, PrintedFile
-from paddock.resources_servers.pivot.semantic.intents.bare_commands import BareCommand, bare_commands
+from paddock.resources_servers.pivot.semantic.intents.bare_commands import BareCommand, Stage, bare_commands
 from paddock.resources_servers.pivot.semantic.intents.kinds import IntentKind, Surroundings
 from paddock.resources_servers.pivot.semantic.intents.line_ranges import WHOLE, LineRange
+from paddock.resources_servers.pivot.semantic.intents.python_views import python_lines
 from paddock.resources_servers.pivot.semantic.intents.view_programs import Prints, printed_by
 from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, clip, describe, differ
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
@@ -62,11 +63,14 @@ def is_file_name(path: str) -> bool:
 
 
 def _of_command(command: BareCommand) -> list[FileView] | None:
-    if command.environment or command.output_path is not None or command.stdin is not None:
+    if command.environment or command.output_path is not None:
         return None
     views: list[FileView] = []
     for index, stage in enumerate(command.stages):
-        printed = printed_by(stage.words) if not stage.globs else None
+        program = _python_program(stage, command.stdin if index == 0 else None)
+        if stage.globs or (command.stdin is not None and program is None):
+            return None
+        printed = printed_by(stage.words) if program is None else python_lines(program)
         if printed is None or bool(printed.paths) != (index == 0):
             return None
         if index == 0:
@@ -82,6 +86,20 @@ def _of_command(command: BareCommand) -> list[FileView] | None:
         views = [replace(view, marked=view.marked or printed.marked, prints="other") for view in views]
     shown = _cut(views, LineRange(1, command.first_lines, command.last_lines))
     return shown or None
+
+
+_PYTHON = re.compile(r"(?:.*/)?python(?:3(?:\.[0-9]+)?)?")
+
+
+def _python_program(stage: Stage, stdin: str | None) -> str | None:
+    """Return the program that a Python is given in its words or as its input; None: it is none, or given none."""
+    match stage.words:
+        case (python, "-c", program) if stdin is None and _PYTHON.fullmatch(python):
+            return program
+        case (python,) | (python, "-") if _PYTHON.fullmatch(python):
+            return stdin
+        case _:
+            return None
 
 
 def _cut(views: Sequence[FileView], lines: LineRange) -> list[FileView] | None:
