@@ -12,8 +12,9 @@ from paddock.resources_servers.pivot.semantic.changes import compare_edits
 from paddock.resources_servers.pivot.semantic.commands import compare_commands, compare_input
 from paddock.resources_servers.pivot.semantic.history import FileHistory
 from paddock.resources_servers.pivot.semantic.intents import Surroundings, compare_intents
+from paddock.resources_servers.pivot.semantic.intents.searches import compare_searches
 from paddock.resources_servers.pivot.semantic.intents.views import compare_reads
-from paddock.resources_servers.pivot.semantic.looks import compare_lists, compare_searches
+from paddock.resources_servers.pivot.semantic.looks import compare_lists
 from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, clip, describe, differ
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.texts import compare_last_words, compare_texts
@@ -53,7 +54,7 @@ def _compare_as_called(expected: Action, actual: Action, history: FileHistory, o
         case ReadFile(), ReadFile():
             return compare_reads(expected, actual, Surroundings(history, options))
         case Search(), Search():
-            return compare_searches(expected, actual, options)
+            return compare_searches(expected, actual, Surroundings(history, options))
         case ListFolder(), ListFolder():
             return compare_lists(expected, actual, options)
         case OtherCall(), OtherCall():

@@ -16,6 +16,7 @@ from paddock.resources_servers.pivot.semantic.commands import tighter
 from paddock.resources_servers.pivot.semantic.intents.bare_commands import BareCommand, bare_commands
 from paddock.resources_servers.pivot.semantic.intents.kinds import IntentKind, Surroundings
 from paddock.resources_servers.pivot.semantic.intents.listings import LISTINGS
+from paddock.resources_servers.pivot.semantic.intents.searches import TEXT_SEARCHES
 from paddock.resources_servers.pivot.semantic.intents.views import VIEWS
 from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, describe, differ
 from paddock.resources_servers.pivot.semantic.paths import resolve
@@ -26,6 +27,7 @@ __all__ = ["Intent", "Surroundings", "compare_intents", "intents_of"]
 KINDS: tuple[IntentKind, ...] = (
     VIEWS,
     LISTINGS,
+    TEXT_SEARCHES,
 )
 """In the order in which they are asked; the first that can read a call has it."""
 

@@ -112,7 +112,7 @@ def test_the_order_of_the_two_sides_does_not_matter(score: Callable[..., Any], e
         (("write_stdin", {"session_id": 1, "chars": "q"}), ("write_stdin", {"session_id": 2, "chars": "q"}), 0),
         (("write_stdin", {"session_id": 1}), ("write_stdin", {"session_id": 1, "chars": "", "yield_time_ms": 900}), 1),
         (("bash", {"command": "cat a.py"}), ("read", {"filePath": "a.py"}), 1),
-        (("bash", {"command": "grep -rn x ."}), ("grep", {"pattern": "x"}), 0),
+        (("bash", {"command": "grep -rn x ."}), ("grep", {"pattern": "x"}), 1),
     ],
 )
 def test_arguments_of_a_shell_tool_count_where_they_change_what_is_done(

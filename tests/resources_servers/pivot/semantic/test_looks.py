@@ -78,7 +78,7 @@ SEARCHES_DIFFERENT = [
     (("grep", GREP), ("grep", {**GREP, "path": "/"})),
     (("glob", {"pattern": "**/*.py", "path": "/r"}), ("glob", {"pattern": "**/*.py", "path": "/"})),
     (("grep", GREP), ("grep", {**GREP, "include": "*.js"})),
-    (("grep", GREP), ("grep", {key: GREP[key] for key in ("pattern", "path")})),
+    (("grep", {**GREP, "pattern": "f\\("}), ("grep", {"pattern": "f\\(", "path": "/r/src"})),
     (("grep", {"pattern": "x"}), ("grep", {"pattern": "x", "-i": True})),
     (("grep", {"pattern": "a.b"}), ("grep", {"pattern": "a\\.b"})),
     (("grep", {"pattern": "\\<a"}), ("grep", {"pattern": "<a"})),

@@ -105,8 +105,8 @@ def test_where_a_command_runs_and_with_what() -> None:
     assert not command.appends
 
 
-def test_a_relative_directory_below_an_unknown_one_is_unknown() -> None:
-    assert only("cd src && ls", None).directory is None
+def test_a_relative_directory_below_an_unknown_one_is_no_other() -> None:
+    assert only("cd src && ls", None).directory == "src"
 
 
 def test_a_group_in_parentheses_leaves_the_directory_as_it_was() -> None:
