@@ -8,16 +8,19 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
+from urllib.request import Request, urlopen
 
+import orjson
 import pytest
 from tests.e2e.conftest import HOME, ROOT
 from tests.e2e.test_spread_faults import SEEDS, note, of_a_node
 from tests.support.spread import CollectedRun, left_behind, use_images
 
+from paddock.http.access import bearer
 from paddock.testing.machines import Machine, machines, why_no_machines
 from paddock.testing.nodes import NodeMachine
 from paddock.types import JsonObject
@@ -70,11 +73,11 @@ def demo(demo_rows: list[JsonObject]) -> Iterator[DemoNodes]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_all_processes_of_a_node_are_killed(demo: DemoNodes, seed: int) -> None:
     draw = random.Random(seed)
-    node, at = draw.choice(demo.nodes), draw.randrange(1, 12)
+    node, at = draw.choice(demo.nodes), draw.randrange(1, 9)
     out, log = demo.machines[0].disk / f"run-{seed}", demo.machines[0].disk / f"run-{seed}.log"
     with demo.start(out, log) as running:
         try:
-            until_ended(out, at, running)
+            until(lambda: n_ended(out) >= at and n_sandboxes(node), running)
             # Every process but the machine's first, and the one that says so.
             node.machine.run(["sh", "-c", "kill -KILL -1"])
             time.sleep(BACK_S)
@@ -94,10 +97,20 @@ def test_all_processes_of_a_node_are_killed(demo: DemoNodes, seed: int) -> None:
     assert {one.name: lines for one in demo.machines if (lines := left_behind(one, of_a_node))} == {}
 
 
-def until_ended(folder: Path, n_rollouts: int, running: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + 300
+def n_ended(folder: Path) -> int:
     file = folder / "rollouts.jsonl"
-    while not file.exists() or file.read_bytes().count(b"\n") < n_rollouts:
+    return file.read_bytes().count(b"\n") if file.exists() else 0
+
+
+def n_sandboxes(node: NodeMachine) -> int:
+    request = Request(f"{node.url}/status", headers=bearer(TOKEN))
+    with urlopen(request, timeout=10) as reply:
+        return int(orjson.loads(reply.read())["sandboxes"])
+
+
+def until(holds: Callable[[], object], running: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + 300
+    while not holds():
         assert running.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.1)
