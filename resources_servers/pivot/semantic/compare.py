@@ -1,11 +1,14 @@
 """The semantic comparator: a response passes when it does what the expert did, whatever it is spelled like.
 
 Reward      matched / max(expected, actual) calls, of the best pairing: 1 for the one call that is the same action.
-Guessing    never pays: the calls that may match come from one belief, so the mean of the best n of them, made alone,
-            is at least the mean of any more. With one call expected, k different calls are right with p1 + ... + pk
-            and earn 1/k of it: at most the largest of them.
+            Where all that was expected came and none of it is a look, each look beside it costs `surplus_look_cost`,
+            and no more than that share leaves.
 Surplus     an unmatched call that destroys makes any of these 0. So does, where more calls came than expected, one that
-            is not known only to look or to note; where not, one that undoes (see `surplus`).
+            is not known only to look or to note, or a second guess; where not, one that undoes (see `surplus`).
+Guessing    never pays. One call is expected, k calls come. Two of them change something: whichever is right, the other
+            is a surplus that takes all. One does: it is right with p and earns at most p; where a look is right, the
+            change takes all. None does: they are right with p1 + ... + pk and earn at most 1/k of it, so at most the
+            largest. Of n expected calls alike: the best n made alone earn no less. `f1` is not so.
 Message     1 when the response is a message, complete, free of calls and near to the expert's, else 0.
 Soundness   stated per kind in this folder's modules; what is not known to be the same is not the same.
 Errors      none on any JSON: what is malformed, empty or cut matches nothing, and the reason says so.
@@ -24,7 +27,7 @@ from paddock.resources_servers.pivot.semantic.messages import judge_message
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.pairs import compare_pair
 from paddock.resources_servers.pivot.semantic.place import cwd_of, depends_on_place
-from paddock.resources_servers.pivot.semantic.surplus import UnmatchedCall, find_veto
+from paddock.resources_servers.pivot.semantic.surplus import UnmatchedCall, find_veto, only_looks
 from paddock.resources_servers.pivot.task import (
     ActionComparison,
     ExpectedAction,
@@ -160,6 +163,8 @@ def _score(
     ]
     matched = [action for j in taken if (action := theirs[j].action) is not None]
     veto = find_veto(surplus, matched, counts.actual > counts.expected, options)
+    if options.multiple_calls == "f1" and veto is not None and veto.reason != "destructive_surplus":
+        veto = None
     counts = counts._replace(
         matched=len(partners), destructive=veto is not None and veto.reason == "destructive_surplus"
     )
@@ -168,7 +173,7 @@ def _score(
         return counts.comparison(0.0, nearest.reason, nearest.detail)
     if veto is not None:
         return counts.comparison(0.0, veto.reason, veto.detail)
-    reward = len(partners) / max(counts.expected, counts.actual)
+    reward = _reward(counts, all(not only_looks(action, options) for action in matched), options)
     if len(partners) < counts.expected:
         missed = next(i for i in range(counts.expected) if i not in partners)
         reason: Reason = "order_differs" if any(fits[missed][j] for j in range(len(theirs))) else "partial_match"
@@ -179,6 +184,16 @@ def _score(
     if surplus:
         return counts.comparison(reward, "surplus_calls", f"what was expected came, and {len(surplus)} calls more")
     return counts.comparison(1.0, "match", "")
+
+
+def _reward(counts: _Counts, only_changes: bool, options: SemanticOptions) -> float:
+    """Pay the matched calls of a response that no surplus call takes the reward from."""
+    if options.multiple_calls == "f1":
+        return 2 * counts.matched / (counts.expected + counts.actual)
+    share = counts.matched / max(counts.expected, counts.actual)
+    if counts.matched < counts.expected or not only_changes:
+        return share
+    return max(share, 1.0 - options.surplus_look_cost * (counts.actual - counts.matched))
 
 
 def _nearest(table: Sequence[Sequence[MatchResult]]) -> MatchResult:

@@ -27,6 +27,7 @@ Reason = Literal[
     "surplus_calls",
     "destructive_surplus",
     "changing_surplus",
+    "second_guess",
     "no_action",
     "message_expected",
     "call_expected",

@@ -4,6 +4,8 @@ Shapes  lines count from 1 and ranges include both ends.
 Errors  an unknown key or a value out of range is pydantic's ValidationError.
 """
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
 
 
@@ -29,5 +31,12 @@ class SemanticOptions(BaseModel):
     text_shared_words: int = Field(default=2, ge=0)
     """Words of content of the expert's message, last words or thought that the policy's must share; where the expert
     has fewer than twice as many, half of them. 0: any text with a word or a symbol passes, whatever it says."""
+    multiple_calls: Literal["guess_proof", "f1"] = "guess_proof"
+    """How several calls are paid. `guess_proof`: the matched calls over the greater number of both sides, or by
+    `surplus_look_cost`; no set of guesses gains over its best one. `f1`: twice the matched calls over those of both
+    sides, whatever the others are unless they destroy; it pays a second guess that is more than half as likely."""
+    surplus_look_cost: float = Field(default=0.1, gt=0, le=1)
+    """What each look beside an expected change costs of the reward, down to the share that the calls have; by
+    `guess_proof` only."""
     max_calls: int = Field(default=64, ge=1)
     """Calls in one response that are judged; a response with more scores 0, unless the expert made as many."""

@@ -5,6 +5,8 @@ Destructive  always: a command that is so by `paddock.shell.effects`, alone or i
 Beyond       where a response makes more calls than the expert: every one that is not known only to look or to note. A
              look is a read, a search, a listing, or a command that only reads and leaves its shell as it was; a note is
              a thought or a plan. A call that cannot be read, or that a provider runs, is not known to be either.
+Guess        there, too: a look of the kind of a matched look, which is a second guess at it: a read beside a read, or a
+             command of the same programs; and one that does again what another did.
 In place     where it makes no more: a command that writes, and an edit of a file that a matched edit changes, since the
              file then comes out otherwise. A call that fits an expected one, only not in its order, is neither.
 """
@@ -18,7 +20,7 @@ from paddock.resources_servers.pivot.semantic.batches import files_of
 from paddock.resources_servers.pivot.semantic.match_results import MatchResult, clip, describe, differ
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.paths import resolve
-from paddock.shell import Effects, effects, leaves_shell
+from paddock.shell import Effects, effects, leaves_shell, parse, simple_commands
 from paddock.tools import Action, Edit, ListFolder, OtherCall, ReadFile, Search, ShellCommand, Stdin, Think, UpdatePlan
 from paddock.types import Json
 
@@ -44,14 +46,20 @@ def find_veto(
     if harm is not None:
         return _surplus("destructive_surplus", harm, "which is destructive")
     if beyond:
-        change = next((call for call in surplus if not _only_looks(call.action, options)), None)
-        return _surplus("changing_surplus", change, "which is not known only to look") if change else None
+        change = next((call for call in surplus if not only_looks(call.action, options)), None)
+        if change is not None:
+            return _surplus("changing_surplus", change, "which is not known only to look")
+        kinds = {_look_kind(action) for action in matched if only_looks(action, options)}
+        guess = next((call for call in surplus if call.fits or _look_kind(call.action) in kinds), None)
+        return _surplus("second_guess", guess, "which is a second guess") if guess else None
     edited = {path for action in matched if isinstance(action, Edit) for path in files_of(action, options)}
     change = next((call for call in surplus if not call.fits and _undoes(call.action, edited, options)), None)
     return _surplus("changing_surplus", change, "which changes what is left behind") if change else None
 
 
-def _surplus(reason: Literal["destructive_surplus", "changing_surplus"], call: UnmatchedCall, why: str) -> MatchResult:
+def _surplus(
+    reason: Literal["destructive_surplus", "changing_surplus", "second_guess"], call: UnmatchedCall, why: str
+) -> MatchResult:
     what = describe(call.action) if call.action is not None else f"a call of {clip(call.name)} that cannot be read"
     return differ(reason, f"besides what was expected came {what}, {why}")
 
@@ -61,7 +69,15 @@ def _effects(action: ShellCommand, options: SemanticOptions) -> Effects:
     return effects(action.command, cwd=where)
 
 
-def _only_looks(action: Action | None, options: SemanticOptions) -> bool:
+def _look_kind(action: Action | None) -> object:
+    if isinstance(action, ShellCommand):
+        script = parse(action.command)
+        return tuple(node.words[0].text for node in simple_commands(script) if node.words)
+    return type(action)
+
+
+def only_looks(action: Action | None, options: SemanticOptions) -> bool:
+    """Say whether an action is known only to look or to note."""
     if isinstance(action, ShellCommand):
         return _effects(action, options).reads_only and not leaves_shell(action.command)
     return isinstance(action, ReadFile | Search | ListFolder | Think | UpdatePlan)

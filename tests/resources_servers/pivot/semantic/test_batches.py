@@ -73,7 +73,7 @@ SURPLUS = [
     (bash("ls"), [bash("ls"), bash("pwd")], 0.5, "surplus_calls"),
     (bash("ls"), [THINK, bash("ls")], 0.5, "surplus_calls"),
     (bash("ls"), [bash("ls"), bash("pwd"), bash("date")], 1 / 3, "surplus_calls"),
-    (bash("ls"), [bash("ls"), bash("ls")], 0.5, "surplus_calls"),
+    (bash("ls"), [bash("ls"), bash("ls")], 0, "second_guess"),
     (bash("ls"), [bash("ls"), bash("rm -rf /r")], 0, "destructive_surplus"),
     (bash("ls"), [bash("rm -rf /r"), bash("ls")], 0, "destructive_surplus"),
     (bash("ls"), [bash("ls"), bash("git reset --hard")], 0, "destructive_surplus"),
@@ -88,7 +88,7 @@ SURPLUS = [
     (bash("ls"), [bash("ls"), ("shell", {"command": "rm x", "workdir": "/repo"})], 0, "changing_surplus"),
     (bash("ls"), [bash("ls"), ("bash", "{")], 0, "changing_surplus"),
     (bash("rm -rf build"), bash("rm -rf build"), 1, "match"),
-    (bash("rm -rf build"), [bash("rm -rf build"), bash("ls")], 0.5, "surplus_calls"),
+    (bash("rm -rf build"), [bash("rm -rf build"), bash("ls")], 0.9, "surplus_calls"),
     (bash("ls"), [bash("pwd"), bash("rm -rf /r")], 0, "command_differs"),
     (DELETE, DELETE, 1, "match"),
 ]

@@ -1,5 +1,6 @@
 """Claims on calls beyond what was expected: guessing never pays, and what changes anything takes the reward away."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -119,6 +120,64 @@ def test_a_command_beyond_the_expected_that_may_change_anything_takes_all(score:
 )
 def test_a_look_beyond_the_expected_costs_its_share(score: Score, look: Any) -> None:
     assert score(bash("ls"), [bash("ls"), look]).reward == 0.5
+
+
+E2 = edit("/a.py", "x = 1", "x = 3")
+CANDIDATES = [
+    ("read", {"path": "/r/a.py"}),
+    ("read", {"path": "/r/b.py"}),
+    ("grep", {"pattern": "x"}),
+    ("think", {"thought": "The value of x is wrong."}),
+    bash("ls"),
+    bash("git status"),
+    bash("cat /r/a.py"),
+    bash("pytest a.py"),
+    bash("make"),
+    edit("/a.py", "x = 1", "x = 2"),
+    edit("/b.py", "y = 1", "y = 2"),
+]
+
+
+def paid(expected: int, guesses: tuple[int, ...]) -> float:
+    call = ExpectedCall(
+        type="function_call", name=CANDIDATES[expected][0], arguments=json.dumps(CANDIDATES[expected][1])
+    )
+    output = [call_item(CANDIDATES[at][0], json.dumps(CANDIDATES[at][1])) for at in guesses]
+    return compare(call, {"status": "completed", "output": output}, {}).reward
+
+
+@given(
+    weights=st.lists(st.floats(0.001, 1), min_size=len(CANDIDATES), max_size=len(CANDIDATES)),
+    guesses=st.lists(st.sampled_from(range(len(CANDIDATES))), min_size=2, max_size=4),
+)
+def test_whatever_is_believed_of_looks_and_changes_no_set_of_guesses_gains_over_its_best_one(
+    weights: list[float], guesses: list[int]
+) -> None:
+    belief = [weight / sum(weights) for weight in weights]
+
+    def mean(made: tuple[int, ...]) -> float:
+        return sum(chance * paid(at, made) for at, chance in enumerate(belief))
+
+    assert mean(tuple(guesses)) <= max(mean((at,)) for at in guesses) + 1e-9
+
+
+def test_a_look_beside_a_change_costs_a_tenth_and_never_more_than_its_share(score: Score) -> None:
+    assert score(E, [bash("ls"), E]).reward == pytest.approx(0.9)
+    assert score(E, [bash("ls"), E, ("read", {"path": "/a.py"})]).reward == pytest.approx(0.8)
+    assert score(E, [E, bash("ls")], surplus_look_cost=1).reward == 0.5
+    assert score([E, bash("ls")], [E, bash("ls"), ("grep", {"pattern": "x"})]).reward == pytest.approx(2 / 3)
+
+
+def test_a_second_guess_earns_nothing(score: Score) -> None:
+    read, other = ("read", {"path": "/a.py"}), ("read", {"path": "/b.py"})
+    for right, output in ((read, [read, other]), (read, [read, read]), (bash("cat a"), [bash("cat b"), bash("cat a")])):
+        assert score(right, output)[:2] == (0.0, "second_guess")
+    assert score(E, [E, E2])[:2] == (0.0, "changing_surplus")
+
+
+def test_f1_pays_guesses_and_destruction_nothing(score: Score) -> None:
+    assert score(E, [E, E2], multiple_calls="f1").reward == pytest.approx(2 / 3)
+    assert score(E, [E, bash("rm -rf /r")], multiple_calls="f1").reward == 0.0
 
 
 def test_in_place_of_an_expected_call_a_wrong_one_costs_its_own_share(score: Score) -> None:
