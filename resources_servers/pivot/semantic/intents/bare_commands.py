@@ -161,7 +161,8 @@ class _Walk:
         if not words:
             return
         if words[0] == "cd" and not stage.globs and len(words) == 2 and words[1][:1] not in ("", "-", "~"):
-            self.directory = resolve(words[1], self.directory)
+            entered = resolve(words[1], self.directory)
+            self.directory = None if entered == "." else entered
         elif words[0] == "export" and len(words) > 1 and all(map(is_assignment, words[1:])) and not stage.globs:
             pairs = map(_pair, words[1:])
             self.environment.update((name, value) for name, value in pairs if not only_looks(name, value))

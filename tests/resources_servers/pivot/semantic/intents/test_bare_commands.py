@@ -105,8 +105,9 @@ def test_where_a_command_runs_and_with_what() -> None:
     assert not command.appends
 
 
-def test_a_relative_directory_below_an_unknown_one_is_no_other() -> None:
+def test_a_directory_below_an_unknown_one_is_relative_to_it() -> None:
     assert only("cd src && ls", None).directory == "src"
+    assert only("cd src; cd ..; ls", None) == only("ls", None)
 
 
 def test_a_group_in_parentheses_leaves_the_directory_as_it_was() -> None:

@@ -49,6 +49,8 @@ SAME = [
     (view("/w/.github"), sh("ls /w/.github")),
 ]
 DIFFERENT = [
+    (sh("ls"), sh("cd src; ls")),
+    (sh("ls src"), sh("cd src && ls src")),
     (sh("ls /w/pkg"), sh("ls /w")),
     (sh("ls /w/pkg"), sh("ls /w/pkg/sub")),
     (sh("ls /w/pkg"), sh("ls -R /w/pkg")),

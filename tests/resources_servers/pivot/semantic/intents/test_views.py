@@ -91,6 +91,7 @@ SAME = [
     (sh("sed -n 40,80p /w/io.py"), ("read_file", {"file_path": "/w/io.py", "offset": 40, "limit": 41})),
 ]
 DIFFERENT = [
+    (sh("cat io.py"), sh("cd src && cat -n io.py")),
     (view("/w/io.py"), sh("cat /w/ios.py")),
     (view("/w/io.py"), sh("cat /w/io.py /etc/shadow")),
     (view("/w/io.py"), sh("cat -n /etc/shadow; cat /w/io.py")),
