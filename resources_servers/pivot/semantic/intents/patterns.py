@@ -264,6 +264,21 @@ def _text(branch: Sequence[Repeat | str]) -> tuple[str, int]:
     return text, len(branch)
 
 
+def plain_text(pattern: Pattern) -> tuple[str, ...] | None:
+    """Return what a pattern of plain text asks: ("ends", suffix) or ("holds", text, case). None: it asks more."""
+    branch = next(iter(pattern.alternatives))
+    if len(pattern.alternatives) > 1 or isinstance(branch, str):
+        return None
+    text, used = _text(branch)
+    classes = [part.item for part in branch[:used] if isinstance(part, Repeat) and isinstance(part.item, CharClass)]
+    folds = any(len(characters.members) > 1 for characters in classes)
+    if branch[used:] == ("$",) and text.startswith(".") and not folds:
+        return ("ends", text)
+    if used < len(branch) or not text:
+        return None
+    return ("holds", text, "any case" if folds else "case")
+
+
 _OPENING = Repeat(CharClass(frozenset({ord("(")})))
 _OPENING_OR_COLON = Repeat(CharClass(frozenset(map(ord, "(:"))))
 _ANY_WHITE = Repeat(CharClass(_WHITE - {ord("\n")}), 0, _MANY)

@@ -235,6 +235,15 @@ def filtered(search: TextSearch, stages: Sequence[Stage]) -> TextSearch | None:
 _TOTALS: dict[Shows, Shows] = {"lines": "lines_total", "names": "names_total", "only": "only_total"}
 
 
+def filter_of(stage: Stage) -> tuple[Pattern, bool] | None:
+    """Return what a program lets through of its input: lines that match or, with True, those that do not."""
+    request = request_of(stage)
+    known = {"pattern", "word", "invert", "fixed", "basic", "extended", "perl", "ignore_case"}
+    if request is None or request.paths or {name for name, _ in request.words.options} - known:
+        return None
+    return (request.pattern, request.has("invert")) if request.program != "git grep" else None
+
+
 def _with_filter(search: TextSearch, stage: Stage) -> TextSearch | None:
     request = request_of(stage) or _line_printer(stage)
     if request is None or request.paths or search.before or search.after or search.shows not in ("lines", "names"):

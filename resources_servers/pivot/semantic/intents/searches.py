@@ -10,11 +10,17 @@ Errors  none. A pattern or argument that is not known is compared by its words.
 """
 
 import json
+from dataclasses import replace
 from typing import Any
 
+from paddock.resources_servers.pivot.semantic.intents.bare_commands import BareCommand, Stage
+from paddock.resources_servers.pivot.semantic.intents.file_searches import (
+    FILE_SEARCHES,
+    file_search_of,
+)
 from paddock.resources_servers.pivot.semantic.intents.kinds import IntentKind, Surroundings
 from paddock.resources_servers.pivot.semantic.intents.patterns import Pattern, pattern_of
-from paddock.resources_servers.pivot.semantic.intents.search_programs import of_command
+from paddock.resources_servers.pivot.semantic.intents.search_programs import of_command, search_of
 from paddock.resources_servers.pivot.semantic.intents.search_records import (
     MIN_SHOWN,
     TYPES,
@@ -24,7 +30,6 @@ from paddock.resources_servers.pivot.semantic.intents.search_records import (
     included,
 )
 from paddock.resources_servers.pivot.semantic.intents.views import is_file_name
-from paddock.resources_servers.pivot.semantic.looks import compare_file_searches
 from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, clip, differ
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.paths import levels_above, resolve
@@ -91,10 +96,8 @@ def compare_searches(expected: Search, actual: Search, surroundings: Surrounding
     if expected.mode != actual.mode:
         return differ("kind_differs", f"expected a search of {expected.mode}, came one of {actual.mode}")
     cwd = surroundings.options.cwd
-    wanted, given = of_action(expected, cwd), of_action(actual, cwd)
-    if wanted is None or given is None:
-        return compare_file_searches(expected, actual, surroundings.options)
-    return compare_text_searches(wanted, given, surroundings)
+    kind = TEXT_SEARCHES if expected.mode == "content" else FILE_SEARCHES
+    return kind.compare(kind.of_action(expected, cwd), kind.of_action(actual, cwd), surroundings)
 
 
 def compare_text_searches(expected: TextSearch, actual: TextSearch, surroundings: Surroundings) -> MatchResult:
@@ -139,4 +142,32 @@ def _where(search: TextSearch) -> str:
     return ", ".join(clip(path) for path in sorted(search.where)[:3]) + files
 
 
-TEXT_SEARCHES = IntentKind(TextSearch, of_action, of_command, compare_text_searches, changes=False)
+def _of_command(command: BareCommand) -> TextSearch | None:
+    if len(command.stages) == 2 and command.stages[1].words[0] == "xargs":
+        return _of_found_files(command)
+    return of_command(command)
+
+
+def _of_found_files(command: BareCommand) -> TextSearch | None:
+    """Read `find D -name '*.py' | xargs grep x`: a search of all files of these endings below the directory."""
+    found = file_search_of(command.stages[0], command.directory)
+    words = command.stages[1].words[1:]
+    words = words[1:] if words[:1] in (("-0",), ("-r",)) else words
+    if found is None or not words or found.depth is not None or found.entries == "directories":
+        return None
+    if any(demand[0] != "ends" for demand in found.demands) or len(found.demands) > 1:
+        return None
+    if (command.environment, command.stdin, command.output_path, command.last_lines) != ((), None, None, None):
+        return None
+    search = search_of(Stage(words), command.directory, tuple(found.where))
+    if search is None or search.include or (command.first_lines or MIN_SHOWN) < MIN_SHOWN or command.first_lines == 0:
+        return None
+    return replace(
+        search,
+        recursive=True,
+        include=frozenset(f"*{demand[1]}" for demand in found.demands),
+        exclude=search.exclude | found.exclude,
+    )
+
+
+TEXT_SEARCHES = IntentKind(TextSearch, of_action, _of_command, compare_text_searches, changes=False)
