@@ -46,6 +46,15 @@ def compare_edits(expected: Edit, actual: Edit, history: FileHistory, options: S
     )
 
 
+def compare_unseen(wanted: list[FileEdit], given: list[FileEdit]) -> MatchResult:
+    """Compare edits, with resolved paths, of files of which the history shows nothing."""
+    mine = _by_path(wanted)
+    comparison = same_edit(wanted, given)
+    if comparison.same and any(edit.path in mine and _may_stand_twice(edit, mine, given) for edit in given):
+        return differ("edit_differs", "nothing shows that what is replaced stands only once")
+    return SAME if comparison.same else differ("edit_differs", comparison.detail or comparison.reason)
+
+
 def _may_stand_twice(edit: FileEdit, expected: dict[str, list[FileEdit]], actual: list[FileEdit]) -> TypeGuard[Replace]:
     """Say whether a replacement's old text is so little of the expert's that the file may hold it elsewhere too."""
     if not isinstance(edit, Replace) or edit.replace_all:

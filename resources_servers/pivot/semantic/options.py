@@ -26,6 +26,9 @@ class SemanticOptions(BaseModel):
     read_whole_file_ok: bool = False
     """True: a read of the whole file stands for a read of any of its lines. False: it does as any other read of as many
     lines, where the history shows how many the file has."""
+    edit_looks_count: bool = False
+    """True: comments, formatting and quotes in Python, and blanks at the ends of lines, must be as the expert's edit
+    leaves them. False: they are looks, save where the expert's edit changes nothing else."""
     search_wider_levels: int = Field(default=1, ge=0)
     """How many directories above the expert's a search may start, but never at `/`. 0: exactly there."""
     text_shared_words: int = Field(default=2, ge=0)

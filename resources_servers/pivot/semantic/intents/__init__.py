@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from paddock.resources_servers.pivot.assignment import maximum_matching
 from paddock.resources_servers.pivot.semantic.commands import tighter
 from paddock.resources_servers.pivot.semantic.intents.bare_commands import BareCommand, bare_commands
+from paddock.resources_servers.pivot.semantic.intents.file_changes import FILE_CHANGES
 from paddock.resources_servers.pivot.semantic.intents.file_searches import FILE_SEARCHES
 from paddock.resources_servers.pivot.semantic.intents.kinds import IntentKind, Surroundings
 from paddock.resources_servers.pivot.semantic.intents.listings import LISTINGS
@@ -30,6 +31,7 @@ KINDS: tuple[IntentKind, ...] = (
     LISTINGS,
     TEXT_SEARCHES,
     FILE_SEARCHES,
+    FILE_CHANGES,
 )
 """In the order in which they are asked; the first that can read a call has it."""
 

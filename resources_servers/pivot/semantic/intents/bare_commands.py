@@ -91,15 +91,22 @@ def bare_commands(script_text: str, directory: str | None) -> tuple[BareCommand,
         commands = _Walk(directory).script(parse(script_text), 0)
     except NotBareError:
         return None
-    if any(_strays(command, directory) for command in commands):
+    entered = {command.directory for command in commands if not _strays(command, directory)}
+    if any(command.directory not in entered for command in commands):
         return None
     return tuple(commands) if 0 < len(commands) <= _MAX_COMMANDS else None
 
 
 def _strays(command: BareCommand, start: str | None) -> bool:
-    """Whether a command enters a directory for nothing: its absolute paths are elsewhere, so it need not even exist."""
+    """Whether a command is in a directory for nothing: its absolute paths are elsewhere, so it need not even exist.
+
+    A patch is made in the directory, wherever it is read from; a script of `sed` may look like a path.
+    """
     where = command.directory
     if where is None or where == start or (start is not None and levels_above(where, start) is not None):
+        return False
+    program, *operands = command.stages[-1].words or ("",)
+    if program in ("patch", "git") or (program == "sed" and operands and not operands[-1].startswith("/")):
         return False
     absolute = [word for stage in command.stages for word in stage.words[1:] if word.startswith("/")]
     return bool(absolute) and all(levels_above(where, resolve(path, None)) is None for path in absolute)
@@ -140,6 +147,9 @@ class _Walk:
     def simple(self, node: Simple, depth: int) -> list[BareCommand]:
         stage, environment = self.stage(node)
         words = stage.words
+        if words in ((), (":",), ("true",)) and not environment and not all(map(hides_nothing, node.redirects)):
+            empty = BareCommand((Stage((":",)),), self.directory, tuple(sorted(self.environment.items())))
+            return [_with_output(_with_input(empty, node.redirects), node.redirects)]
         if not words or words[0] in _SHELL_STATE:
             if environment or not all(map(hides_nothing, node.redirects)):
                 raise NotBareError

@@ -58,7 +58,7 @@ def test_decoration_goes(script: str) -> None:
         "cd $HOME && ls",
         "source x; ls",
         "echo 'unclosed",
-        "pytest t.py; > setup.py",
+        "pytest t.py; cd x > setup.py",
         "pytest t.py; set -e > setup.py",
         "pytest t.py || echo $(rm -rf x)",
         "pytest t.py || echo x > setup.py",
@@ -227,3 +227,12 @@ def test_what_decides_is_seen_at_any_depth(bare: str, inside: list[str], decides
 def test_any_text_is_read_or_refused(text: str) -> None:
     found = bare_commands(text, "/repo")
     assert found is None or all(stage.words for command in found for stage in command.stages)
+
+
+@pytest.mark.parametrize(
+    "script", ["pytest t.py; > setup.py", "pytest t.py; : > setup.py", "true > setup.py; pytest t.py"]
+)
+def test_a_redirection_alone_is_a_command(script: str) -> None:
+    found = bare_commands(script, None)
+    assert found is not None
+    assert sorted(command.output_path or "" for command in found) == ["", "setup.py"]
