@@ -172,7 +172,10 @@ def _prompts(params: JsonObject, items: Sequence[JsonObject]) -> Iterator[str]:
 
 def _noted(text: str) -> str | None:
     """Return the last place that a text notes at its end."""
-    found = ["".join(groups).strip() for groups in _NOTE.findall(text[-MAX_NOTE_CHARS:])]
+    end = text[-MAX_NOTE_CHARS:]
+    if "irectory: /" not in end and "<cwd>" not in end:
+        return None
+    found = ["".join(groups).strip() for groups in _NOTE.findall(end)]
     return resolve(found[-1], None) if found else None
 
 

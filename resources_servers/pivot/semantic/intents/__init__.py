@@ -18,7 +18,9 @@ from paddock.resources_servers.pivot.semantic.intents.file_changes import FILE_C
 from paddock.resources_servers.pivot.semantic.intents.file_searches import FILE_SEARCHES
 from paddock.resources_servers.pivot.semantic.intents.kinds import IntentKind, Surroundings
 from paddock.resources_servers.pivot.semantic.intents.listings import LISTINGS
+from paddock.resources_servers.pivot.semantic.intents.programs import PROGRAMS
 from paddock.resources_servers.pivot.semantic.intents.searches import TEXT_SEARCHES
+from paddock.resources_servers.pivot.semantic.intents.test_runs import TEST_RUNS
 from paddock.resources_servers.pivot.semantic.intents.views import VIEWS
 from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, describe, differ
 from paddock.resources_servers.pivot.semantic.paths import resolve
@@ -32,6 +34,8 @@ KINDS: tuple[IntentKind, ...] = (
     TEXT_SEARCHES,
     FILE_SEARCHES,
     FILE_CHANGES,
+    TEST_RUNS,
+    PROGRAMS,
 )
 """In the order in which they are asked; the first that can read a call has it."""
 

@@ -67,9 +67,7 @@ def is_message(node: Simple) -> bool:
     if texts[0] not in ("echo", "printf"):
         return texts in (["true"], [":"], ["pwd"])
     text = " ".join(text or "" for text in texts)
-    if _MARKER.search(text) or len(text) > MAX_MESSAGE_CHARS or texts[1:2] == ["-v"]:
-        raise NotBareError
-    return True
+    return not (_MARKER.search(text) or len(text) > MAX_MESSAGE_CHARS or texts[1:2] == ["-v"])
 
 
 def _goes_to_errors(redirect: Redirect) -> bool:

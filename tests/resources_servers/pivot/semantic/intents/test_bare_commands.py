@@ -65,9 +65,7 @@ def test_decoration_goes(script: str) -> None:
         "pytest t.py 2> setup.py | cat",
         "pytest t.py; echo $SECRET",
         "pytest t.py; echo `rm x`",
-        "pytest t.py; echo COMPLETE_TASK_AND_SUBMIT",
         "pytest t.py || echo COMPLETE_TASK_AND_SUBMIT",
-        "pytest t.py; echo " + "word " * 100,
         "set -n; pytest t.py",
         "FOO=1; pytest t.py",
         "unset PATH; pytest t.py",
@@ -236,3 +234,10 @@ def test_a_redirection_alone_is_a_command(script: str) -> None:
     found = bare_commands(script, None)
     assert found is not None
     assert sorted(command.output_path or "" for command in found) == ["", "setup.py"]
+
+
+@pytest.mark.parametrize("words", ["COMPLETE_TASK_AND_SUBMIT", "word " * 100])
+def test_a_text_that_a_harness_may_wait_for_is_a_command(words: str) -> None:
+    commands = bare_commands(f"pytest t.py; echo {words}", "/repo")
+    assert commands is not None
+    assert [command.words[0] for command in commands] == ["pytest", "echo"]

@@ -1,0 +1,176 @@
+"""Everything else that is run: a pipeline of programs, compared as the shell's parser has it once decoration is gone.
+
+Law     two are the same where `paddock.shell.equivalent` says so of each, in one directory, with the same variables,
+        the same text to read and the same file to write. Before that each is spelled in one way: Python source by its
+        syntax tree, modes of `chmod` as numbers, `install -d` and `mkdir -m` as what they stand for, options of git and
+        pip without those that only change looks.
+Cut     as of a test run: the end of what is printed says how it went.
+Errors  None where the output is cut to less, or a word is a pattern of the shell's that this does not follow.
+"""
+
+import ast
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from paddock.resources_servers.pivot.semantic.intents.bare_commands import BareCommand, Stage
+from paddock.resources_servers.pivot.semantic.intents.kinds import IntentKind, Surroundings
+from paddock.resources_servers.pivot.semantic.intents.test_runs import MIN_FIRST_LINES, MIN_LAST_LINES
+from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, clip, differ
+from paddock.shell import equivalent
+from paddock.tools import Action
+
+_MAX_SOURCE_CHARS = 100_000
+_PYTHON = re.compile(r"(?:/usr/bin/)?python3?")
+_OCTAL = re.compile(r"0*([0-7]{3})")
+_SYMBOLIC = re.compile(r"([ugoa]+)=([rwx]*)")
+_GIT_LOOKS = {
+    "status": frozenset({"-s", "--short", "-b", "-sb", "--branch", "--porcelain", "--long"}),
+    "diff": frozenset({"--no-color", "--color", "--no-ext-diff"}),
+    "show": frozenset({"--no-color", "--color"}),
+    "log": frozenset({"--no-color", "--color", "--oneline", "--decorate", "--no-decorate", "--graph"}),
+    "branch": frozenset({"--no-color", "--color"}),
+}
+_PIP_LOOKS = frozenset({
+    "-q", "-qq", "--quiet", "-v", "--verbose", "--no-input", "--disable-pip-version-check", "--no-color",
+    "--progress-bar=off",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramPipeline:
+    """A pipeline of programs, spelled in one way."""
+
+    command: str
+    """Text that the shell's parser reads, with patterns quoted."""
+    globs: tuple[frozenset[int], ...]
+    """Of each stage the words that are patterns of the shell."""
+    directory: str | None
+    environment: tuple[tuple[str, str], ...]
+    stdin: str | None
+    output_path: str | None
+    appends: bool
+
+
+def _of_action(_action: Action, _cwd: str | None) -> None:
+    return None
+
+
+def _of_command(command: BareCommand) -> list[ProgramPipeline] | None:
+    if (command.last_lines or MIN_LAST_LINES) < MIN_LAST_LINES:
+        return None
+    if (command.first_lines or MIN_FIRST_LINES) < MIN_FIRST_LINES:
+        return None
+    if command.words and command.words[0] in ("mkdir", "install", "chmod") and command.is_plain:
+        parts = _folders(command.stages[0])
+        if parts is not None:
+            return [_run(command, (replace(command.stages[0], words=words),)) for words in parts]
+    stages = tuple(replace(stage, words=_spelled(stage.words)) for stage in command.stages)
+    return [_run(command, stages)]
+
+
+def _run(command: BareCommand, stages: Sequence[Stage]) -> ProgramPipeline:
+    text = " | ".join(shlex.join(stage.words) for stage in stages)
+    stdin = command.stdin
+    if stdin is not None and _reads_python(stages[0].words):
+        stdin = _tree(stdin)
+    return ProgramPipeline(
+        text,
+        tuple(stage.globs for stage in stages),
+        command.directory,
+        command.environment,
+        stdin,
+        command.output_path,
+        command.appends,
+    )
+
+
+def _reads_python(words: Sequence[str]) -> bool:
+    return words == ("python",)
+
+
+def _spelled(words: tuple[str, ...]) -> tuple[str, ...]:
+    match words:
+        case [python, "-c", source, *rest] if _PYTHON.fullmatch(python):
+            return ("python", "-c", _tree(source), *rest)
+        case [python] | [python, "-"] if _PYTHON.fullmatch(python):
+            return ("python",)
+        case ["git", subcommand, *rest] if subcommand in _GIT_LOOKS:
+            return ("git", subcommand, *(word for word in rest if word not in _GIT_LOOKS[subcommand]))
+        case ["pip" | "pip3", "install", *rest]:
+            return ("pip", "install", *(word for word in rest if word not in _PIP_LOOKS))
+        case [python, "-m", "pip", "install", *rest] if _PYTHON.fullmatch(python):
+            return ("pip", "install", *(word for word in rest if word not in _PIP_LOOKS))
+        case _:
+            return words
+
+
+def _tree(source: str) -> str:
+    """Return Python source as its syntax tree; as it is where it is none, or long."""
+    if len(source) > _MAX_SOURCE_CHARS:
+        return source
+    try:
+        return ast.dump(ast.parse(source))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return source
+
+
+def _folders(stage: Stage) -> list[tuple[str, ...]] | None:
+    """Return `mkdir -m`, `install -d` and `chmod` as a `mkdir` and a `chmod`; None: they do something else."""
+    words = list(stage.words)
+    program = words.pop(0)
+    if program == "chmod" and len(words) == 2 and not words[0].startswith("-"):
+        mode = _mode(words[0])
+        return None if mode is None or stage.globs else [("chmod", mode, words[1])]
+    mode, flags, paths = None, set[str](), list[str]()
+    while words:
+        word = words.pop(0)
+        if word in ("-m", "--mode") and words:
+            mode = _mode(words.pop(0))
+        elif word.startswith(("--mode=", "-m")) and len(word) > 2:
+            mode = _mode(word.removeprefix("--mode=").removeprefix("-m"))
+        elif word in ("-p", "--parents", "-d", "--directory"):
+            flags.add(word[:2] if not word.startswith("--") else {"--parents": "-p", "--directory": "-d"}[word])
+        elif word.startswith("-"):
+            return None
+        else:
+            paths.append(word)
+            continue
+        if mode is None and word.startswith(("-m", "--mode")):
+            return None
+    if len(paths) != 1 or stage.globs:
+        return None
+    if program == "mkdir" and mode is None:
+        return None
+    if program == "install" and (flags != {"-d"} or mode is None):
+        return None
+    assert mode is not None
+    makes = ("mkdir", "-p", paths[0]) if "-p" in flags or program == "install" else ("mkdir", paths[0])
+    return [makes, ("chmod", mode, paths[0])]
+
+
+def _mode(text: str) -> str | None:
+    """Return a mode as three octal digits; None: it sets only some of the bits."""
+    if found := _OCTAL.fullmatch(text):
+        return found[1]
+    bits: dict[str, int] = {}
+    for part in text.split(","):
+        found = _SYMBOLIC.fullmatch(part)
+        if found is None:
+            return None
+        value = sum({"r": 4, "w": 2, "x": 1}[letter] for letter in set(found[2]))
+        bits.update(dict.fromkeys("ugo" if "a" in found[1] else found[1], value))
+    return "".join(str(bits[who]) for who in "ugo") if bits.keys() == set("ugo") else None
+
+
+def _compare(expected: ProgramPipeline, actual: ProgramPipeline, _surroundings: Surroundings) -> MatchResult:
+    if replace(expected, command="") != replace(actual, command=""):
+        return differ("command_differs", f"{clip(actual.command)} runs elsewhere, or reads or writes something else")
+    cwd = expected.directory if expected.directory and expected.directory.startswith("/") else None
+    if expected.command == actual.command or equivalent(expected.command, actual.command, cwd=cwd).equal:
+        return SAME
+    return differ("command_differs", f"expected {clip(expected.command)}, came {clip(actual.command)}")
+
+
+PROGRAMS = IntentKind(ProgramPipeline, _of_action, _of_command, _compare, changes=True)
