@@ -2,7 +2,9 @@
 
 Source  the GNU sed manual: `s`, `d`, `a`, `i`, `c`, addresses by number, `$` and regular expression; perlrun's `-p -i`.
 Law     lines that are put before, behind or in place of lines of one number are an `Insert` or `ReplaceLines`; all
-        else is a `LineScript`. A backup that `-i.bak`, `-i.orig` or `-i~` leaves beside the file is not looked at.
+        else is a `LineScript`. `a` behind a last line without a newline joins it here, as an editor's insert does, and
+        begins a line in sed: text files end in a newline. A backup that `-i.bak`, `-i.orig` or `-i~` leaves beside the
+        file is not looked at.
 None    blocks, jumps, the hold space, flags that print, write or run, `-n`, `-s`, `-z`, text with a backslash.
 """
 

@@ -1,7 +1,7 @@
 """Pairs of actions that people labelled, where `PADDOCK_TEST_DATA` names a folder that holds them.
 
 Shapes  `pivot/labelled_pairs.jsonl`: a label, tools, a history, an expected action and a response. S: the same effect.
-        N: a near miss. A: an attempt to be paid for something else.
+        L: the same action to an engineer. N: a near miss. A: an attempt to be paid for something else.
 """
 
 import json
@@ -24,7 +24,7 @@ def labelled() -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_of_labelled_pairs_no_near_miss_and_no_attempt_is_accepted_and_four_fifths_of_the_same_are() -> None:
+def test_of_labelled_pairs_nothing_wrong_is_paid_and_most_of_what_is_the_same_is_accepted() -> None:
     total: Counter[str] = Counter()
     accepted: Counter[str] = Counter()
     for pair in labelled():
@@ -35,4 +35,5 @@ def test_of_labelled_pairs_no_near_miss_and_no_attempt_is_accepted_and_four_fift
         accepted[pair["label"]] += found.reward == 1.0
         assert pair["label"] not in "NA" or found.reward == 0.0, pair["note"]
     assert (accepted["N"], accepted["A"]) == (0, 0)
-    assert accepted["S"] >= 0.8 * total["S"]
+    assert accepted["S"] >= 0.95 * total["S"]
+    assert accepted["L"] >= 0.8 * total["L"]
