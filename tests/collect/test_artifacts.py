@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.collect.worker_servers import SIZES
 
-from paddock.collect import CollectionResult, Plan, crew
+from paddock.collect import CollectionResult, Plan, worker_nodes
 from paddock.collect.artifact_receiver import ArtifactReceiver, remove_incoming
 from paddock.collect.artifact_sender import NOT_SENT, ArtifactSender
 from paddock.collect.jobs import WorkerMessage
@@ -32,8 +32,8 @@ def _this_machine_as_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
         yield "127.0.0.1", ProcessLink.open
 
     monkeypatch.syspath_prepend(ROOT)
-    monkeypatch.setattr(crew, "connect", connect)
-    monkeypatch.setattr(crew, "count_places", lambda label: 2)
+    monkeypatch.setattr(worker_nodes, "connect", connect)
+    monkeypatch.setattr(worker_nodes, "count_places", lambda label: 2)
 
 
 @pytest.fixture
