@@ -97,6 +97,9 @@ def pattern_of(
     try:
         text = "|".join(f"(?:{to_python(pattern, dialect)})" for pattern in patterns)
         if whole == "word":
+            if re.search(text, "") is not None:
+                # What grep takes for a word where nothing matches is grep's own.
+                return None
             text = f"{HALF_START}(?:{text}){HALF_END}"
         elif whole == "line":
             text = f"^(?:{text})$"
