@@ -64,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from paddock.cli import main
+    from paddock.cli.configs import load_config
     from paddock.config import validate
     from paddock.errors import ConfigError
     from paddock.resources_servers.pivot.mining.folder import MiningFolder, find_candidates, finish, read_held_out
@@ -74,6 +75,8 @@ def run(args: argparse.Namespace) -> int:
     options = validate(SelectionOptions, {name: getattr(args, name) for name in names}, "paddock pivot mine")
     if not 0 <= args.validation_share < 1:
         raise ConfigError("--validation-share needs 0 or more, and less than 1", kind="flag_invalid")
+    # What is wrong with the config is said before anything is read or written.
+    load_config(args.config)
     found, sampled = find_candidates(
         args.paths,
         only_resolved=args.only_resolved,

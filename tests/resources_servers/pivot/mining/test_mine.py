@@ -203,4 +203,8 @@ def test_mistakes_are_told_before_anything_is_written(
     ]:
         assert main([*base, *more]) == 2
         assert why in capsys.readouterr().err
+    lines = orjson.dumps(chat(sh("ls src")))
+    empty.write_bytes(lines)
+    assert main(["pivot", "mine", str(empty), "--config", "no_such.yaml", "--out", str(tmp_path / "out")]) == 2
+    assert "no_such.yaml" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
