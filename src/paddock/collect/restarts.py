@@ -15,7 +15,7 @@ WORKERS_LOST = "workers_lost"
 _log = logging.getLogger("paddock.collect")
 
 
-class Place(Protocol[WorkerT_co]):
+class WorkerSource(Protocol[WorkerT_co]):
     """Where one worker is, and another one in its stead when it is lost."""
 
     async def worker(self) -> WorkerT_co:
@@ -24,8 +24,8 @@ class Place(Protocol[WorkerT_co]):
 
 
 async def employ_all(
-    places: Sequence[Place[WorkerT]],
-    later: AsyncIterator[Place[WorkerT]] | None,
+    places: Sequence[WorkerSource[WorkerT]],
+    later: AsyncIterator[WorkerSource[WorkerT]] | None,
     employ: Callable[[WorkerT], Awaitable[str]],
     *,
     max_restarts: int,
@@ -37,7 +37,7 @@ async def employ_all(
     Cancelled: what employs them is cancelled.
     """
 
-    def keep(place: Place[WorkerT]) -> asyncio.Task[str]:
+    def keep(place: WorkerSource[WorkerT]) -> asyncio.Task[str]:
         kept = employ_with_restarts(place.worker, employ, max_restarts=max_restarts, first_wait_s=first_wait_s)
         return asyncio.create_task(kept)
 
@@ -90,7 +90,7 @@ async def employ_with_restarts(
     return f"{why}, and was restarted {max_restarts} times already"
 
 
-async def _next(later: AsyncIterator[Place[WorkerT]] | None) -> Place[WorkerT]:
+async def _next(later: AsyncIterator[WorkerSource[WorkerT]] | None) -> WorkerSource[WorkerT]:
     """The next place; this does not return where none comes."""
     if later is not None:
         async for place in later:

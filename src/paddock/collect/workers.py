@@ -15,7 +15,7 @@ from paddock.collect.jobs import MemberJob
 from paddock.collect.locations import ServerLocations
 from paddock.collect.oracle import OraclePrompter, oracle_config
 from paddock.collect.plan import GroupReader, Plan
-from paddock.collect.restarts import Place
+from paddock.collect.restarts import WorkerSource
 from paddock.collect.settings import EvalSettings
 from paddock.config import Config
 from paddock.config.problems import nearest
@@ -50,7 +50,7 @@ class MemberWorker(Protocol):
     def report(self) -> RunningReport: ...
 
 
-class WorkerPlace(Place[MemberWorker], Protocol):
+class WorkerPlace(WorkerSource[MemberWorker], Protocol):
     """Where a worker of a collection is."""
 
     def report(self) -> RunningReport: ...
