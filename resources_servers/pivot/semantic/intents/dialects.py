@@ -23,6 +23,8 @@ _BASIC_OPERATORS = frozenset("(){}|+?")
 _SHARED_LETTERS = frozenset("bBwWsS")
 _PERL_LETTERS = _SHARED_LETTERS | frozenset("dDtnrfvxu")
 _PERL_CLASS_LETTERS = frozenset("wWsSdDtnrfv")
+_REPEATS = frozenset("*+?{")
+_ANCHORS = frozenset({WORD_START, WORD_END, r"\b", r"\B", "^", "$"})
 
 
 class UnknownPatternError(ValueError):
@@ -61,6 +63,9 @@ class _DialectReader:
             else:
                 self.at += 1
                 parts.append(self.plain(char, parts))
+            if parts[-1] in _REPEATS and parts[-2:-1] and parts[-2] in _ANCHORS:
+                # Programs differ in whether this repeats the anchor or stands for itself.
+                raise UnknownPatternError
         return "".join(parts)
 
     def plain(self, char: str, parts: list[str]) -> str:

@@ -21,7 +21,8 @@ from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchRe
 from paddock.shell import equivalent
 from paddock.tools import Action
 
-_MAX_SOURCE_CHARS = 100_000
+_MAX_SOURCE_CHARS = 20_000
+"""Longer Python source is compared as it is: its tree would take more than a quarter of a second."""
 _PYTHON = re.compile(r"(?:/usr/bin/)?python3?")
 _OCTAL = re.compile(r"0*([0-7]{3})")
 _SYMBOLIC = re.compile(r"([ugoa]+)=([rwx]*)")

@@ -19,7 +19,7 @@ from paddock.edits import Write
 from paddock.resources_servers.pivot.semantic.intents.text_functions import Append, ReplaceText
 
 _MODULES = frozenset({"re", "os", "sys", "io", "pathlib"})
-_MAX_CHARS = 200_000
+_MAX_CHARS = 40_000
 _MAX_REPLACEMENTS = 64
 
 

@@ -14,7 +14,7 @@ from paddock.resources_servers.pivot.semantic.intents.regular_expressions import
 
 DISTINCT_LITERAL_CHARS = 20
 """Characters, without blanks, of a text that is taken to stand once in a file that is not known."""
-_MAX_STEPS = 10**8
+_MAX_STEPS = 10**7
 
 
 @dataclass(frozen=True, slots=True)

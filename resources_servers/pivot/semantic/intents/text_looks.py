@@ -13,7 +13,7 @@ import textwrap
 import warnings
 from posixpath import splitext
 
-MAX_CHARS = 200_000
+MAX_CHARS = 60_000
 _PYTHON = frozenset({".py", ".pyi"})
 _EXACT = frozenset({".md", ".markdown", ".mdx", ".patch", ".diff", ".ipynb", ".snap", ".ambr"})
 _DIRECTIVE = re.compile(
