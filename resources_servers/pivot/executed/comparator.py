@@ -11,16 +11,21 @@ from typing import Any
 
 from paddock.errors import RowError
 from paddock.resources_servers.pivot import semantic
-from paddock.resources_servers.pivot.executed.comparison import compare_runs, tells_something
+from paddock.resources_servers.pivot.executed.comparison import Commands, compare_runs, tells_something
 from paddock.resources_servers.pivot.executed.options import ExecutedOptions
 from paddock.resources_servers.pivot.executed.runs import ActionRun, TooLargeError, is_runnable, run_actions
 from paddock.resources_servers.pivot.executed.step import StepSnapshot, read_snapshot
 from paddock.resources_servers.pivot.semantic import SemanticOptions
 from paddock.resources_servers.pivot.semantic.calls import RowTools, parse_actual_calls
+from paddock.resources_servers.pivot.semantic.intents import intents_of
+from paddock.resources_servers.pivot.semantic.intents.test_runs import TEST_RUNS
 from paddock.resources_servers.pivot.task import ActionComparison, ExpectedAction, expected_calls
 from paddock.sandbox import Provider
-from paddock.tools import Action
+from paddock.tools import Action, ShellCommand
 from paddock.types import JsonObject
+
+_TOO_MUCH = ("too_many_calls", "too_long")
+"""Reasons of `semantic` for which nothing is run."""
 
 
 class ExecutedComparator:
@@ -49,7 +54,7 @@ class ExecutedComparator:
         wanted = [call.action for call in tools.expected(expected_calls(expected))]
         given = [call.action for call in parse_actual_calls(response, tools)]
         by_text = semantic.compare(expected, response, params, fallback, task)
-        if not wanted or not given or not all(map(is_runnable, [*wanted, *given])):
+        if by_text.reason in _TOO_MUCH or not wanted or not given or not all(map(is_runnable, [*wanted, *given])):
             return _by_text(by_text)
         try:
             own = await self._run(step, wanted)
@@ -57,7 +62,9 @@ class ExecutedComparator:
                 raise RowError(f"expected_action: does not run from its snapshot: {own.problem}", kind="expected_fails")
             if not tells_something(own):
                 return _by_text(by_text)
-            result = compare_runs(own, await self._run(step, given), self._options)
+            runs_tests = by_text.reward == 1.0 or all(_runs_tests(action, step) for action in given)
+            commands = Commands(_text(wanted), _text(given), runs_tests)
+            result = compare_runs(own, await self._run(step, given), commands, self._options)
         except TooLargeError:
             return _by_text(by_text)
         reward = float(result.same)
@@ -80,6 +87,15 @@ class ExecutedComparator:
         while len(self._results) > self._options.max_cached_results:
             self._results.popitem(last=False)
         return result
+
+
+def _runs_tests(action: Action | None, step: StepSnapshot) -> bool:
+    intents = intents_of(action, step.workdir) if action is not None else ()
+    return bool(intents) and all(intent.kind is TEST_RUNS for intent in intents)
+
+
+def _text(actions: Sequence[Action | None]) -> str:
+    return "\n".join(action.command for action in actions if isinstance(action, ShellCommand))
 
 
 def _by_text(comparison: ActionComparison) -> ActionComparison:

@@ -2,7 +2,9 @@
 
 Files   where the expert's changed any: the same paths, contents and modes; what was shown does not count.
 Tests   where both ran tests and only that: the same numbers of passed, failed and other tests (pytest's last line,
-        unittest's).
+        unittest's). Who prints such a line without a runner ran no tests.
+Unsure  an expert's look that failed, or whose shell found no program, tells nothing: others would fail alike.
+Said    a line that the policy's own command holds, and the expert's does not, was said and not shown.
 Looks   else: nothing changed, and of the lines that the expert saw `min_coverage` are shown, in no more than
         `max_shown_ratio` times as many (or `extra_shown_lines` more). A line is compared without the number in front,
         the folders of its file's name there, and colours, and with its blanks as one.
@@ -16,6 +18,8 @@ from paddock.resources_servers.pivot.executed.runs import ActionRun
 
 ExecutedReason = Literal["match", "files_differ", "output_differs", "action_failed", "surplus_calls"]
 
+_SHORT_CHARS = 4
+_SHELL_ERROR = re.compile(r"^(?:/bin/|/usr/bin/)?(?:ba|da)?sh: .*$", re.MULTILINE)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NUMBER = re.compile(r"^\s*\d+[:\t|-]")
 _FILE = re.compile(r"^(?:[\w./@+-]*/)?([\w.@+-]+)[:-](?:\d+[:-])?")
@@ -32,12 +36,27 @@ class ExecutedResult(NamedTuple):
     detail: str = ""
 
 
+class Commands(NamedTuple):
+    """What both sides asked for, as far as a comparison of their runs needs it."""
+
+    expected: str
+    """The text of the expert's commands."""
+    actual: str
+    """The text of the policy's."""
+    runs_tests: bool
+    """Whether the policy's are known to be runs of tests."""
+
+
 def tells_something(expected: ActionRun) -> bool:
-    """Whether the expert's run can be compared at all: it changed or showed something."""
-    return bool(expected.files or _content_lines(expected.shown))
+    """Whether the expert's run can be compared at all: it changed, tested or showed something."""
+    if expected.files or _test_counts(expected.shown) is not None:
+        return True
+    return not expected.failed and not _SHELL_ERROR.search(expected.shown) and bool(_content_lines(expected.shown))
 
 
-def compare_runs(expected: ActionRun, actual: ActionRun, options: ExecutedOptions) -> ExecutedResult:
+def compare_runs(
+    expected: ActionRun, actual: ActionRun, commands: Commands, options: ExecutedOptions
+) -> ExecutedResult:
     """Compare what two runs from the same step left and showed."""
     if actual.problem:
         return ExecutedResult(same=False, reason="action_failed", detail=actual.problem)
@@ -47,19 +66,22 @@ def compare_runs(expected: ActionRun, actual: ActionRun, options: ExecutedOption
             for path in expected.files.keys() | actual.files.keys()
             if expected.files.get(path) != actual.files.get(path)
         )
-        return ExecutedResult(
-            same=False, reason="files_differ", detail=f"{len(paths)} paths come out otherwise: {', '.join(paths[:5])}"
-        )
+        detail = f"{len(paths)} paths come out otherwise: {', '.join(paths[:5])}"
+        return ExecutedResult(same=False, reason="files_differ", detail=detail)
     if expected.files:
         return ExecutedResult(same=True, reason="match")
     wanted = _test_counts(expected.shown)
     if wanted is not None:
-        given = _test_counts(actual.shown)
+        given = _test_counts(actual.shown) if commands.runs_tests else None
         same = wanted == given
-        return ExecutedResult(
-            same=same, reason="match" if same else "output_differs", detail=f"tests: expected {wanted}, came {given}"
-        )
-    return _compare_looks(_content_lines(expected.shown), _content_lines(actual.shown), options)
+        detail = "" if same else f"tests: expected {wanted}, came {given}"
+        return ExecutedResult(same=same, reason="match" if same else "output_differs", detail=detail)
+    said = " ".join(commands.actual.split())
+    asked = " ".join(commands.expected.split())
+    given_lines = [
+        line for line in _content_lines(actual.shown) if len(line) < _SHORT_CHARS or line not in said or line in asked
+    ]
+    return _compare_looks(_content_lines(expected.shown), given_lines, options)
 
 
 def _compare_looks(wanted: list[str], given: list[str], options: ExecutedOptions) -> ExecutedResult:

@@ -14,8 +14,8 @@ class ExecutedOptions(BaseModel):
     """Where the actions of both sides run."""
     limits: SandboxLimits = SandboxLimits()
     """Limits of each sandbox."""
-    action_timeout_s: float = Field(default=120.0, gt=0)
-    """Seconds that one call may run. The policy's that takes longer earns nothing."""
+    timeout_s: float = Field(default=120.0, gt=0)
+    """Seconds that all calls of one side may run together. A policy that takes longer earns nothing."""
     max_concurrent_sandboxes: int = Field(default=2, ge=1)
     """Sandboxes that run at the same time for this server."""
     max_cached_results: int = Field(default=1000, ge=0)

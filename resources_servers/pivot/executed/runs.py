@@ -9,6 +9,7 @@ Errors  SandboxError is the machine's. A budget that is used up, a time limit an
 import fnmatch
 import hashlib
 import posixpath
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +19,12 @@ from paddock.edits import EditError, Hunks, Move, apply
 from paddock.resources_servers.pivot.executed.options import ExecutedOptions
 from paddock.resources_servers.pivot.executed.step import StepSnapshot
 from paddock.resources_servers.pivot.semantic.paths import resolve, resolve_edits
-from paddock.sandbox import BudgetExceeded, ExecRequest, PathChange, Provider, SandboxSpec
+from paddock.sandbox import BudgetExceeded, ExecRequest, ExecResult, PathChange, Provider, SandboxSpec
 from paddock.tools import Action, Edit, ListFolder, ReadFile, Search, ShellCommand
 
 Runnable = ShellCommand | Edit | ReadFile | ListFolder | Search
 _STATS_AT_ONCE = 200
+_OWN_TIMEOUT_S = 30.0
 _MIB = 1 << 20
 _ENV = {
     **{
@@ -44,6 +46,8 @@ class ActionRun:
     """Path to what is there, as kind, mode and a hash of the content; of a path that is gone, `removed`."""
     shown: str
     """What the calls printed, one after the other."""
+    failed: bool = False
+    """A command ended with another status than 0."""
     problem: str = ""
     """Why it did not come to its end: a time limit, a budget, a refused edit. Empty: it did."""
 
@@ -67,7 +71,7 @@ async def run_actions(
     try:
         return await run.all(actions)
     except BudgetExceeded as over:
-        return ActionRun({}, "", f"over its budget: {over.message}")
+        return ActionRun({}, "", problem=f"over its budget: {over.message}")
     finally:
         await provider.destroy(handle.sandbox_id)
 
@@ -84,6 +88,8 @@ class _Run:
         self._id = sandbox_id
         self._workdir = workdir
         self._options = options
+        self._deadline = time.monotonic() + options.timeout_s
+        self._failed = False
 
     async def all(self, actions: Sequence[Action]) -> ActionRun:
         shown: list[str] = []
@@ -91,8 +97,8 @@ class _Run:
             for action in actions:
                 shown.append(await self._one(action))
         except _RefusedError as refusal:
-            return ActionRun(await self._files(), "\n".join(shown), str(refusal))
-        return ActionRun(await self._files(), "\n".join(shown))
+            return ActionRun(await self._files(), "\n".join(shown), self._failed, str(refusal))
+        return ActionRun(await self._files(), "\n".join(shown), self._failed)
 
     async def _one(self, action: Action) -> str:
         match action:
@@ -113,16 +119,23 @@ class _Run:
                 raise AssertionError(f"{action!r:.80} is not runnable")
 
     async def _exec(self, argv: Sequence[str], workdir: str | None = None) -> str:
-        request = ExecRequest(
-            argv=list(argv),
-            workdir=resolve(workdir, self._workdir),
-            timeout_s=self._options.action_timeout_s,
-            merge_stderr=True,
-        )
-        result = await self._provider.exec(self._id, request, request_id=uuid.uuid4().hex)
+        """Run a command of an action, within what is left of its time."""
+        left_s = self._deadline - time.monotonic()
+        if left_s <= 0:
+            raise _RefusedError(f"not done within {self._options.timeout_s:g} s")
+        result = await self._result(argv, resolve(workdir, self._workdir), left_s)
         if result.killed_by is not None:
             raise _RefusedError(f"killed ({result.killed_by}) after {result.duration_s:.1f} s")
+        self._failed = self._failed or result.exit_code != 0
         return bytes(result.stdout).decode(errors="replace")
+
+    async def _ask(self, argv: Sequence[str]) -> str:
+        """Run a command of our own, which is no part of an action."""
+        return bytes((await self._result(argv, "/", _OWN_TIMEOUT_S)).stdout).decode(errors="replace")
+
+    async def _result(self, argv: Sequence[str], workdir: str, timeout_s: float) -> ExecResult:
+        request = ExecRequest(argv=list(argv), workdir=workdir, timeout_s=timeout_s, merge_stderr=True)
+        return await self._provider.exec(self._id, request, request_id=uuid.uuid4().hex)
 
     async def _read(self, action: ReadFile) -> str:
         path = resolve(action.path, self._workdir)
@@ -154,7 +167,7 @@ class _Run:
                 await self._provider.write(self._id, path, text.encode())
         removed = sorted(before.keys() - after.keys())
         if removed:
-            await self._exec(["rm", "--", *removed])
+            await self._ask(["rm", "--", *removed])
         return ""
 
     async def _files(self) -> dict[str, str]:
@@ -170,14 +183,14 @@ class _Run:
         modes: dict[str, str] = {}
         for start in range(0, len(paths), _STATS_AT_ONCE):
             some = paths[start : start + _STATS_AT_ONCE]
-            modes.update(zip(some, (await self._exec(["stat", "-c", "%f", "--", *some])).split(), strict=False))
+            modes.update(zip(some, (await self._ask(["stat", "-c", "%f", "--", *some])).split(), strict=False))
         return modes
 
     async def _state(self, change: PathChange, mode: str) -> str:
         if change.kind == "removed":
             return "removed"
         if change.type == "symlink":
-            return f"symlink to {await self._exec(['readlink', '--', change.path])}"
+            return f"symlink to {await self._ask(['readlink', '--', change.path])}"
         if change.type != "file":
             return f"{change.type} {mode}"
         if change.size_bytes > self._options.max_file_mib * _MIB:

@@ -18,9 +18,12 @@ from paddock.types import Verdict
 from paddock.types.responses import call_item, make_response
 
 CODE = "import sys\n\n\ndef add(a, b):\n    return a - b\n\n\ndef main():\n    print(add(1, 2))\n"
+UNITTEST = "import unittest\n\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        self.assertEqual(1, 2)\n"
 FILES = {
     "src/sums.py": CODE,
     "README.md": "# Sums\n",
+    "tests/__init__.py": "",
+    "tests/test_sums.py": UNITTEST,
     "src/other.py": "def add_all():\n    pass\n\n\nNAMES = [\n" + 30 * "    'x',\n" + "]\n",
 }
 ShortCall = tuple[str, dict[str, Any]]
@@ -37,6 +40,7 @@ def replace(old: str, new: str, path: str = f"{WORKDIR}/src/sums.py") -> ShortCa
 
 
 FIX = replace("return a - b", "return a + b")
+TESTS = sh("python3 -m unittest tests.test_sums")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -44,7 +48,7 @@ async def judge() -> AsyncIterator[Judge]:
     with sandbox_home() as home:
         image = repository_image(store_of(home), "sums", FILES)
         sandbox = {"home": str(home)}
-        executed = {"sandbox": sandbox, "action_timeout_s": 5.0}
+        executed = {"sandbox": sandbox, "timeout_s": 5.0}
         config = PivotConfig.model_validate({"comparator": "executed", "executed": executed})
         server = PivotServer(config, name="pivot", peers={})
         async with over("direct", server) as peers:
@@ -70,6 +74,7 @@ async def judge() -> AsyncIterator[Judge]:
         (sh("cat src/sums.py"), [("read_file", {"file_path": f"{WORKDIR}/src/sums.py"})]),
         (sh("grep -rn 'def add' src"), [sh("cd src && grep -n 'def add' ./sums.py other.py")]),
         (sh("mkdir -p out && chmod 700 out"), [sh("mkdir -m 700 out")]),
+        (TESTS, [sh("python3 -m unittest tests.test_sums.T -v 2>&1 | tail -20")]),
         (sh("rm README.md"), [sh("git rm -q README.md; git reset -q")]),
         (sh("git add -A; git commit -qm x --allow-empty"), [sh("git commit -q --allow-empty --message=x")]),
     ],
@@ -96,6 +101,10 @@ async def test_what_leaves_and_shows_the_same_is_the_same(
         (sh("ln -s a x"), [sh("ln -s b x")], "files_differ"),
         (sh("git commit -qm x --allow-empty"), [sh("git commit -qm y --allow-empty")], "files_differ"),
         (sh("cat README.md"), [sh("sleep 100")], "action_failed"),
+        (sh("cat README.md"), [sh("sleep 3"), sh("sleep 3"), sh("cat README.md")], "action_failed"),
+        (sh("cat README.md"), [sh("echo '# Sums'")], "output_differs"),
+        (TESTS, [sh("echo '1 failed, 2 passed in 0.01s'")], "output_differs"),
+        (TESTS, [sh("python3 -m unittest tests.test_none")], "output_differs"),
     ],
 )
 @pytest.mark.asyncio(loop_scope="module")
@@ -117,6 +126,19 @@ async def test_what_shows_and_changes_nothing_is_judged_by_its_text(judge: Judge
     other = await judge(sh("cd src"), sh("true"))
     assert (same.reward, same.extras["judged_by"]) == (1.0, "semantic")
     assert (other.reward, other.extras["judged_by"]) == (0.0, "semantic")
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_an_experts_look_that_fails_makes_no_other_failure_right(judge: Judge) -> None:
+    for expected, given in [("rg -n add", "rg -n xyz"), ("cat no_such_file", "cat none_such; true")]:
+        verdict = await judge(sh(expected), sh(given))
+        assert (verdict.reward, verdict.extras["judged_by"]) == (0.0, "semantic")
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_more_calls_than_are_judged_are_not_run(judge: Judge) -> None:
+    verdict = await judge(FIX, *[sh("sleep 4")] * 65)
+    assert (verdict.reward, verdict.reason) == (0.0, "too_many_calls")
 
 
 @pytest.mark.asyncio(loop_scope="module")
