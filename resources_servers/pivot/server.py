@@ -5,6 +5,8 @@ Row     the history up to the step in `responses_create_params`, the expert's ac
         (absolute path, here or in `metadata`) the directory in which its tools run.
 Reward  by the comparator that the config names (`compat`, `layered`, `semantic`, `executed`); the verdict names it too.
 Time    a long response is judged in a thread, so that no other request waits for it.
+Weak    a row whose expert only says something (a message, last words, a question, a thought, a plan) has the metric
+        `weak_row`: that words say the same is a rule of thumb.
 Errors  a row without a usable expected action is RowError: dropped, never scored 0. Whatever the policy sent is judged.
 """
 
@@ -30,6 +32,7 @@ from paddock.resources_servers.pivot.task import (
 )
 from paddock.server import ResourcesServer, ServerConfig
 from paddock.types import JsonObject, Row, Session, Verdict
+from paddock.types.records import WEAK_ROW
 from paddock.types.responses import call_item, content_text, message_item
 
 if TYPE_CHECKING:
@@ -112,12 +115,13 @@ class PivotServer(ResourcesServer[PivotConfig, PivotTask]):
             comparison = self.compare(task.expected, row, response)
         if comparison.reward < 1.0:
             self._require_usable(task, row)
+        weak = semantic.says_only(task.expected, row.responses_create_params)
         return Verdict(
             reward=comparison.reward,
             reason=comparison.reason,
             comparator=self.config.comparator,
             detail=comparison.detail or None,
-            metrics=dict(comparison.metrics),
+            metrics={**comparison.metrics, WEAK_ROW: float(weak)},
             extras={key: value for key, value in comparison.extras.items() if key not in row.task},
         )
 

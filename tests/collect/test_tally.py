@@ -71,6 +71,18 @@ def test_malformed_calls_are_a_mean_over_those_who_tell() -> None:
     assert "malformed" not in dict(summary_rows(silent))
 
 
+def test_verdicts_of_weak_rows_are_counted() -> None:
+    weak, strong = {"weak_row": 1.0}, {"weak_row": 0.0}
+    (run,) = summary(
+        *(result(group, reason="match", metrics=weak) for group in (0, 1)),
+        *(result(group, reason="match", metrics=strong) for group in (2, 3, 4)),
+    )
+    assert run["n_weak"] == 2
+    assert dict(summary_rows(run))["weak rows"] == "2 of 5 rollouts (40.0 %) are of rows that expect only words"
+    (firm,) = summary(result(0, reason="match", metrics=strong))
+    assert "weak rows" not in dict(summary_rows(firm))
+
+
 def test_turns_and_tokens_are_given_per_rollout() -> None:
     usage = Usage(input_tokens=100, output_tokens=10)
     (run,) = summary(result(0, turns=3, usage=usage), result(1, turns=4, usage=usage), result(2, reward=None, turns=99))

@@ -113,7 +113,7 @@ CODEX: list[tuple[str, dict[str, Any], Action]] = [
     ("list_dir", {"dir_path": "/a", "depth": 2}, ListFolder("/a")),
     ("list_dir", {"dir_path": "/a", "depth": 3}, ListFolder("/a", {"depth": 3})),
     ("grep_files", {"pattern": "x", "include": "*.py", "limit": 100}, Search("x", "content", None, "*.py")),
-    ("request_user_input", {"questions": [{**ASKED, "id": "q"}]}, Ask(1)),
+    ("request_user_input", {"questions": [{**ASKED, "id": "q"}]}, Ask(1, "Which?")),
     ("view_image", {"path": "/a.png"}, OtherCall("view_image", {"path": "/a.png"})),
 ]
 OPENCODE: list[tuple[str, dict[str, Any], Action]] = [
@@ -139,7 +139,7 @@ OPENCODE: list[tuple[str, dict[str, Any], Action]] = [
     ("list", {"path": "/a"}, ListFolder("/a")),
     ("todowrite", {"todos": [TODO]}, UpdatePlan("plan", 1)),
     ("todo_read", {}, UpdatePlan("view")),
-    ("question", {"questions": [ASKED, ASKED]}, Ask(2)),
+    ("question", {"questions": [ASKED, ASKED]}, Ask(2, "Which?\nWhich?")),
     ("webfetch", {"url": "u"}, OtherCall("webfetch", {"url": "u"})),
 ]
 OTHERS: list[tuple[str, dict[str, Any], Action]] = [

@@ -4,9 +4,9 @@ Shapes  `compare` is pure: expected action, response and the row's request in, `
         `SemanticOptions` are its knobs.
 """
 
-from paddock.resources_servers.pivot.semantic.compare import compare, expected_problem
+from paddock.resources_servers.pivot.semantic.compare import compare, expected_problem, says_only
 from paddock.resources_servers.pivot.semantic.match_results import Reason
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.place import row_cwd
 
-__all__ = ["Reason", "SemanticOptions", "compare", "expected_problem", "row_cwd"]
+__all__ = ["Reason", "SemanticOptions", "compare", "expected_problem", "row_cwd", "says_only"]

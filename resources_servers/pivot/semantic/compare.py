@@ -36,6 +36,7 @@ from paddock.resources_servers.pivot.task import (
     expected_calls,
 )
 from paddock.shell import memo
+from paddock.tools import Ask, Finish, Think, UpdatePlan
 from paddock.types import JsonObject
 from paddock.types.responses import content_text, is_complete, messages
 
@@ -118,6 +119,12 @@ def expected_problem(expected: ExpectedAction, params: JsonObject) -> str | None
         if call.problem is not None and call.problem.reason == "expected_unusable":
             return call.problem.detail
     return None
+
+
+def says_only(expected: ExpectedAction, params: JsonObject) -> bool:
+    """Say whether the expert only said something: a message, last words, a question, a thought, a plan."""
+    calls = RowTools(params).expected(expected_calls(expected))
+    return all(isinstance(call.action, Finish | Ask | Think | UpdatePlan) for call in calls)
 
 
 def _compare_message(expected: str, response: object, counts: _Counts, options: SemanticOptions) -> ActionComparison:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from paddock.resources_servers.pivot.semantic.match_results import MatchResult, differ
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
-from paddock.resources_servers.pivot.semantic.texts import compare_texts
+from paddock.resources_servers.pivot.semantic.texts import compare_spoken
 from paddock.tools import has_visible_text
 
 MARKUP: tuple[str, ...] = (
@@ -46,7 +46,7 @@ def judge_message(expected: str, texts: list[str], options: SemanticOptions) -> 
     markup = next((mark for text in texts for mark in markup_in(text)), None)
     if markup is not None:
         return differ("message_markup", f"expected a message, came a tool call written as text ({markup})")
-    return compare_texts(expected, "\n".join(texts), options)
+    return compare_spoken(expected, "\n".join(texts), options)
 
 
 def markup_in(text: str) -> Iterator[str]:

@@ -1,9 +1,9 @@
 """Whether one actual action does what one expected action does.
 
 Law     the kinds must agree; the tools may differ inside a kind. Two calls of other kinds or other words are the same
-        where what they are for is known and is the same (`intents`). What a finish or a thought says must be near to
-        what the expert said (`texts`); of a plan or a question only that it says something where the expert did. A look
-        at the plan is no new plan.
+        where what they are for is known and is the same (`intents`). What a finish, a question or a thought says has
+        to be near to what the expert said (`texts`); of a plan only that it says something where the expert did. A
+        look at the plan is no new plan.
 Other   a call of a tool that no table knows needs the same name and equal arguments after the schema's defaults:
         1 equals 1.0, never true; strings are exact; list order counts.
 """
@@ -17,7 +17,7 @@ from paddock.resources_servers.pivot.semantic.intents.views import compare_reads
 from paddock.resources_servers.pivot.semantic.looks import compare_lists
 from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, clip, describe, differ
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
-from paddock.resources_servers.pivot.semantic.texts import compare_last_words, compare_texts
+from paddock.resources_servers.pivot.semantic.texts import compare_last_words, compare_spoken, compare_texts
 from paddock.tools import (
     Action,
     Ask,
@@ -59,10 +59,8 @@ def _compare_as_called(expected: Action, actual: Action, history: FileHistory, o
             return compare_lists(expected, actual, options)
         case OtherCall(), OtherCall():
             return _compare_unknown(expected, actual)
-        case (Finish() | Think(), Finish() | Think()) if type(expected) is type(actual):
+        case (Finish() | Think() | Ask(), Finish() | Think() | Ask()) if type(expected) is type(actual):
             return _compare_texts(expected, actual, options)
-        case Ask(), Ask():
-            return _compare_words(expected, actual)
         case UpdatePlan(), UpdatePlan():
             if expected.command != actual.command:
                 return differ("plan_differs", f"expected {describe(expected)}, came {describe(actual)}")
@@ -74,12 +72,19 @@ def _compare_as_called(expected: Action, actual: Action, history: FileHistory, o
 Words = Finish | Think | Ask | UpdatePlan
 
 
-def _compare_texts(expected: Finish | Think, actual: Finish | Think, options: SemanticOptions) -> MatchResult:
+def _compare_texts(
+    expected: Finish | Think | Ask, actual: Finish | Think | Ask, options: SemanticOptions
+) -> MatchResult:
     result = _compare_words(expected, actual, has_text=bool(actual.text) or not expected.text)
     if not result.same or not expected.text or not actual.text:
         return result
-    compare = compare_last_words if isinstance(expected, Finish) else compare_texts
-    return compare(expected.text, actual.text, options)
+    match expected:
+        case Finish():
+            return compare_last_words(expected.text, actual.text, options)
+        case Ask():
+            return compare_spoken(expected.text, actual.text, options)
+        case Think():
+            return compare_texts(expected.text, actual.text, options)
 
 
 def _compare_words(expected: Words, actual: Words, *, has_text: bool = True) -> MatchResult:

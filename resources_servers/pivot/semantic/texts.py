@@ -1,19 +1,25 @@
-"""Whether what the policy says may stand for what the expert said: a message, last words, a thought.
+"""Whether what the policy says may stand for what the expert said: a message, last words, a question, a thought.
 
 Law     of many good texts the expert gave one, so the bar is low, and it is there to be passed by any honest answer. A
         text passes when it holds a letter, a digit or a symbol; is not far longer than the expert's; and shares words
         of content with it: `text_shared_words` of them, or half of those that the expert has where that is less.
 Words   letters, digits and underscores, without case and the commonest endings; words without content are left out. Of
         scripts that do not part words, each character is one.
-Finish  last words that give up where the expert's do not, or the reverse, are others.
+Spoken  messages, last words and questions are moreover of the expert's kind (`message_kinds`), and mention
+        `text_shared_terms` of his terms (`terms`). Of a question only the sentences that ask count, on both sides, but
+        a term may stand anywhere. Of a text with fewer than two words of content only matters whether it refuses.
+Finish  last words that give up where the expert's do not, or the reverse, are others whatever they ask.
 Errors  none.
 """
 
 import re
 import unicodedata
+from math import ceil
 
 from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, differ
+from paddock.resources_servers.pivot.semantic.message_kinds import gives_up, spoken_text
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
+from paddock.resources_servers.pivot.semantic.terms import mentioned_words, terms_of
 
 MAX_TIMES_LONGER = 10
 ALWAYS_CHARS = 4000
@@ -32,28 +38,57 @@ _EMPTY = frozenset(
     )
     for word in words.split()
 )
-_GIVES_UP = re.compile(
-    r"\b(?:i|we)(?:['’]m)?\s+(?:(?:can|could)\s*(?:not|n['’]t)|can['’]t|cannot|failed|give up|gave up"
-    r"|(?:(?:am|are|was|were)\s+)?(?:unable|not able))\b"
-    r"|\b(?:changed nothing|nothing (?:was|is|has been) (?:changed|fixed|done))\b"
-    r"|\bno changes? (?:(?:was|were|has been|have been) )?made\b"
-    r"|\bnot (?:been )?(?:fixed|solved|resolved)\b",
-    re.IGNORECASE,
-)
+_WORDS_OF_A_KIND = 2
+"""Words of content from which on a text is of a kind: a greeting has fewer."""
 
 
 def compare_texts(expected: str, actual: str, options: SemanticOptions) -> MatchResult:
-    """Say whether `actual` says enough of what `expected` says."""
+    """Say whether `actual` says enough of what `expected` says; a thought is compared so."""
     if expected == actual:
         return SAME
+    unsound = _unsound(expected, actual, options)
+    if unsound is not None or not options.text_shared_words:
+        return unsound or SAME
+    return _compare_words(content_words(expected), actual, options)
+
+
+def compare_spoken(expected: str, actual: str, options: SemanticOptions) -> MatchResult:
+    """Compare what is said to a user: as `compare_texts` does, and by kind and terms."""
+    if expected == actual:
+        return SAME
+    unsound = _unsound(expected, actual, options)
+    if unsound is not None or not options.text_shared_words:
+        return unsound or SAME
+    own, other = spoken_text(expected), spoken_text(actual)
+    wanted = content_words(own.text)
+    kinds_count = len(wanted) >= _WORDS_OF_A_KIND or "refusal" in (own.kind, other.kind)
+    if kinds_count and own.kind != other.kind:
+        return differ("text_differs", f"expected a {own.kind}, came a {other.kind}")
+    result = _compare_words(wanted, other.text if kinds_count else actual, options)
+    return _compare_terms(own.text, actual, options) if result.same else result
+
+
+def compare_last_words(expected: str, actual: str, options: SemanticOptions) -> MatchResult:
+    """Compare as `compare_spoken` does; moreover both give up, or neither."""
+    result = compare_spoken(expected, actual, options)
+    if not result.same or not options.text_shared_words:
+        return result
+    if gives_up(expected) != gives_up(actual):
+        return differ("text_differs", "one of both says that the task was given up")
+    return SAME
+
+
+def _unsound(expected: str, actual: str, options: SemanticOptions) -> MatchResult | None:
+    """Say why a text can stand for none, or not for one of the expert's length."""
     if not _has_substance(actual):
         return differ("text_differs", "the text has no word")
     most = max(ALWAYS_CHARS, MAX_TIMES_LONGER * len(expected))
-    if not options.text_shared_words:
-        return SAME
-    if len(actual) > most:
+    if options.text_shared_words and len(actual) > most:
         return differ("text_differs", f"the text has {len(actual)} characters, the expert's {len(expected)}")
-    wanted = content_words(expected)
+    return None
+
+
+def _compare_words(wanted: frozenset[str], actual: str, options: SemanticOptions) -> MatchResult:
     needed = min(options.text_shared_words, len(wanted) // 2)
     shared = len(wanted & content_words(actual))
     if shared < needed:
@@ -61,13 +96,13 @@ def compare_texts(expected: str, actual: str, options: SemanticOptions) -> Match
     return SAME
 
 
-def compare_last_words(expected: str, actual: str, options: SemanticOptions) -> MatchResult:
-    """Compare as `compare_texts` does; moreover both give up, or neither."""
-    result = compare_texts(expected, actual, options)
-    if not result.same or not options.text_shared_words:
-        return result
-    if (_GIVES_UP.search(expected) is None) != (_GIVES_UP.search(actual) is None):
-        return differ("text_differs", "one of both says that the task was given up")
+def _compare_terms(expected: str, actual: str, options: SemanticOptions) -> MatchResult:
+    terms = terms_of(expected)
+    needed = ceil(options.text_shared_terms * len(terms))
+    words = mentioned_words(actual)
+    missed = sorted(" ".join(sorted(term)) for term in terms if not term <= words)
+    if len(terms) - len(missed) < needed:
+        return differ("text_differs", f"needs {needed} of the expert's {len(terms)} terms, but lacks {missed[:5]}")
     return SAME
 
 

@@ -145,6 +145,7 @@ def summary_rows(run: JsonObject) -> list[tuple[str, str]]:
         *(_judge_rows(run) if run.get("relative") else _pass_rows(run)),
         ("outcomes", "  ".join(f"{kind} {count}" for kind, count in run["outcomes"].items())),
         ("reasons", _shares(run["reasons"])),
+        ("weak rows", _weak(run)),
         ("ended by", _shares(run["ended"])),
         ("malformed", _malformed(run)),
         ("rollouts", f"{run['n_rollouts']} of {run['n_rows']} rows"),
@@ -224,6 +225,12 @@ def _interval(interval: Sequence[float] | None, form: str = ".3f") -> str:
 def _shares(counts: JsonObject) -> str:
     total = sum(counts.values())
     return "  ".join(f"{word} {count} ({100 * count / total:.1f} %)" for word, count in counts.items())
+
+
+def _weak(run: JsonObject) -> str:
+    """How many verdicts are of rows whose verdicts say little; empty: none."""
+    n, total = run.get("n_weak", 0), sum(run["reasons"].values())
+    return f"{n} of {total} rollouts ({100 * n / total:.1f} %) are of rows that expect only words" if n else ""
 
 
 def _malformed(run: JsonObject) -> str:

@@ -3,8 +3,9 @@
 Law     only a result with a reward enters a mean, a rate, a token or a time; every result is counted by outcome.
 Shapes  a summary is a list of runs, one per agent: {environment, harness, agent, model, ...}. `reasons` and `ended` are
         counts. `labels` has the numbers by the verdicts' labels and their values, `variants` by the agent's variants,
-        where there were several; both are of rollouts with a verdict. `comparisons` has this run's agent or variants
-        against those of this run and of later ones that worked on the same rows (`comparison`).
+        where there were several; both are of rollouts with a verdict. `n_weak` counts those of rows that a verdict says
+        little of (`weak_row`). `comparisons` has this run's agent or variants against those of this run and of later
+        ones that worked on the same rows (`comparison`).
 Units   seconds, mean per rollout with a verdict; `wall` and `rollouts_per_s` are of all commands in which rollouts
         ended (of shards that were merged: of the slowest, and of all together). Tokens are sums. `turns`,
         `tokens_per_rollout` and `malformed_per_rollout` are means per rollout, the last over those whose agent says
@@ -20,6 +21,7 @@ from paddock.collect.identity import AgentIdentity
 from paddock.collect.results import RolloutResult
 from paddock.collect.statistics import RowScore, interval95, mean, pass_rate, pass_table
 from paddock.types import OUTCOMES, JsonObject, Usage
+from paddock.types.records import WEAK_ROW
 from paddock.types.step_rewards import OUTCOME_REWARD
 
 STAGES = ("total", "seed", "sandbox", "model", "tools", "verify_wait", "verify")
@@ -137,8 +139,14 @@ class Tally(Score):
             "tokens_per_rollout": {side: count / n if n else None for side, count in usage.items()},
             "seconds": {stage: self._seconds[stage] / n if n else None for stage in STAGES},
             "metrics": {name: total / count for name, (total, count) in sorted(self._metrics.items())},
+            **self._weak(),
             **self._parts(),
         }
+
+    def _weak(self) -> JsonObject:
+        """How many rollouts were of rows whose verdicts say little; nothing where there are none."""
+        total, _ = self._metrics.get(WEAK_ROW, (0.0, 0))
+        return {"n_weak": round(total)} if total else {}
 
     def _parts(self) -> JsonObject:
         parts: JsonObject = {}

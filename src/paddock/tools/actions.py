@@ -130,6 +130,8 @@ class Ask:
     """A question to the user."""
 
     questions: int = 1
+    text: str | None = None
+    """The questions, one below the other."""
     rest: JsonObject = field(default_factory=dict)
 
 

@@ -67,12 +67,14 @@ def _check_step(step: Json) -> None:
 def ask_action(call: CallArguments) -> Ask:
     questions = call.value("questions")
     if isinstance(questions, str) and has_visible_text(questions):
-        return Ask(1, call.rest())
-    if isinstance(questions, list) and questions and all(map(_is_question, questions)):
-        return Ask(len(questions), call.rest())
+        return Ask(1, questions, call.rest())
+    if isinstance(questions, list) and questions:
+        texts = [text for value in questions if (text := _question(value)) is not None]
+        if len(texts) == len(questions):
+            return Ask(len(questions), "\n".join(texts), call.rest())
     raise BadArgumentError("missing_argument" if not questions else "wrong_type", "no question")
 
 
-def _is_question(value: Json) -> bool:
+def _question(value: Json) -> str | None:
     text = value.get("question") if isinstance(value, dict) else None
-    return isinstance(text, str) and has_visible_text(text)
+    return text if isinstance(text, str) and has_visible_text(text) else None

@@ -151,6 +151,10 @@ COMPONENTS_TOLERANCE = 1e-9
 """How far the sum of reward components may be from the reward, relative to the largest of them."""
 
 
+WEAK_ROW = "weak_row"
+"""Name of the metric that is 1 for rows whose verdicts say little, such as those that expect words and nothing done."""
+
+
 class Verdict(Record):
     """A judgement of what the policy did. A failure of the environment has none."""
 

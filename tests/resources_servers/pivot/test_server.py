@@ -66,6 +66,19 @@ async def test_a_row_says_where_its_tools_run(open_pivot: Open) -> None:
         assert (await pivot.call(VERIFY, asked(row(cwd="r"), call_item("bash", PYTEST)), Call())).reward == 1.0
 
 
+@pytest.mark.parametrize("comparator", ["compat", "layered", "semantic"])
+async def test_rows_that_expect_only_words_are_named_as_weak(open_pivot: Open, comparator: str) -> None:
+    message = read_row(
+        {"responses_create_params": {"input": "x"}, "expected_action": {"type": "message", "content": "Which one?"}}
+    )
+    rows = [(message, 1.0), (row("finish", '{"message": "Done."}'), 1.0), (row(), 0.0)]
+    async with open_pivot(comparator=comparator) as pivot:
+        for one, weak in rows:
+            for output in ([], [call_item("bash", PYTEST)]):
+                verdict = await pivot.call(VERIFY, asked(one, *output), Call())
+                assert verdict.metrics["weak_row"] == weak
+
+
 async def test_semantic_is_the_default(open_pivot: Open) -> None:
     async with open_pivot() as pivot:
         verdict = await pivot.call(VERIFY, asked(row(), call_item("bash", '{"command": "rm -rf /tmp/x"}')), Call())
