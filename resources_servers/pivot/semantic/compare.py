@@ -9,6 +9,9 @@ Guessing    never pays. One call is expected, k calls come. Two of them change s
             is a surplus that takes all. One does: it is right with p and earns at most p; where a look is right, the
             change takes all. None does: they are right with p1 + ... + pk and earn at most 1/k of it, so at most the
             largest. Of n expected calls alike: the best n made alone earn no less. `f1` is not so.
+Partial     where `partial_credit` is set and no more calls came than expected, one that is paired with none counts as
+            far as the ladder says (`ladder`); one that destroys, or undoes a matched edit, still takes all. Where more
+            came there are no rungs, so guesses gain no more than without.
 Message     1 when the response is a message, complete, free of calls and near to the expert's, else 0.
 Soundness   stated per kind in this folder's modules; what is not known to be the same is not the same.
 Errors      none on any JSON: what is malformed, empty or cut matches nothing, and the reason says so.
@@ -18,15 +21,17 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from paddock.resources_servers.pivot.assignment import best_assignment
 from paddock.resources_servers.pivot.semantic.batches import pair_up
-from paddock.resources_servers.pivot.semantic.calls import ParsedCall, RowTools, count_calls, parse_actual_calls
+from paddock.resources_servers.pivot.semantic.calls import ParsedCall, RowTools, count_calls
 from paddock.resources_servers.pivot.semantic.history import FileHistory
-from paddock.resources_servers.pivot.semantic.intents.views import printed_file
+from paddock.resources_servers.pivot.semantic.intents.kinds import Surroundings
+from paddock.resources_servers.pivot.semantic.ladder import nearness
 from paddock.resources_servers.pivot.semantic.match_results import MatchResult, Reason, differ
 from paddock.resources_servers.pivot.semantic.messages import judge_message
-from paddock.resources_servers.pivot.semantic.options import SemanticOptions
+from paddock.resources_servers.pivot.semantic.options import PartialCredit, SemanticOptions
 from paddock.resources_servers.pivot.semantic.pairs import compare_pair
-from paddock.resources_servers.pivot.semantic.place import cwd_of, depends_on_place
+from paddock.resources_servers.pivot.semantic.sides import Sides, read_sides
 from paddock.resources_servers.pivot.semantic.surplus import UnmatchedCall, find_veto, only_looks
 from paddock.resources_servers.pivot.task import (
     ActionComparison,
@@ -53,6 +58,8 @@ class _Counts(NamedTuple):
     actual: int
     matched: int = 0
     destructive: bool = False
+    credit: float | None = None
+    """What rungs of the ladder add to the matched calls; None: no credit is given for them."""
 
     def comparison(self, reward: float, reason: Reason, detail: str = "") -> ActionComparison:
         metrics = {
@@ -62,6 +69,8 @@ class _Counts(NamedTuple):
             "surplus": float(self.actual - self.matched),
             "destructive": float(self.destructive),
         }
+        if self.credit is not None:
+            metrics["partial_credit"] = self.credit
         # A reader's sentence goes into reports: short, and never a lone surrogate that no report could encode.
         shown = detail[:_MAX_DETAIL_CHARS].encode("utf-8", "backslashreplace").decode()
         return ActionComparison(reward, reason, shown, metrics)
@@ -104,13 +113,7 @@ def _compare(
     chars, most = chars_of(response), max(MAX_CHARS, 4 * sum(len(call.arguments) for call in wanted))
     if chars > most:
         return counts.comparison(0.0, "too_long", f"not decided: {chars} characters came, at most {most} are judged")
-    tools = RowTools(params)
-    ours = tools.expected(wanted)
-    theirs = parse_actual_calls(response, tools)
-    if any(depends_on_place(call.action) for call in (*ours, *theirs)):
-        options = options.model_copy(update={"cwd": cwd_of(row_task, params, options)})
-    table = _table(ours, theirs, FileHistory(params, tools.schema, printed_file), options)
-    return _score(table, ours, theirs, counts, options)
+    return _score(read_sides(expected, response, params, options, row_task), counts)
 
 
 def expected_problem(expected: ExpectedAction, params: JsonObject) -> str | None:
@@ -139,12 +142,6 @@ def _compare_message(expected: str, response: object, counts: _Counts, options: 
     return counts.comparison(float(result.same), result.reason, result.detail)
 
 
-def _table(
-    ours: Sequence[ParsedCall], theirs: Sequence[ParsedCall], history: FileHistory, options: SemanticOptions
-) -> list[list[MatchResult]]:
-    return [[_compare_readings(own, other, history, options) for other in theirs] for own in ours]
-
-
 def _compare_readings(
     ours: ParsedCall, theirs: ParsedCall, history: FileHistory, options: SemanticOptions
 ) -> MatchResult:
@@ -153,13 +150,9 @@ def _compare_readings(
     return ours.problem or theirs.problem or differ("arguments_differ", "")
 
 
-def _score(
-    table: list[list[MatchResult]],
-    ours: Sequence[ParsedCall],
-    theirs: Sequence[ParsedCall],
-    counts: _Counts,
-    options: SemanticOptions,
-) -> ActionComparison:
+def _score(sides: Sides, counts: _Counts) -> ActionComparison:
+    ours, theirs, (history, options) = sides
+    table = [[_compare_readings(own, other, history, options) for other in theirs] for own in ours]
     fits = [[result.same for result in row] for row in table]
     partners = pair_up(fits, [call.action for call in ours], options)
     taken = set(partners.values())
@@ -175,9 +168,13 @@ def _score(
     counts = counts._replace(
         matched=len(partners), destructive=veto is not None and veto.reason == "destructive_surplus"
     )
+    if options.partial_credit is not None:
+        # Where nothing matched, nothing of it can be undone.
+        spoilt = veto is not None and (bool(partners) or veto.reason == "destructive_surplus")
+        counts = counts._replace(credit=0.0 if spoilt else _credit(table, sides, partners))
     if not partners:
         nearest = _nearest(table)
-        return counts.comparison(0.0, nearest.reason, nearest.detail)
+        return counts.comparison((counts.credit or 0.0) / counts.expected, nearest.reason, nearest.detail)
     if veto is not None:
         return counts.comparison(0.0, veto.reason, veto.detail)
     reward = _reward(counts, all(not only_looks(action, options) for action in matched), options)
@@ -197,10 +194,32 @@ def _reward(counts: _Counts, only_changes: bool, options: SemanticOptions) -> fl
     """Pay the matched calls of a response that no surplus call takes the reward from."""
     if options.multiple_calls == "f1":
         return 2 * counts.matched / (counts.expected + counts.actual)
-    share = counts.matched / max(counts.expected, counts.actual)
+    share = (counts.matched + (counts.credit or 0.0)) / max(counts.expected, counts.actual)
     if counts.matched < counts.expected or not only_changes:
         return share
     return max(share, 1.0 - options.surplus_look_cost * (counts.actual - counts.matched))
+
+
+def _credit(table: list[list[MatchResult]], sides: Sides, partners: Mapping[int, int]) -> float:
+    """Return what the rungs of calls that are not paired add to the number of those that are."""
+    ours, theirs, surroundings = sides
+    values = surroundings.options.partial_credit
+    if values is None or len(theirs) > len(ours):
+        return 0.0
+    left = [i for i in range(len(ours)) if i not in partners]
+    free = [j for j in range(len(theirs)) if j not in partners.values()]
+    credits = [[_rung_value(ours[i], theirs[j], table[i][j], surroundings, values) for j in free] for i in left]
+    return sum(row[j] for row, j in zip(credits, best_assignment(credits), strict=True) if j is not None)
+
+
+def _rung_value(
+    own: ParsedCall, other: ParsedCall, result: MatchResult, surroundings: Surroundings, values: PartialCredit
+) -> float:
+    # What matches here missed its order, which is known to matter.
+    if own.action is None or other.action is None or result.same:
+        return 0.0
+    rung = nearness(own.action, other.action, result.reason, surroundings).rung
+    return 0.0 if rung is None else values.value(rung)
 
 
 def _nearest(table: Sequence[Sequence[MatchResult]]) -> MatchResult:

@@ -4,9 +4,35 @@ Shapes  lines count from 1 and ranges include both ends.
 Errors  an unknown key or a value out of range is pydantic's ValidationError.
 """
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class PartialCredit(BaseModel):
+    """What an expected call is worth of which only a part came, by the rung that this reaches (`ladder`)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: float = Field(default=0.05, ge=0, lt=1)
+    """The right kind of action: a view, a search, a change of files, a run of tests, the same program."""
+    target: float = Field(default=0.2, ge=0, lt=1)
+    """Moreover the right target: the file, the pattern, the tests."""
+    content: float = Field(default=0.5, ge=0, lt=1)
+    """Moreover the right content, shown otherwise or under a limit that may cut it."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if not self.kind <= self.target <= self.content:
+            raise ValueError(
+                f"kind {self.kind:g}, target {self.target:g}, content {self.content:g}: no rung may be worth less than "
+                "the one below it"
+            )
+        return self
+
+    def value(self, rung: Literal["kind", "target", "content"]) -> float:
+        values: dict[str, float] = {"kind": self.kind, "target": self.target, "content": self.content}
+        return values[rung]
 
 
 class SemanticOptions(BaseModel):
@@ -44,5 +70,14 @@ class SemanticOptions(BaseModel):
     surplus_look_cost: float = Field(default=0.1, gt=0, le=1)
     """What each look beside an expected change costs of the reward, down to the share that the calls have; by
     `guess_proof` only."""
+    partial_credit: PartialCredit | None = None
+    """What an action that only comes near earns, where no more calls came than expected. None: nothing; `{}`: the
+    values of the ladder that are its defaults."""
     max_calls: int = Field(default=64, ge=1)
     """Calls in one response that are judged; a response with more scores 0, unless the expert made as many."""
+
+    @model_validator(mode="after")
+    def _credit_without_guesses(self) -> Self:
+        if self.partial_credit is not None and self.multiple_calls == "f1":
+            raise ValueError("partial_credit: needs `multiple_calls: guess_proof`, since `f1` pays guesses")
+        return self

@@ -1,0 +1,37 @@
+"""Both sides of a comparison, read: the expert's calls and the policy's as actions, and what is known beside them."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from paddock.resources_servers.pivot.semantic.calls import ParsedCall, RowTools, parse_actual_calls
+from paddock.resources_servers.pivot.semantic.history import FileHistory
+from paddock.resources_servers.pivot.semantic.intents.kinds import Surroundings
+from paddock.resources_servers.pivot.semantic.intents.views import printed_file
+from paddock.resources_servers.pivot.semantic.options import SemanticOptions
+from paddock.resources_servers.pivot.semantic.place import cwd_of, depends_on_place
+from paddock.resources_servers.pivot.task import ExpectedAction, expected_calls
+from paddock.types import JsonObject
+
+
+class Sides(NamedTuple):
+    """The calls of both sides, and their surroundings; the options there have the place where tools run."""
+
+    ours: list[ParsedCall]
+    """The expert's."""
+    theirs: list[ParsedCall]
+    surroundings: Surroundings
+
+
+def read_sides(
+    expected: ExpectedAction,
+    response: object,
+    params: JsonObject,
+    options: SemanticOptions,
+    row_task: Mapping[str, Any],
+) -> Sides:
+    tools = RowTools(params)
+    ours = tools.expected(expected_calls(expected))
+    theirs = parse_actual_calls(response, tools)
+    if any(depends_on_place(call.action) for call in (*ours, *theirs)):
+        options = options.model_copy(update={"cwd": cwd_of(row_task, params, options)})
+    return Sides(ours, theirs, Surroundings(FileHistory(params, tools.schema, printed_file), options))
