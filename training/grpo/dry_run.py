@@ -215,8 +215,9 @@ def _engines(read: RunConfig) -> str:
     if launch is None:
         return f"vLLM that runs already, at {', '.join(settings.urls)}; weights are sent to it"
     gpus = f" of {_count(launch.gpus_per_replica, 'GPU')}" if launch.device != "cpu" else ""
+    stages = f" in {launch.pipeline_parallel_size} stages" if launch.pipeline_parallel_size > 1 else ""
     return (
-        f"vLLM, {_count(launch.replicas, 'replica')}{gpus}, device {launch.device}, {launch.dtype}, at most "
+        f"vLLM, {_count(launch.replicas, 'replica')}{gpus}{stages}, device {launch.device}, {launch.dtype}, at most "
         f"{launch.max_model_len} tokens a sequence; weights come by {launch.weight_transfer}"
     )
 

@@ -70,12 +70,12 @@ def engine_settings(environment: Config, name: str) -> Any:
     return environment.settings(name, resolve_class(environment.instance(name).implementation, KIND).config_type)
 
 
-def with_replicas(config: Config, name: str, replicas: int) -> str:
-    """The config of the servers as YAML, where the model server launches so many vLLMs; 0: it is as it was."""
-    if not replicas:
+def with_launch(config: Config, name: str, fields: JsonObject) -> str:
+    """The config of the servers as YAML, where the model server launches its vLLMs with these settings over its own."""
+    if not fields:
         return config.to_yaml()
     tree: Any = parse(config.to_yaml(), "composed config").tree
-    tree[name][KIND][VLLM]["launch"]["replicas"] = replicas
+    tree[name][KIND][VLLM]["launch"].update(fields)
     return dump(tree)
 
 

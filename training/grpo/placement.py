@@ -2,7 +2,9 @@
 
 Policy  the ranks that split each tensor among them stay on one node; such blocks follow each other over the nodes.
 Engines each replica is on one node; those of one node are one role, with a model server and at least one rollout worker
-        of their own.
+        of their own. A replica with more GPUs than any node has is spread: each stage of its layers on one node, or,
+        where a stage is too large as well, rank after rank. Without GPUs, where nothing is counted, its stages are.
+        It is a role of its own, on the node of its rank 0; a node's ranks follow each other.
 Order   nodes as they are given. A role with GPUs takes the first node that has enough left, one without the node that
         has the fewest roles.
 Errors  ConfigError `placement`: which role finds no node, and what is left.
@@ -44,6 +46,8 @@ class RoleNeed(NamedTuple):
     """Processes of a block."""
     gpus: int = 0
     """Of each process."""
+    stages: int = 1
+    """Of each process that may be spread over nodes: parts that stay on one node."""
     label: str | None = None
     """`KEY=VALUE` of the nodes that may run them; None: any."""
 
@@ -60,6 +64,14 @@ class RolePlace(NamedTuple):
     gpus: int = 0
     replicas: int = 0
     """vLLM servers that it launches; 0: all of the run."""
+    ranks: tuple[ClusterNode, ...] = ()
+    """Of one vLLM that is spread over nodes, by rank; none: it is not."""
+    gpus_per_rank: int = 0
+
+    def gpus_on(self, node: ClusterNode) -> int:
+        """GPUs that it takes there."""
+        own = self.gpus if self.node.id == node.id else 0
+        return own + self.gpus_per_rank * sum(rank.id == node.id for rank in self.ranks)
 
 
 class RolePlacement(NamedTuple):
@@ -81,11 +93,18 @@ def needs_of(config: TrainConfig, launch: LaunchSettings | None) -> list[RoleNee
     per_rank = int(counted and policy.torch_cfg.device != "cpu")
     per_replica = launch.gpus_per_replica if launch is not None and counted and launch.device != "cpu" else 0
     n_replicas = launch.replicas if launch is not None else 1
+    spread = launch is not None and (per_replica or launch.device == "cpu")
+    stages = launch.pipeline_parallel_size if launch is not None and spread else 1
+    together = not per_replica and stages == 1
     return [
-        RoleNeed(POLICY, policy.n_processes // block, block, per_rank, labels.policy),
+        RoleNeed(POLICY, policy.n_processes // block, block, per_rank, label=labels.policy),
         # Without GPUs nothing says how many a node holds: they stay together.
         RoleNeed(
-            ENGINES, n_replicas if per_replica else 1, 1 if per_replica else n_replicas, per_replica, labels.engines
+            ENGINES,
+            *((1, n_replicas) if together else (n_replicas, 1)),
+            per_replica,
+            stages,
+            labels.engines,
         ),
         RoleNeed(ROLLOUTS, config.cluster.rollout_workers, label=labels.rollouts),
     ]
@@ -97,23 +116,12 @@ def place(needs: Sequence[RoleNeed], nodes: Sequence[ClusterNode]) -> RolePlacem
     n_roles: Counter[str] = Counter()
     policy, engines, rollouts = needs
     ranks = [node for node in _place_blocks(policy, nodes, left, n_roles) for _ in range(policy.size)]
-    replicas = Counter({node.id: 0 for node in nodes})
-    for node in _place_blocks(engines, nodes, left, n_roles):
-        replicas[node.id] += engines.size
-    hosts = [node for node in nodes if replicas[node.id]]
+    hosts = _engine_hosts(engines, nodes, left, n_roles)
     n_workers = max(len(hosts), rollouts.blocks)
     workers = _place_blocks(rollouts._replace(blocks=n_workers), nodes, left, n_roles)
     return RolePlacement(
         [RolePlace(_numbered(POLICY, rank, len(ranks)), node, policy.gpus) for rank, node in enumerate(ranks)],
-        [
-            RolePlace(
-                _numbered(ENGINES, nth, len(hosts)),
-                node,
-                replicas[node.id] * engines.gpus,
-                replicas[node.id] if len(hosts) > 1 else 0,
-            )
-            for nth, node in enumerate(hosts)
-        ],
+        [host._replace(role=_numbered(ENGINES, nth, len(hosts))) for nth, host in enumerate(hosts)],
         [RolePlace(_numbered(ROLLOUTS, nth, n_workers), node) for nth, node in enumerate(workers)],
     )
 
@@ -122,17 +130,69 @@ def placement_lines(placement: RolePlacement, nodes: Sequence[ClusterNode]) -> l
     """A line for each node."""
     lines = []
     for node in nodes:
-        places = [place for place in placement.all if place.node.id == node.id]
-        gpus = sum(place.gpus for place in places)
-        roles = ", ".join(_shortened([place.role for place in places])) or "nothing"
-        lines.append(f"{node}: {roles}{f'; {gpus} of {node.gpus} GPUs' if node.gpus else ''}")
+        parts = _shortened([place.role for place in placement.all if place.node.id == node.id])
+        parts += [text for place in placement.engines if (text := _ranks_text(place, node))]
+        gpus = sum(place.gpus_on(node) for place in placement.all)
+        lines.append(f"{node}: {', '.join(parts) or 'nothing'}{f'; {gpus} of {node.gpus} GPUs' if node.gpus else ''}")
     return lines
 
 
-def _place_blocks(
+def _engine_hosts(
     need: RoleNeed, nodes: Sequence[ClusterNode], left: dict[str, int], n_roles: "Counter[str]"
+) -> list[RolePlace]:
+    """The roles of the engines, without numbers."""
+    if _is_spread(need, nodes):
+        replicas = [_rank_nodes(need, nth, nodes, left, n_roles) for nth in range(need.blocks)]
+        per_rank = int(need.gpus > 0)
+        own = 1 if need.blocks > 1 else 0
+        return [RolePlace(need.kind, ranks[0], 0, own, tuple(ranks), per_rank) for ranks in replicas]
+    counts = Counter({node.id: 0 for node in nodes})
+    for node in _place_blocks(need, nodes, left, n_roles):
+        counts[node.id] += need.size
+    hosts = [node for node in nodes if counts[node.id]]
+    several = len(hosts) > 1
+    return [RolePlace(need.kind, node, counts[node.id] * need.gpus, counts[node.id] * several) for node in hosts]
+
+
+def _is_spread(need: RoleNeed, nodes: Sequence[ClusterNode]) -> bool:
+    allowed = [node for node in nodes if need.allows(node)]
+    if not need.gpus:
+        return need.stages > 1
+    return need.gpus > max((node.gpus for node in allowed), default=need.gpus)
+
+
+def _rank_nodes(
+    need: RoleNeed, nth: int, nodes: Sequence[ClusterNode], left: dict[str, int], n_roles: "Counter[str]"
 ) -> list[ClusterNode]:
-    """The node of each block; takes its GPUs from `left`."""
+    """The node of each rank of a replica."""
+    replica = f"a replica of {need.kind}" if need.blocks == 1 else f"replica {nth + 1} of {need.blocks} of {need.kind}"
+    per_stage = max(1, need.gpus // need.stages)
+    whole = not need.gpus or per_stage <= max(node.gpus for node in nodes if need.allows(node))
+    parts, size = (need.stages, per_stage) if whole else (need.stages * per_stage, 1)
+    part = need._replace(blocks=parts, size=size, gpus=int(need.gpus > 0))
+    chosen = _place_blocks(part, nodes, left, n_roles, f"{replica}, {'stage' if whole else 'rank'}")
+    # vLLM asks for the ranks of its server's own node to be the first ones.
+    order = list(dict.fromkeys(node.id for node in chosen))
+    return [node for node in sorted(chosen, key=lambda node: order.index(node.id)) for _ in range(size)]
+
+
+def _ranks_text(place: RolePlace, node: ClusterNode) -> str:
+    """Which ranks of a vLLM run there; empty: none."""
+    ranks = [rank for rank, where in enumerate(place.ranks) if where.id == node.id]
+    if not ranks:
+        return ""
+    which = f"ranks {ranks[0]} to {ranks[-1]}" if len(ranks) > 1 else f"rank {ranks[0]}"
+    return f"{which} of the {len(place.ranks)} of {place.role}"
+
+
+def _place_blocks(
+    need: RoleNeed,
+    nodes: Sequence[ClusterNode],
+    left: dict[str, int],
+    n_roles: "Counter[str]",
+    what: str | None = None,
+) -> list[ClusterNode]:
+    """The node of each block; takes its GPUs from `left`. `what`: named in errors in place of the kind."""
     allowed = [node for node in nodes if need.allows(node)]
     if not allowed:
         where = f"no node has the label {need.label} (cluster.labels.{need.kind})" if nodes else "there is no node"
@@ -144,7 +204,7 @@ def _place_blocks(
         if not fitting:
             label = f" with the label {need.label}" if need.label else ""
             count = f" ({nth + 1} of {need.blocks})" if need.blocks > 1 else ""
-            raise _error(f"{need.kind}{count} needs {gpus} GPUs on one node{label}", nodes, left)
+            raise _error(f"{what or need.kind}{count} needs {gpus} GPUs on one node{label}", nodes, left)
         node = fitting[0] if gpus else min(fitting, key=lambda node: n_roles[node.id])
         left[node.id] -= gpus
         n_roles[node.id] += need.size

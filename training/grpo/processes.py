@@ -22,7 +22,8 @@ from paddock.ports import free_port
 from paddock.training.grpo.config import ClusterConfig
 from paddock.training.grpo.node_host import NodeHosts
 from paddock.training.grpo.placement import ClusterNode, RoleNeed, RolePlace, RolePlacement
-from paddock.training.grpo.ray_session import RaySession, ray_session
+from paddock.training.grpo.ray_session import RaySession, Reservation, ray_session
+from paddock.types import JsonObject
 
 MAX_CALLS = 10_000
 """Most calls of one role at a time."""
@@ -153,14 +154,15 @@ class RoleProcesses:
         self._session = session
         self._hosts = NodeHosts(logs)
         self._roles: list[RoleProcess] = []
-        self._group: Any = None
+        self._reservation: Reservation | None = None
         self._bundles: dict[str, int] = {}
 
     async def place(self, needs: Sequence[RoleNeed], shared: Path | None = None) -> RolePlacement:
         """Place the roles on the nodes that are there, and reserve what they need. `shared`: a folder that nodes of the
         policy have to see as this process does (ConfigError)."""
         assert self._session is not None
-        placement, self._group = await self._session.reserve(needs)
+        self._reservation = await self._session.reserve(needs)
+        placement = self._reservation.placement
         self._bundles = {place.role: nth for nth, place in enumerate(placement.all)}
         away = {place.node.id: place.node for place in placement.all if place.node.id != self._session.own_node}
         await self._hosts.start(away.values())
@@ -191,19 +193,28 @@ class RoleProcesses:
         await asyncio.gather(*(role.end() for role in self._roles))
         self._roles.clear()
         await self._hosts.end()
-        if self._group is not None:
-            from ray.util import remove_placement_group
+        if self._reservation is not None:
+            self._reservation.release()
+            self._reservation = None
 
-            remove_placement_group(self._group)
-            self._group = None
+    def ray_ranks(self, place: RolePlace) -> JsonObject:
+        """Where the ranks of a vLLM run that is spread over nodes, as `launch.ray` says it."""
+        import ray
+
+        assert self._reservation is not None
+        group = self._reservation.ranks[place.role].id.hex()
+        return {"address": ray.get_runtime_context().gcs_address, "placement_group": group}
 
     def _options(self, place: RolePlace) -> dict[str, Any]:
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+        assert self._reservation is not None
         bundle = self._bundles[place.role]
         return {
             "num_gpus": place.gpus,
-            "scheduling_strategy": PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=bundle),
+            "scheduling_strategy": PlacementGroupSchedulingStrategy(
+                self._reservation.roles, placement_group_bundle_index=bundle
+            ),
         }
 
 

@@ -13,7 +13,7 @@ import os
 import secrets
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,10 +35,20 @@ _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 class Reservation(NamedTuple):
-    """Where the roles run, and Ray's placement group that holds it for them."""
+    """Where the roles run, and Ray's placement groups that hold it for them."""
 
     placement: RolePlacement
-    group: Any
+    roles: Any
+    """With a bundle for each role."""
+    ranks: Mapping[str, Any]
+    """Of each vLLM that is spread over nodes, by its role: with a bundle for each rank."""
+
+    def release(self) -> None:
+        """Give all of it back; what still runs there ends."""
+        from ray.util import remove_placement_group
+
+        for group in (*self.ranks.values(), self.roles):
+            remove_placement_group(group)
 
 
 class RaySession:
@@ -65,8 +75,7 @@ class RaySession:
         deadline = time.monotonic() + (self._settings.wait_s if self._settings.address else 0.0)
         while True:
             try:
-                placement = place(needs, self.nodes())
-                return Reservation(placement, await _reserve(placement.all))
+                return await _reserve(place(needs, self.nodes()))
             except ConfigError:
                 if time.monotonic() >= deadline:
                     raise
@@ -77,20 +86,37 @@ class RaySession:
         return ClusterNode(row["NodeManagerHostname"], row["NodeManagerAddress"], row["NodeID"], gpus, row["Labels"])
 
 
-async def _reserve(places: Sequence[RolePlace]) -> Any:
-    """A placement group with a bundle for each place, in their order."""
-    from ray.util import placement_group, remove_placement_group
+async def _reserve(placement: RolePlacement) -> Reservation:
+    """Placement groups with a bundle for each place, in their order, and for each rank of a spread vLLM."""
+    from ray.util import placement_group
 
-    group = placement_group([_bundle(place) for place in places], strategy="PACK")
-    if await asyncio.to_thread(group.wait, RESERVE_S):
-        return group
-    remove_placement_group(group)
-    what = "; ".join(f"{place.role} on {place.node}, {place.gpus} GPUs" for place in places)
-    raise ConfigError(f"not free within {RESERVE_S:g} s, another job may hold it: {what}", kind="placement")
+    made = Reservation(
+        placement,
+        placement_group([_bundle(place.node, place.gpus) for place in placement.all], strategy="PACK"),
+        {
+            place.role: placement_group([_bundle(node, place.gpus_per_rank) for node in place.ranks], strategy="PACK")
+            for place in placement.engines
+            if place.ranks
+        },
+    )
+    deadline = time.monotonic() + RESERVE_S
+    for group in (made.roles, *made.ranks.values()):
+        if not await asyncio.to_thread(group.wait, max(0.0, deadline - time.monotonic())):
+            made.release()
+            what = "; ".join(map(_text, placement.all))
+            raise ConfigError(f"not free within {RESERVE_S:g} s, another job may hold it: {what}", kind="placement")
+    return made
 
 
-def _bundle(place: RolePlace) -> dict[str, float]:
-    return {f"node:{place.node.address}": _SHARE, **({"GPU": place.gpus} if place.gpus else {})}
+def _bundle(node: ClusterNode, gpus: int) -> dict[str, float]:
+    return {f"node:{node.address}": _SHARE, **({"GPU": gpus} if gpus else {})}
+
+
+def _text(place: RolePlace) -> str:
+    if not place.ranks:
+        return f"{place.role} on {place.node}, {place.gpus} GPUs"
+    counts = {str(node): place.gpus_on(node) for node in place.ranks}
+    return f"{place.role} on {', '.join(f'{node}, {gpus} GPUs' for node, gpus in counts.items())}"
 
 
 @contextmanager

@@ -35,6 +35,8 @@ class RecipeRule(Record):
     inert: str | None = None
     disabled: str | None = None
     refused: str | None = None
+    times: str | None = None
+    """Of `to`: a key of the recipe by whose number the value is multiplied, where it is given."""
     only: list[Any] | None = None
     """Of `inert`: the values that have no effect; None: any."""
     backend: Literal["torch", "megatron"] | None = None
@@ -47,7 +49,7 @@ class RecipeRule(Record):
         given = [name for name in ("to", "argument", "inert", "disabled", "refused") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"needs exactly one of to, argument, inert, disabled, refused; has {given}")
-        for name, owner in (("only", "inert"), ("backend", "inert"), ("enabled", "disabled")):
+        for name, owner in (("times", "to"), ("only", "inert"), ("backend", "inert"), ("enabled", "disabled")):
             if getattr(self, name) is not None and given != [owner]:
                 raise ValueError(f"`{name}` belongs to `{owner}`")
         return self
@@ -146,7 +148,7 @@ class _RecipeTranslation:
     def apply(self, rule: RecipeRule, path: KeyPath, node: Any) -> None:
         if rule.to is not None:
             self.note(path, "mapped", f"`{rule.to}`")
-            self.move(split(rule.to), path, node)
+            self.move(split(rule.to), path, self.product(rule, path, node))
         elif rule.argument is not None:
             self.note(path, "mapped", f"an argument of vLLM, in `{dotted(_EXTRA_ARGS)}`")
             self.arguments += arguments_of(rule.argument, path[-1], self.value(path, node))
@@ -166,10 +168,17 @@ class _RecipeTranslation:
         accepted = ", ".join(map(_as_yaml, rule.only))
         self.problem(path, f"{_as_yaml(value)} is not done here: {rule.inert}; accepted: {accepted}")
 
-    def move(self, target: KeyPath, path: KeyPath, node: Any) -> None:
+    def product(self, rule: RecipeRule, path: KeyPath, node: Any) -> Any:
+        """The value, multiplied as the rule says."""
+        value, other = self.value(path, node), split(rule.times) if rule.times is not None else None
+        if other is None or not self.composed.has(other):
+            return value
+        factor = self.value(other, get_at(self.composed.tree, other))
+        return value * factor if isinstance(value, int) and isinstance(factor, int) else value
+
+    def move(self, target: KeyPath, path: KeyPath, value: Any) -> None:
         """Keep the value for `target`. An override of `target` wins, and null gives way to another value; any other
         difference is a problem."""
-        value = self.value(path, node)
         existing = self.existing(target)
         if target in self.composed.overridden or (value is None and existing is not None):
             return

@@ -19,7 +19,7 @@ from paddock.errors import InfraError
 from paddock.server.access import TOKEN_BYTES
 from paddock.training.core.records import Batch
 from paddock.training.grpo.environment import EngineHost, ModelAddress, require_model_server
-from paddock.training.grpo.model_server import with_replicas
+from paddock.training.grpo.model_server import with_launch
 from paddock.training.grpo.placement import RolePlace, RolePlacement
 from paddock.training.grpo.policy_processes import PolicyProcesses
 from paddock.training.grpo.policy_settings import PolicySettings, RankInfo
@@ -27,6 +27,7 @@ from paddock.training.grpo.processes import RoleProcess, RoleProcesses
 from paddock.training.grpo.roles import GroupJob, Policy, ReplicaInfo, SendResult, TrainResult
 from paddock.training.grpo.rollouts import Sampler
 from paddock.training.grpo.worker import FinishedGroup, FinishedValidation, RolloutWorker, WorkerSettings
+from paddock.types import JsonObject
 
 REPLICAS_TIMEOUT_S = 120.0
 """For a model server that is healthy but busy; its own calls to engines take a fraction of that."""
@@ -139,7 +140,10 @@ async def start_engines(processes: RoleProcesses, place: RolePlace, config: Conf
     role = processes.start(place.role, place)
     token = token_urlsafe(TOKEN_BYTES)
     prefix = place.role if place.replicas else ""
-    own = with_replicas(config, name, place.replicas)
+    fields: JsonObject = {"replicas": place.replicas} if place.replicas else {}
+    if place.ranks:
+        fields["ray"] = processes.ray_ranks(place)
+    own = with_launch(config, name, fields)
     await role.make(_make_engines, own, name, place.node.address, token, prefix)
     return RemoteEngines(role, await role.call("address"))
 

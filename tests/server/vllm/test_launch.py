@@ -135,6 +135,34 @@ def test_on_gpus_each_replica_has_its_own_and_none_of_the_cpu_settings(tmp_path:
     assert not {"VLLM_ENABLE_V1_MULTIPROCESSING", "VLLM_CPU_KVCACHE_SPACE"} & set(env)
 
 
+def test_stages_have_their_share_of_the_gpus_each(tmp_path: Path) -> None:
+    argv = launcher(tmp_path, "gpu", gpus_per_replica=8, pipeline_parallel_size=2).argv()
+    assert argv[argv.index("--pipeline-parallel-size") + 1] == "2"
+    assert argv[argv.index("--tensor-parallel-size") + 1] == "4"
+    with pytest.raises(ConfigError, match="no multiple of pipeline_parallel_size"):
+        validate(Launching, {"launch": {"gpus_per_replica": 3, "pipeline_parallel_size": 2}}, "policy")
+
+
+async def test_on_a_cpu_stages_are_for_ray(tmp_path: Path) -> None:
+    stages = LaunchSettings(device="cpu", pipeline_parallel_size=2, folder=tmp_path)
+    with pytest.raises(ConfigError, match="training runs alone"):
+        await Launcher.make(SERVED, stages, name="policy")
+    ranks = {"address": "10.0.0.1:6379", "placement_group": "c0ffee"}
+    made = launcher(tmp_path, "cpu", gpus_per_replica=2, pipeline_parallel_size=2, ray=ranks)
+    assert "--distributed-executor-backend" not in made.argv()
+    assert made.env(0)["VLLM_ENABLE_V1_MULTIPROCESSING"] == "1"
+
+
+def test_a_replica_over_nodes_starts_with_its_group_in_variables(tmp_path: Path) -> None:
+    ranks = {"address": "10.0.0.1:6379", "placement_group": "c0ffee"}
+    made = launcher(tmp_path, "gpu", gpus_per_replica=8, ray=ranks)
+    argv, env = made.argv(), made.env(0)
+    assert argv[2:4] == ["-m", "paddock.server.vllm.ray_server"]
+    assert argv[argv.index("--tensor-parallel-size") + 1] == "8"
+    assert (env["RAY_ADDRESS"], env["PADDOCK_VLLM_PLACEMENT_GROUP"]) == ("10.0.0.1:6379", "c0ffee")
+    assert "c0ffee" not in " ".join(argv)
+
+
 def test_arguments_by_name_go_over_ours_and_arguments_in_order_over_both(tmp_path: Path) -> None:
     kwargs = {
         "tensor_parallel_size": 8,

@@ -109,6 +109,37 @@ def test_what_the_machine_lacks_is_told_and_not_refused(run_file: Path, capsys: 
         assert said in missing
 
 
+def test_a_plan_says_which_ranks_of_a_replica_over_nodes_each_has(
+    run_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    devices = ["policy.torch_cfg.device=cuda", "policy.generation.vllm.launch.device=gpu", "cluster.gpus_per_node=2"]
+    engines = ["replicas=1", "gpus_per_replica=4", "pipeline_parallel_size=2"]
+    changes = [*devices, *(f"+policy.generation.vllm.launch.{text}" for text in engines), "+cluster.address=auto"]
+    assert main(["train", str(run_file), "--dry-run", *changes, "cluster.num_nodes=3"]) == PLANNED
+    plan = capsys.readouterr().out
+    assert "vLLM, 1 replica of 4 GPUs in 2 stages, device gpu" in plan
+    for line in (
+        "node 1: policy-0, policy-1, rollouts; 2 of 2 GPUs",
+        "node 2: engines, ranks 0 to 1 of the 4 of engines; 2 of 2 GPUs",
+        "node 3: ranks 2 to 3 of the 4 of engines; 2 of 2 GPUs",
+    ):
+        assert line in plan
+    assert main(["train", str(run_file), "--dry-run", *changes, "cluster.num_nodes=2"]) == PLANNED
+    lacking = "a replica of engines, stage (2 of 2) needs 2 GPUs on one node; GPUs that are left: node 1 0, node 2 0"
+    assert lacking in capsys.readouterr().out
+
+
+def test_without_gpus_each_stage_of_a_replica_is_on_a_node_of_its_own(
+    run_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changes = [f"+policy.generation.vllm.launch.{text}" for text in ("replicas=1", "pipeline_parallel_size=2")]
+    cluster = ["+cluster.address=auto", "cluster.num_nodes=4"]
+    assert main(["train", str(run_file), "--dry-run", *changes, *cluster]) == PLANNED
+    plan = capsys.readouterr().out
+    for line in ("node 3: engines, rank 0 of the 2 of engines", "node 4: rank 1 of the 2 of engines"):
+        assert line in plan
+
+
 def test_a_plan_of_several_nodes_says_what_each_runs(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     devices = ["policy.torch_cfg.device=cuda", "policy.generation.vllm.launch.device=gpu", "cluster.gpus_per_node=2"]
     cluster = ["cluster.num_nodes=4", "+cluster.address=auto", "+cluster.labels.policy=role=policy"]

@@ -207,6 +207,7 @@ def test_an_override_of_a_setting_wins_over_the_recipes_key(folder: Path) -> Non
 def test_keys_of_the_engine_are_handed_to_it(folder: Path) -> None:
     theirs = {
         "tensor_parallel_size": 2,
+        "pipeline_parallel_size": 3,
         "enable_prefix_caching": True,
         "gpu_memory_utilization": 0.8,
         "http_server_serving_chat_kwargs": {"tool_parser": "hermes", "default_chat_template_kwargs": {"a": 1}},
@@ -216,7 +217,7 @@ def test_keys_of_the_engine_are_handed_to_it(folder: Path) -> None:
     found = read(folder, policy={"generation": {"vllm_cfg": theirs, "vllm_kwargs": kwargs, "vllm": vllm}})
     block = found.environment.block("policy_model")
     assert (block["tool_parser"], block["chat_template_kwargs"]) == ("hermes", {"a": 1})
-    assert block["launch"]["gpus_per_replica"] == 2
+    assert (block["launch"]["gpus_per_replica"], block["launch"]["pipeline_parallel_size"]) == (6, 3)
     assert sorted(block["launch"]["extra_args"][:-1]) == [
         '--compilation-config={"backend": "eager"}',
         "--enable-prefix-caching",

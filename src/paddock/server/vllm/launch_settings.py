@@ -5,9 +5,9 @@ Units   seconds, GiB, tokens.
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from paddock.types import JsonObject
@@ -19,6 +19,8 @@ SECRETS = ("api-key", "hf-token", "ssl-keyfile-password")
 SHORTEST = 5
 """Letters of an option below which vLLM takes none of these from it."""
 Device = Literal["cpu", "gpu"]
+GROUP_VARIABLE = "PADDOCK_VLLM_PLACEMENT_GROUP"
+"""Id of Ray's placement group with a bundle for each rank of a vLLM, in their order."""
 
 
 def _strings(value: object) -> object:
@@ -28,6 +30,17 @@ def _strings(value: object) -> object:
     if isinstance(value, dict):
         return {key: str(entry) for key, entry in value.items()}
     return value
+
+
+class RayRanks(BaseModel):
+    """Where a vLLM that is spread over nodes has its ranks."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    address: str
+    """HOST:PORT of the head of the Ray cluster."""
+    placement_group: str
+    """Id of the placement group there, with a bundle for each rank, in their order."""
 
 
 class LaunchSettings(BaseModel):
@@ -42,7 +55,13 @@ class LaunchSettings(BaseModel):
     device: Literal["auto", "cpu", "gpu"] = "auto"
     """`auto`: what that environment's vLLM says of itself."""
     gpus_per_replica: int = Field(default=1, ge=1)
-    """Each replica gets its own, over which the model is split; on a CPU without meaning."""
+    """Each replica gets its own, over which the model is split: each layer, unless `pipeline_parallel_size` says more.
+    On a CPU without meaning."""
+    pipeline_parallel_size: int = Field(default=1, ge=1)
+    """Stages of a replica, each with some of the layers and its share of the GPUs; on a CPU each is a process."""
+    ray: RayRanks | None = None
+    """Where the ranks of the only replica run; a training run says it for replicas that it spreads over nodes. None:
+    on this machine."""
     dtype: str | None = None
     """Type of the weights, as vLLM names it (`bfloat16`, `float32`); None: the model's own."""
     max_model_len: int | None = Field(default=None, ge=1)
@@ -80,6 +99,15 @@ class LaunchSettings(BaseModel):
     def serve_args(self) -> list[str]:
         """`serve_kwargs` as arguments."""
         return [argument for name, value in self.serve_kwargs.items() for argument in _arguments(name, value)]
+
+    @model_validator(mode="after")
+    def _whole_stages(self) -> Self:
+        if self.device != "cpu" and self.gpus_per_replica % self.pipeline_parallel_size:
+            raise ValueError(
+                f"gpus_per_replica ({self.gpus_per_replica}) is no multiple of pipeline_parallel_size "
+                f"({self.pipeline_parallel_size}), whose stages have the same number of GPUs each (`device: cpu`: none)"
+            )
+        return self
 
     @field_validator("serve_kwargs")
     @classmethod

@@ -2,9 +2,11 @@
 
 Law     a secret is never in an argument: the key goes in the variable VLLM_API_KEY. No default of the model's
         `generation_config.json` applies.
-CPU     the engine in one process with its worker, one thread per `cpu_threads`, none of them bound to a core.
+CPU     the engine in one process with its worker, one thread per `cpu_threads`, none of them bound to a core; several
+        stages are `ray_executor`'s alone.
 GPU     each replica sees devices of its own: the next `gpus_per_replica` of those that are visible here.
-Errors  those of `device` and `folders`; ConfigError `gpus_missing`.
+Nodes   of a replica that is spread over several the ranks are Ray's actors (`ray_executor`), the server starts here.
+Errors  those of `device` and `folders`; ConfigError `gpus_missing`, `config_invalid`.
 """
 
 import os
@@ -21,10 +23,11 @@ from paddock.http.access import TOKEN_VARIABLE
 from paddock.http.transport import SERVER_KEEPALIVE_S
 from paddock.server.vllm.device import find_device
 from paddock.server.vllm.folders import LogFolder
-from paddock.server.vllm.launch_settings import Device, LaunchSettings
+from paddock.server.vllm.launch_settings import GROUP_VARIABLE, Device, LaunchSettings
 from paddock.server.vllm.processes import VllmCommand, VllmProcess
 
 CPU_KV_CACHE_GIB = 4
+RAY_SERVER = "paddock.server.vllm.ray_server"
 
 
 class ServedModel(NamedTuple):
@@ -54,6 +57,12 @@ class Launcher:
     async def make(cls, model: ServedModel, settings: LaunchSettings, *, name: str) -> "Launcher":
         """A launcher; it asks vLLM what it runs on where the config does not say."""
         device: Device = await find_device(_python(settings)) if settings.device == "auto" else settings.device
+        if device == "cpu" and settings.pipeline_parallel_size > 1 and settings.ray is None:
+            raise ConfigError(
+                "launch.pipeline_parallel_size: on a CPU the stages of a vLLM are placed by training runs alone, and "
+                "with `launch.device: cpu`",
+                kind="config_invalid",
+            )
         folder = LogFolder(settings.folder, name, Path(tempfile.gettempdir()))
         return cls(model, settings, device, folder, name=name)
 
@@ -77,7 +86,8 @@ class Launcher:
         """vLLM's server, without host and port."""
         name, settings = self._model.model, self._settings
         # Not `vllm serve`: that asks for the version of the distribution `vllm`, which the CPU build is not.
-        argv = [str(_python(settings)), "-P", "-m", "vllm.entrypoints.openai.api_server", "--model", name]
+        module = "vllm.entrypoints.openai.api_server" if settings.ray is None else RAY_SERVER
+        argv = [str(_python(settings)), "-P", "-m", module, "--model", name]
         argv += ["--served-model-name", name, "--generation-config", "vllm", *self._model.options]
         options = {
             "--dtype": settings.dtype,
@@ -91,10 +101,12 @@ class Launcher:
             argv.append("--enforce-eager")
         if settings.weight_transfer is not None:
             argv += ["--weight-transfer-config", f'{{"backend":"{settings.weight_transfer}"}}']
+        if settings.pipeline_parallel_size > 1:
+            argv += ["--pipeline-parallel-size", str(settings.pipeline_parallel_size)]
         if self.device == "cpu":
-            argv += ["--distributed-executor-backend", "uni"]
+            argv += ["--distributed-executor-backend", "uni"] if settings.ray is None else []
         else:
-            argv += ["--tensor-parallel-size", str(settings.gpus_per_replica)]
+            argv += ["--tensor-parallel-size", str(settings.gpus_per_replica // settings.pipeline_parallel_size)]
             if settings.kv_cache_gib is not None:
                 argv += ["--kv-cache-memory-bytes", str(settings.kv_cache_gib << 30)]
         return [*argv, *settings.serve_args, *settings.extra_args]
@@ -112,9 +124,11 @@ class Launcher:
             env["VLLM_API_KEY"] = self._model.key
         if settings.weight_transfer is not None:
             env["VLLM_SERVER_DEV_MODE"] = "1"
+        if settings.ray is not None:
+            env |= {"RAY_ADDRESS": settings.ray.address, GROUP_VARIABLE: settings.ray.placement_group}
         if self.device == "cpu":
             env |= {
-                "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+                "VLLM_ENABLE_V1_MULTIPROCESSING": "0" if settings.ray is None else "1",
                 "VLLM_CPU_KVCACHE_SPACE": str(settings.kv_cache_gib or CPU_KV_CACHE_GIB),
                 "VLLM_CPU_OMP_THREADS_BIND": "nobind",
                 "OMP_NUM_THREADS": str(settings.cpu_threads),
