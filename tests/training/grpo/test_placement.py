@@ -143,7 +143,10 @@ def test_labels_say_which_nodes_run_what() -> None:
             [RoleNeed("policy", 1, 4, 1), RoleNeed("engines", 3, gpus=4), ONE],
             r"engines \(3 of 3\) needs 4 GPUs on one node",
         ),
-        ([RoleNeed("policy", 1), RoleNeed("engines", 1, stages=2, label="node=m9"), ONE], "no node has the label node=m9"),
+        (
+            [RoleNeed("policy", 1), RoleNeed("engines", 1, stages=2, label="node=m9"), ONE],
+            "no node has the label node=m9",
+        ),
         (
             [RoleNeed("policy", 9, gpus=1), RoleNeed("engines", 1, gpus=8, stages=2), ONE],
             r"a replica of engines, stage \(1 of 2\) needs 4 GPUs on one node; .* m3 \(10.0.0.3\) 3",
