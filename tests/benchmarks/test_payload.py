@@ -11,7 +11,7 @@ import pytest
 
 from paddock.sandbox.settings import HOME_VARIABLE
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
+pytestmark = [pytest.mark.sandbox, pytest.mark.long]
 ROOT = Path(__file__).parents[2]
 ROWS = "resources_servers/swe/data/example.jsonl"
 WORDS = ("faults", "payload", "--sandboxes", "4", "--minutes", "0.25", "--runtime", "bubblewrap", "--seed", "1")

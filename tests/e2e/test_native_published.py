@@ -35,6 +35,7 @@ def check(folder: Path, play_fixes: Any, names: Iterable[str]) -> None:
     assert {pair: solved.problems() for pair, solved in found.items()} == dict.fromkeys(pairs, ())
 
 
+@pytest.mark.long
 def test_each_harness_solves_published_instances_with_its_own_tools(tmp_path: Path, play_fixes: Any) -> None:
     check(tmp_path, play_fixes, QUICK)
 

@@ -128,6 +128,7 @@ def stored(items: ItemCommands, demo_rows: list[JsonObject]) -> Path:
     return out
 
 
+@pytest.mark.long
 def test_rollouts_are_verified_as_by_one_process(items: ItemCommands, stored: Path) -> None:
     found = []
     for words in ((), SPREAD):
@@ -173,6 +174,7 @@ def row(name: str, recipe: JsonObject) -> JsonObject:
     }
 
 
+@pytest.mark.long
 def test_images_are_built_as_by_one_process_each_on_one_node(items: ItemCommands, repositories: Path) -> None:
     alone = items.head.disk / "alone"
     own_images(alone)

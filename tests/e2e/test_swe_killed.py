@@ -54,7 +54,7 @@ class Killer(threading.Thread):
         return found
 
 
-@pytest.mark.parametrize("number", [2, 3])
+@pytest.mark.parametrize("number", [2, pytest.param(3, marks=pytest.mark.long)])
 def test_one_kill_of_a_graders_runner_costs_no_reward(tmp_path: Path, number: int) -> None:
     words = ("eval", str(find_file("configs/swe_demo.yaml")), "--oracle", "--agent", "codeact", "--slice", "1:2")
     more = ("--repeats", "2", "--concurrency", "1", "--out", str(tmp_path / "run"), "--quiet")

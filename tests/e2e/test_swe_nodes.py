@@ -103,7 +103,7 @@ async def until_busy(node: NodeProcess) -> None:
             await asyncio.sleep(0.2)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("how", [pytest.param(signal.SIGKILL, marks=pytest.mark.long), signal.SIGSTOP])
 async def test_a_node_that_dies_or_hangs_costs_no_row_and_no_reward(
     swe_case: SweCase, nodes: list[NodeProcess], tmp_path: Path, how: signal.Signals
 ) -> None:

@@ -43,10 +43,10 @@ def _lines(name: str) -> list[JsonObject]:
 INSTANCES = {str(row["instance_id"]): row for row in _lines("instances.jsonl")}
 HUNKS = [(name, index) for name, row in INSTANCES.items() for index in range(len(row["paddock"]["without_hunk"]))]
 PREDICTIONS = _lines("predictions.jsonl")
-QUICK = frozenset({"marshmallow-code__marshmallow-1702", "pallets__flask-5063"})
+QUICK = frozenset({"marshmallow-code__marshmallow-1702"})
 """Instances of which all is tried; all of the others: `make test-slow`."""
-FIXED = QUICK | {"django__django-16229", "psf__requests-6028", "pytest-dev__pytest-7571"}
-"""One of each repository, of which the fix is tried."""
+FIXED = QUICK | {"django__django-16229", "psf__requests-6028"}
+"""Instances of which the fix is tried."""
 
 
 def slow_param(name: str, *values: Any, quick: frozenset[str] = QUICK) -> Any:

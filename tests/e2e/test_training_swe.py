@@ -131,7 +131,9 @@ class TestOfThreeSteps:
         assert main(["samples", "check", str(trained.out)]) == 0, capsys.readouterr().out
 
     def test_the_killed_member_is_masked_and_its_group_repaired(self, trained: swe_run.FinishedRun) -> None:
-        (failed,) = trained.lines("failures.jsonl")
+        lines = trained.lines("failures.jsonl")
+        assert len(lines) == 1, lines
+        (failed,) = lines
         assert (failed["outcome"], failed["kind"], failed["stage"]) == ("infra", "sandbox_gone", "model")
         assert failed["usage"]["output_tokens"] > 0
         one = next(line["metrics"] for line in trained.steps if line["groups"] == [1])

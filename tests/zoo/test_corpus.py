@@ -67,7 +67,7 @@ def test_the_corpus_is_whole() -> None:
 
 @pytest.mark.sandbox
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.parametrize("kind", ["unittest", *(pytest.param(one, marks=pytest.mark.slow) for one in KINDS)])
+@pytest.mark.parametrize("kind", ["unittest", *(pytest.param(one, marks=pytest.mark.long) for one in KINDS)])
 async def test_a_project_has_a_bug_that_its_tests_see(kind: str, cheat_graders: CheatGraders) -> None:
     its = await cheat_graders.of(kind)
     for patch, status in ((its.instance.gold_patch, "RESOLVED_FULL"), (NOTHING, "RESOLVED_NO")):

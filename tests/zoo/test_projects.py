@@ -39,7 +39,7 @@ async def test_there_are_projects_of_each_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "way"), [pytest.param(*one, marks=[] if one in SAMPLE else [pytest.mark.slow]) for one in WAYS]
+    ("name", "way"), [pytest.param(*one, marks=[] if one in SAMPLE else [pytest.mark.long]) for one in WAYS]
 )
 async def test_tests_tell_a_right_fix(
     name: str, way: str, case: Callable[..., Any], provider: LocalProvider, tmp_path: Path

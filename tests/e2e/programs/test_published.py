@@ -22,8 +22,7 @@ NO_EDITOR = ("mini_swe_agent",)
 OURS = Path(__file__).parents[3] / "resources_servers" / "swe" / "data" / "example.jsonl"
 IN_THE_DEMO = ("codex_cli", "opencode_cli")
 NOT_IN_IT = [name for name in calc_fixture.PROGRAMS if name not in IN_THE_DEMO]
-FEW = ("mini_swe_agent", "claude_code")
-"""A program on this machine, and one in a sandbox."""
+FEW = ("claude_code",)
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 

@@ -83,7 +83,7 @@ def test_there_are_sixty_cases_and_each_has_a_name_of_its_own() -> None:
     assert len(set(names)) == len(names) >= 60
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_real_editor_still_answers_as_recorded() -> None:
     python = os.environ.get(REAL)
     if not python:

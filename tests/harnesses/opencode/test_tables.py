@@ -115,9 +115,9 @@ async def files_of(workspace: SandboxWorkspace, folders: Sequence[str]) -> dict[
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("edits", marks=pytest.mark.slow),
+        pytest.param("edits", marks=pytest.mark.long),
         pytest.param("calls", marks=pytest.mark.long),
-        pytest.param("patches", marks=pytest.mark.slow),
+        pytest.param("patches", marks=pytest.mark.long),
     ],
 )
 def test_the_program_still_answers_as_recorded(name: str, table: Table, recorder: ModuleType, tmp_path: Path) -> None:

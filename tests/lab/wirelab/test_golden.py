@@ -30,7 +30,7 @@ from paddock.sandbox.failures import RuntimeMissing
 RECORDED = Path(__file__).parent / "recorded"
 HARNESSES = Path(inspect.getfile(harnesses)).resolve().parent
 FILES = sorted([*HARNESSES.glob("*/golden/*.json"), *RECORDED.glob("*.json")])
-LONG = ("mini_swe_agent", "opencode_cli", "openhands_sdk", "openhands_v0")
+LONG = ("codex_cli", "mini_swe_agent", "opencode_cli", "openhands_sdk", "openhands_v0")
 """Tried where there is time, as are other versions: each takes minutes."""
 
 

@@ -280,7 +280,7 @@ async def test_a_sif_is_added_up_before_it_is_unpacked(tmp_path: Path, small: Im
     assert (found.layers[0] / "zeros").stat().st_size == 16 * MIB
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_more_hard_links_than_a_file_can_have_are_refused_or_there(root: Path) -> None:
     entries = [TarEntry("a"), *(TarEntry(f"h{number}", type=HARD, link="a") for number in range(100_000))]
     try:
