@@ -36,7 +36,7 @@ from paddock.sandbox.readiness import Readiness
 from paddock.sandbox.socket_listener import loopback_listener
 from paddock.sandbox.tunnel import Tunnel
 from paddock.server import AgentServer, ResourcesServer
-from paddock.server.dialects.sampling import sampling_of
+from paddock.server.dialects.conversation import sampling_of
 from paddock.server.rollout import RolloutRun
 from paddock.server.rollout_model import RolloutModel, TunnelOptions
 from paddock.server.step_rewards import StepRewardCollector

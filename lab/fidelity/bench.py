@@ -83,10 +83,10 @@ class BenchServer(ExactServer[ExactConfig]):
     def _difference(self, pending: PendingCall, prompt: Sequence[int]) -> str | None:
         request, turn = pending.conversation, pending.match.turn
         arguments = {**request.arguments, **self.config.chat_template_kwargs}
-        if pending.secret is None or turn is None or pending.placement is None:
+        if pending.rollout is None or turn is None or pending.placement is None:
             self._histories[pending.turn_id] = request.items
             return self._comparison.compare_first(_messages(request.items), request.tools, arguments, prompt)
-        recorded = self.store.index(pending.secret).by_id[turn]
+        recorded = pending.rollout.index.by_id[turn]
         names = tool_names(recorded.output, request)
         answer_items = [
             {**item, "name": names[item["call_id"]]} if "name" in item else item for item in recorded.output

@@ -15,8 +15,7 @@ import orjson
 
 from paddock.errors import InfraError
 from paddock.models_servers.openai.config import REFUSED, OpenAIConfig
-from paddock.server.dialects.conversation import ClientRequest
-from paddock.server.dialects.sampling import MergedSampling, merge_sampling
+from paddock.server.dialects.conversation import ClientRequest, MergedSampling, merge_sampling
 from paddock.server.dialects.to_chat import chat_request
 from paddock.server.dialects.to_responses import responses_request
 from paddock.types import JsonObject

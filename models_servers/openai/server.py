@@ -106,7 +106,7 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
     def _splice(self, pending: PendingCall) -> Splice | None:
         if self.config.token_protocol != "nemo_rl":
             return None
-        index = None if pending.secret is None else self.store.index(pending.secret)
+        index = pending.rollout.index if pending.rollout else None
         return splice(pending.conversation, pending.match, index, self.config.reasoning_fields)
 
     async def _require_room(self, body: bytes, pending: PendingCall) -> None:

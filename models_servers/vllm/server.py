@@ -28,10 +28,6 @@ REPLICAS: Route[JsonObject, JsonObject] = Route(
     "GET",
     "/replicas",
     "The vLLM servers: where a trainer sends weights, and which they have; no key of theirs is shown",
-    lambda body: body,
-    lambda wire: wire,
-    lambda _body, reply: reply,
-    lambda _body, wire: wire,
 )
 CALLS = {
     "GET": ("health", "get_world_size"),
@@ -50,10 +46,6 @@ def _passed_on(method: Literal["GET", "POST"]) -> Route[JsonObject, JsonObject]:
         method,
         "/replicas/{name}/{call}",
         "A trainer's call of one vLLM, passed on; the body of a pause as its query",
-        lambda body: body,
-        lambda wire: wire,
-        lambda _body, reply: reply,
-        lambda _body, wire: wire,
         replayable=False,
     )
 

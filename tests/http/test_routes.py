@@ -1,5 +1,6 @@
 """Claims about the wire: codecs are inverses, and what breaks them has an owner."""
 
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -29,6 +30,12 @@ TURN = Turn(
     output=[{"type": "message"}],
     usage=Usage(input_tokens=2, output_tokens=1),
 )
+
+
+def codec(given: Callable[..., Any] | None) -> Callable[..., Any]:
+    """One direction of a route that has records."""
+    assert given is not None
+    return given
 
 
 def over_json(wire: dict[str, Any]) -> dict[str, Any]:
@@ -69,28 +76,28 @@ def test_a_rollout_line_reads_as_a_verify_reply_of_the_established_form() -> Non
 
 def test_a_verdict_over_the_wire_echoes_its_request() -> None:
     request = VerifyRequest(row=ROW, response={"output": []})
-    reply = over_json(VERIFY.reply_to_wire(request, VERDICT))
-    assert {key: reply[key] for key in VERIFY.to_wire(request)} == VERIFY.to_wire(request)
-    assert VERIFY.reply_from_wire(request, reply) == VERDICT
+    reply = over_json(codec(VERIFY.reply_to_wire)(request, VERDICT))
+    assert {key: reply[key] for key in codec(VERIFY.to_wire)(request)} == codec(VERIFY.to_wire)(request)
+    assert codec(VERIFY.reply_from_wire)(request, reply) == VERDICT
 
 
 def test_a_verify_reply_of_another_make_is_a_verdict_or_the_verifiers_failure() -> None:
     request = VerifyRequest(row=ROW, response={"output": []})
-    echo = VERIFY.to_wire(request)
-    verdict = VERIFY.reply_from_wire(request, {**echo, "reward": 1.0, "category": "found"})
+    echo = codec(VERIFY.to_wire)(request)
+    verdict = codec(VERIFY.reply_from_wire)(request, {**echo, "reward": 1.0, "category": "found"})
     assert (verdict.reward, verdict.reason, verdict.extras) == (1.0, "unstated", {"category": "found"})
     with pytest.raises(VerifierError, match="judge is down"):
-        VERIFY.reply_from_wire(
+        codec(VERIFY.reply_from_wire)(
             request,
             {**echo, "reward": 0.0, "_ng_failure_class": "judge_failed", "_ng_failure_judge_error": "judge is down"},
         )
     with pytest.raises(VerifierError, match="reward"):
-        VERIFY.reply_from_wire(request, dict(echo))
+        codec(VERIFY.reply_from_wire)(request, dict(echo))
 
 
 def test_a_seed_reply_of_another_make_is_what_the_agent_may_see() -> None:
-    assert SEED.reply_from_wire(ROW, {}).visible == {}
-    assert SEED.reply_from_wire(ROW, {"secret_word": "owl"}).visible == {"secret_word": "owl"}
+    assert codec(SEED.reply_from_wire)(ROW, {}).visible == {}
+    assert codec(SEED.reply_from_wire)(ROW, {"secret_word": "owl"}).visible == {"secret_word": "owl"}
 
 
 @pytest.mark.parametrize(
@@ -114,9 +121,9 @@ def test_a_bad_row_is_the_rows_fault_and_names_the_key(wire: dict[str, Any], nam
 
 def test_a_verify_request_without_a_response_is_the_callers_fault() -> None:
     with pytest.raises(RequestError, match="response: missing"):
-        VERIFY.from_wire(ROW.to_wire())
+        codec(VERIFY.from_wire)(ROW.to_wire())
 
 
 def test_a_run_reply_that_is_no_rollout_is_a_bug_and_no_reward() -> None:
     with pytest.raises(BugError, match="not a rollout"):
-        RUN.reply_from_wire(ROW, {"reward": 1.0})
+        codec(RUN.reply_from_wire)(ROW, {"reward": 1.0})

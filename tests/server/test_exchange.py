@@ -217,13 +217,6 @@ async def test_an_answer_that_is_there_is_told_also_after_the_end() -> None:
     assert source.ends == 1
 
 
-async def test_a_closed_reader_reads_no_more() -> None:
-    reader = ScriptedParts([HELLO]).exchange().add_reader()
-    reader.close()
-    with pytest.raises(BugError):
-        await reader.whole()
-
-
 async def test_a_finished_exchange_is_kept_by_nobody() -> None:
     source = ScriptedParts([WORD], [HELLO])
     source.go.set()

@@ -51,18 +51,18 @@ def test_what_a_turns_request_told_is_known_after_a_restart_and_is_no_part_of_th
     store.append("ro_1", turn("a"), digest)
     store.append("ro_1", turn("b", "a"))
     for current in (store, open_store(tmp_path)):
-        assert current.index("ro_1").match([told, *turn("a").output, told]).turn == "a"
+        assert current.open("ro_1").index.match([told, *turn("a").output, told]).turn == "a"
         assert list(current.turns("ro_1")) == [turn("a"), turn("b", "a")]
 
 
 def test_the_last_settings_of_a_rollout_hold_also_after_a_restart(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    assert store.settings("ro_1") == RolloutSettings()
+    assert store.open("ro_1").settings == RolloutSettings()
     for max_turns in (3, 2):
         store.set("ro_1", RolloutSettings(sampling={"temperature": 0.5}, max_turns=max_turns))
     store.append("ro_1", turn("a"))
     for current in (store, open_store(tmp_path)):
-        assert current.settings("ro_1") == RolloutSettings(sampling={"temperature": 0.5}, max_turns=2)
+        assert current.open("ro_1").settings == RolloutSettings(sampling={"temperature": 0.5}, max_turns=2)
         assert list(current.turns("ro_1")) == [turn("a")]
 
 
@@ -76,7 +76,7 @@ def test_a_frozen_rollout_is_final_also_after_a_restart(tmp_path: Path) -> None:
             current.append("ro_1", turn("b"))
         assert (caught.value.kind, caught.value.status) == ("frozen", 409)
         with pytest.raises(FrozenError):
-            current.require_open("ro_1")
+            current.open("ro_1")
         assert current.freeze("ro_1") == record
 
 

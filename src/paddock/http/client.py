@@ -91,12 +91,14 @@ class HttpPeer:
         self._headers = {"content-type": "application/json", **bearer(token)}
 
     async def call(self, route: Route[Request, Reply], request: Request, call: Call, **path: str) -> Reply:
-        body = None if route.method in ("GET", "DELETE") else orjson.dumps(route.to_wire(request))
+        wire = route.to_wire(request) if route.to_wire else request
+        body = None if route.method in ("GET", "DELETE") else orjson.dumps(wire)
         url = self.base_url + route.path.format(**path)
         failed = 0
         while True:
             try:
-                return route.reply_from_wire(request, await self._send(route, url, body, call))
+                reply = await self._send(route, url, body, call)
+                return route.reply_from_wire(request, reply) if route.reply_from_wire else reply
             except PaddockError as error:
                 failed += 1
                 if not (route.replayable and error.retryable and failed < self._retry.attempts):

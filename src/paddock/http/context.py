@@ -66,16 +66,14 @@ class Call:
         if TIMEOUT in headers:
             with suppress(ValueError):
                 deadline = time.monotonic() + float(headers[TIMEOUT])
-        return cls(headers.get(REQUEST_ID) or new_id("req"), deadline, headers.get(ROLLOUT), path, _key(headers))
-
-
-def _key(headers: Mapping[str, Any]) -> str | None:
-    scheme, _, bearer = str(headers.get("authorization") or "").partition(" ")
-    authorized = bearer if scheme.lower() == "bearer" else ""
-    key = str(headers.get(API_KEY) or "")
-    if key.startswith(SECRET_PREFIX) and not authorized.startswith(SECRET_PREFIX):
-        return key
-    return authorized or key or None
+        scheme, _, bearer = str(headers.get("authorization") or "").partition(" ")
+        authorized = bearer if scheme.lower() == "bearer" else ""
+        key = str(headers.get(API_KEY) or "")
+        if key.startswith(SECRET_PREFIX) and not authorized.startswith(SECRET_PREFIX):
+            authorized = key
+        return cls(
+            headers.get(REQUEST_ID) or new_id("req"), deadline, headers.get(ROLLOUT), path, authorized or key or None
+        )
 
 
 def rollout_of(call: Call) -> str | None:

@@ -50,10 +50,12 @@ class Route(Generic[Request, Reply]):
     method: Literal["GET", "POST", "PUT", "DELETE"]
     path: str
     summary: str
-    to_wire: Callable[[Request], JsonObject]
-    from_wire: Callable[[JsonObject], Request]
-    reply_to_wire: Callable[[Request, Reply], JsonObject]
-    reply_from_wire: Callable[[Request, JsonObject], Reply]
+    to_wire: Callable[[Request], JsonObject] | None = None
+    """Of the body, as `from_wire`; None: a body is the JSON object that it is on the wire."""
+    from_wire: Callable[[JsonObject], Request] | None = None
+    reply_to_wire: Callable[[Request, Reply], JsonObject] | None = None
+    """Of the reply, as `reply_from_wire`; None: a reply is the JSON object that it is on the wire."""
+    reply_from_wire: Callable[[Request, JsonObject], Reply] | None = None
     replayable: bool = True
     """May be sent again with the same request id when the connection broke."""
     long: bool = False
@@ -234,10 +236,6 @@ def _request(model: type[RecordT]) -> Callable[[JsonObject], RecordT]:
     return read
 
 
-def _unchanged(wire: JsonObject) -> JsonObject:
-    return wire
-
-
 def _dump(record: Record) -> JsonObject:
     return record.model_dump()
 
@@ -253,26 +251,10 @@ def _seed_reply(_row: Row, wire: JsonObject) -> Session:
     return _reply(Session, {**fields, "visible": {**visible, **fields.get("visible", {})}}, BugError)
 
 
-def _model_reply_to_wire(_request: JsonObject, reply: ModelReply) -> JsonObject:
-    if isinstance(reply, EventStream):
-        raise RequestError("a stream was requested where only a whole answer can be given", kind="stream_refused")
-    return reply
-
-
 def _model_route(path: str, summary: str) -> Route[JsonObject, ModelReply]:
     # Never replayed: sampling again would give one request a second answer. The model server itself retries its
     # engine, as long as nothing of an answer has been recorded.
-    return Route(
-        "POST",
-        path,
-        summary,
-        _unchanged,
-        _unchanged,
-        _model_reply_to_wire,
-        lambda _r, wire: wire,
-        replayable=False,
-        long=True,
-    )
+    return Route("POST", path, summary, replayable=False, long=True)
 
 
 SEED: Route[Row, Session] = Route(
@@ -293,8 +275,6 @@ WITHDRAW: Route[Row, JsonObject] = Route(
     "A member of a group has ended without a response: others need not wait for it",
     Row.to_wire,
     read_row,
-    lambda _r, reply: reply,
-    lambda _r, wire: wire,
 )
 SCORE_STEP: Route[StepRequest, StepScore] = Route(
     "POST",
@@ -338,10 +318,8 @@ TURNS: Route[JsonObject, TurnRecord] = Route(
     "GET",
     "/r/{secret}/turns",
     "Freeze a rollout's turns and return them",
-    _unchanged,
-    _unchanged,
-    lambda _r, record: _dump(record),
-    _reader(TurnRecord),
+    reply_to_wire=lambda _r, record: _dump(record),
+    reply_from_wire=_reader(TurnRecord),
 )
 TRANSCRIPT: Route[TurnSummaryQuery, TurnSummaries] = Route(
     "POST",
@@ -354,23 +332,13 @@ TRANSCRIPT: Route[TurnSummaryQuery, TurnSummaries] = Route(
     request_type=TurnSummaryQuery,
     reply_type=TurnSummaries,
 )
-FORGET: Route[JsonObject, JsonObject] = Route(
-    "DELETE",
-    "/r/{secret}",
-    "Forget a rollout's turns",
-    _unchanged,
-    _unchanged,
-    lambda _r, reply: reply,
-    lambda _r, wire: wire,
-)
+FORGET: Route[JsonObject, JsonObject] = Route("DELETE", "/r/{secret}", "Forget a rollout's turns")
 SETTINGS: Route[RolloutSettings, JsonObject] = Route(
     "PUT",
     "/r/{secret}/settings",
     "Set a rollout's sampling parameters and its number of turns",
     _dump,
     _request(RolloutSettings),
-    lambda _r, reply: reply,
-    lambda _r, wire: wire,
 )
 SCRIPT: Route[ReplayScript, JsonObject] = Route(
     "PUT",
@@ -378,8 +346,6 @@ SCRIPT: Route[ReplayScript, JsonObject] = Route(
     "Set what a replay server answers in one rollout",
     _dump,
     _request(ReplayScript),
-    lambda _r, reply: reply,
-    lambda _r, wire: wire,
 )
 
 

@@ -7,7 +7,9 @@ Errors  the engine's, to every reader. Cancelling a reader cancels nothing else.
 """
 
 import asyncio
+import weakref
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
 
 from paddock.errors import BugError, InfraError
 from paddock.server.dialects import Answer, Part
@@ -30,7 +32,8 @@ class Exchange:
         self._grace_s = grace_s
         self._on_end: Callable[[], None] | None = on_end
         self._readers = 0
-        self._waiting: list[asyncio.Future[bool]] = []
+        self._news = asyncio.Event()
+        """Set by the next batch, or the end."""
         self._grace_timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._pump(source))
@@ -40,7 +43,9 @@ class Exchange:
         if self._grace_timer is not None:
             self._grace_timer.cancel()
             self._grace_timer = None
-        return AnswerReader(self)
+        reader = AnswerReader(self)
+        reader.unclosed = weakref.finalize(reader, self.remove_collected_reader)
+        return reader
 
     def close(self, error: Exception | None = None) -> None:
         """Take no more readers; without its answer it is cancelled, and its readers get `error`. A second time changes
@@ -48,21 +53,21 @@ class Exchange:
         if self._grace_timer is not None:
             self._grace_timer.cancel()
             self._grace_timer = None
-        self._end()
+        on_end, self._on_end = self._on_end, None
+        if on_end is not None:
+            on_end()
         if self.answer is None and self.error is None:
             self._task.cancel()
-            self._fail(error or _abandoned_error())  # here: a task that has not begun would never do it
+            self.error = error or _abandoned_error()  # here: a task that has not begun would never do it
+            self._wake_readers()
 
     async def wait_for_batch(self, limit_s: float | None = None) -> bool:
         """Wait for another batch, or the end; False: `limit_s` seconds were over before."""
-        future: asyncio.Future[bool] = self._loop.create_future()
-        self._waiting.append(future)
-        timer = None if limit_s is None else self._loop.call_later(limit_s, _wake, future)
         try:
-            return await future
-        finally:
-            if timer is not None:
-                timer.cancel()
+            async with asyncio.timeout(limit_s):
+                return await self._news.wait()
+        except TimeoutError:
+            return False
 
     def remove_reader(self) -> None:
         """Count a reader that has gone; without any, give up after `grace_s` seconds."""
@@ -85,8 +90,8 @@ class Exchange:
                 if batch and isinstance(batch[-1], Answer):
                     self.answer = batch[-1]
                 self.batches.append(batch)
-                if self._wake_readers():
-                    await asyncio.sleep(0)  # what has come is passed on before more is waited for
+                self._wake_readers()
+                await asyncio.sleep(0)  # what has come is passed on before more is waited for
             if self.answer is None:
                 raise BugError("an engine's parts ended without an answer", kind="no_answer")
         except asyncio.CancelledError:
@@ -100,37 +105,27 @@ class Exchange:
     def _fail(self, error: Exception) -> None:
         self.error = error
         self._wake_readers()
-        self._end()
+        self.close()
 
-    def _end(self) -> None:
-        on_end, self._on_end = self._on_end, None
-        if on_end is not None:
-            on_end()
-
-    def _wake_readers(self) -> bool:
-        """Wake all readers that wait; whether there were any."""
-        futures, self._waiting = self._waiting, []
-        for future in futures:
-            _wake(future, has_batch=True)
-        return bool(futures)
+    def _wake_readers(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
 
 
+@dataclass(eq=False)
 class AnswerReader:
     """Reads the answer for one client. To be closed; one that is collected closes itself. Its methods raise what the
     engine raised."""
 
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange: Exchange | None = exchange
-        self._read = 0
-        """How many batches were read."""
-
-    def __del__(self) -> None:
-        if self._exchange is not None:
-            self._exchange.remove_collected_reader()
+    exchange: Exchange
+    n_read: int = 0
+    """How many batches were read."""
+    unclosed: "weakref.finalize[..., AnswerReader]" = field(init=False)
+    """Closes it when it is collected."""
 
     async def wait_for_first(self, limit_s: float) -> bool:
         """Wait for the first batch; False: `limit_s` seconds were over before."""
-        exchange = self._open
+        exchange = self.exchange
         if not exchange.batches and exchange.error is None:
             await exchange.wait_for_batch(limit_s)
         if not exchange.batches and exchange.error is not None:
@@ -138,7 +133,7 @@ class AnswerReader:
         return bool(exchange.batches)
 
     async def whole(self) -> Answer:
-        exchange = self._open
+        exchange = self.exchange
         while exchange.answer is None:
             if exchange.error is not None:
                 raise exchange.error
@@ -147,32 +142,20 @@ class AnswerReader:
 
     async def batch(self, keepalive_s: float) -> Batch | None:
         """The next batch, from the first on; an empty one after `keepalive_s` seconds without any; None at the end."""
-        exchange = self._open
-        while self._read == len(exchange.batches):
+        exchange = self.exchange
+        while self.n_read == len(exchange.batches):
             if exchange.error is not None:
                 raise exchange.error
             if exchange.answer is not None:
                 return None
             if not await exchange.wait_for_batch(keepalive_s):
                 return []
-        self._read += 1
-        return exchange.batches[self._read - 1]
+        self.n_read += 1
+        return exchange.batches[self.n_read - 1]
 
     def close(self) -> None:
-        exchange, self._exchange = self._exchange, None
-        if exchange is not None:
-            exchange.remove_reader()
-
-    @property
-    def _open(self) -> Exchange:
-        if self._exchange is None:
-            raise BugError("this reader was closed", kind="closed")
-        return self._exchange
-
-
-def _wake(future: "asyncio.Future[bool]", *, has_batch: bool = False) -> None:
-    if not future.done():
-        future.set_result(has_batch)
+        if self.unclosed.detach() is not None:
+            self.exchange.remove_reader()
 
 
 def _abandoned_error() -> InfraError:

@@ -17,6 +17,7 @@ from paddock.http import (
     SEED,
     VERIFY,
     Call,
+    EventStream,
     Peer,
     ReplayScript,
     Route,
@@ -97,8 +98,12 @@ class Handle:
         if path not in routes:
             raise RequestError(f"{self.name} has no route POST {path}{suggestion(path, routes)}", kind="no_route")
         route = routes[path]
-        request = route.from_wire(body)
-        return route.reply_to_wire(request, await self._peer.call(route, request, Call()))
+        request = route.from_wire(body) if route.from_wire else body
+        reply = await self._peer.call(route, request, Call())
+        if isinstance(reply, EventStream):
+            raise RequestError("stream: a handle gives whole answers", kind="stream_refused")
+        wire: JsonObject = route.reply_to_wire(request, reply) if route.reply_to_wire else reply
+        return wire
 
     def __repr__(self) -> str:
         return f"<{self.kind}: {self.name}: {self.calls}, post(path, body)>"
@@ -106,17 +111,7 @@ class Handle:
 
 def _plain_route(path: str) -> Route[JsonObject, JsonObject]:
     """Of a server elsewhere, whose records are not known here."""
-    return Route(
-        "POST",
-        path,
-        "A route of the server's own",
-        lambda body: body,
-        lambda wire: wire,
-        lambda _body, reply: reply,
-        lambda _body, wire: wire,
-        replayable=False,
-        long=True,
-    )
+    return Route("POST", path, "A route of the server's own", replayable=False, long=True)
 
 
 class ResourcesHandle(Handle):

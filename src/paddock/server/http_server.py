@@ -10,12 +10,13 @@ import asyncio
 import logging
 import socket
 import ssl
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
 import uvicorn
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from paddock.errors import BugError, ConfigError, InfraError, PaddockError, RequestError
@@ -47,28 +48,19 @@ class EndableApp:
         if self._is_closed:
             await _refuse(scope, send, _stopping())
             return
-        answered = False
-
-        async def sending(message: Message) -> None:
-            nonlocal answered
-            answered = True
-            await send(message)
-
         task = asyncio.current_task()
         assert task is not None  # an ASGI server runs each request in a task
         self._running.add(task)
         try:
-            await self._app(scope, receive, sending)
+            await self._app(scope, receive, send)
         except asyncio.CancelledError:
             if not self._is_closed:
                 raise
-            if not answered:
-                await _refuse(scope, send, _stopping())
+            await _refuse(scope, send, _stopping())
         except Exception as error:  # noqa: BLE001 - the last boundary
             _log.exception("%s %s", scope.get("method"), scope.get("path"))
-            if not answered:
-                text = f"{scope.get('path')}: {type(error).__name__}: {error}"
-                await _refuse(scope, send, BugError(text, kind=type(error).__name__))
+            text = f"{scope.get('path')}: {type(error).__name__}: {error}"
+            await _refuse(scope, send, BugError(text, kind=type(error).__name__))
         finally:
             self._running.discard(task)
 
@@ -80,43 +72,37 @@ class _Protocol(HttpToolsProtocol):
     STALL_TIMEOUT_S = DEFAULT_LIMITS.stall_timeout_s
     _received_at = 0.0
     """The loop's time at which the last bytes came."""
-    _guard: asyncio.TimerHandle | None = None
-    """While a request is due."""
+    _guard: asyncio.TimerHandle
+    """While the connection lasts."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn's own
         super().connection_made(transport)
-        self._start_guard()
+        self._received_at = self.loop.time()
+        self._check_stall()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_guard()
+        self._guard.cancel()
         super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self) -> None:
+        self._guard.cancel()
+        super().handle_websocket_upgrade()
 
     def data_received(self, data: bytes) -> None:
         self._received_at = self.loop.time()
         super().data_received(data)
 
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._start_guard()
-
-    def on_message_complete(self) -> None:
-        self._stop_guard()
-        super().on_message_complete()
-
-    def _start_guard(self) -> None:
-        if self._guard is None:
-            self._received_at = self.loop.time()
-            self._guard = self.loop.call_later(self.STALL_TIMEOUT_S, self._check_stall)
-
-    def _stop_guard(self) -> None:
-        if self._guard is not None:
-            self._guard.cancel()
-            self._guard = None
+    def _is_due(self) -> bool:
+        """Whether more of a request is to come, or the first."""
+        cycle = self.cycle
+        return cycle is None or cycle.scope is not self.scope or cycle.more_body
 
     def _check_stall(self) -> None:
         """A loop that was held up may have bytes to read that came in time: they are given a moment."""
         left_s = self._received_at + self.STALL_TIMEOUT_S - self.loop.time()
-        if left_s > 0 or self.flow.read_paused:
+        if not self._is_due():
+            self._guard = self.loop.call_later(self.STALL_TIMEOUT_S, self._check_stall)
+        elif left_s > 0 or self.flow.read_paused:
             self._guard = self.loop.call_later(max(left_s, STALL_GRACE_S), self._check_stall)
         else:
             self._guard = self.loop.call_later(STALL_GRACE_S, self._end, self._received_at)
@@ -125,7 +111,6 @@ class _Protocol(HttpToolsProtocol):
         if self._received_at != received_at or self.flow.read_paused:
             self._check_stall()
             return
-        self._guard = None
         if self.cycle is None or not self.cycle.response_started:
             message = f"no more of the request came within {self.STALL_TIMEOUT_S:g} s (`serve.stall_timeout_s`)"
             body = orjson.dumps(RequestError(message, kind="request_stalled").to_wire())
@@ -215,5 +200,6 @@ async def _refuse(scope: Scope, send: Send, error: PaddockError) -> None:
     body = orjson.dumps(reply.body)
     fields = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close"}
     headers = [(name.encode(), value.encode()) for name, value in {**fields, **reply.headers}.items()]
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    with suppress(RuntimeError):  # an answer that has begun can't begin again: uvicorn cuts it off
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})

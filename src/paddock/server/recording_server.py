@@ -15,7 +15,9 @@ import time
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar, TypeVar
 
 from pydantic import Field, ValidationError
@@ -40,6 +42,7 @@ from paddock.tokens import (
     FrozenError,
     Placement,
     PrefixMatch,
+    RolloutTurns,
     TurnStore,
     TurnStoreSettings,
     place,
@@ -55,8 +58,9 @@ from paddock.types import (
     TurnSummaries,
     TurnSummary,
     TurnSummaryQuery,
+    Usage,
 )
-from paddock.types.responses import copy_json, new_id
+from paddock.types.responses import new_id
 
 OVERFLOW = "context_length_exceeded"
 MAX_NAMES = 1000
@@ -77,11 +81,11 @@ class PendingCall:
     secret: str | None = None
     """Secret of its rollout; None: it is in none, and is not recorded."""
     hash: str = ""
-    turn_id: str = field(default_factory=lambda: new_id("turn"))
-    """Id of the turn that its answer will be."""
+    rollout: RolloutTurns | None = None
+    """What is recorded of the rollout; None: it is in none."""
+    turn_id: str = field(default_factory=partial(new_id, "turn"))
+    """Id of the turn that its answer will be: in a rollout the handle of the answer, too."""
     match: PrefixMatch = NO_MATCH
-    root: bytes = b""
-    """Digest of what a rollout's request has besides the history (`RecordingServer.root`)."""
     settings: RolloutSettings = NO_SETTINGS
     placement: Placement | None = None
     """Where the prompt stands in the record; None: found by the answer's ids, else by the history's match."""
@@ -91,11 +95,10 @@ class PendingCall:
     """The sampling parameters that the engine is given."""
     overridden: list[str] = field(default_factory=list)
     """Names of those that the config or the row set over the client's."""
-
-    @property
-    def handle(self) -> str | None:
-        """Opaque name of the answer, for clients to give back; None outside of a rollout."""
-        return None if self.secret is None else self.turn_id
+    recorded: bool = False
+    over: bool = False
+    """It was given up, or its rollout is over: it is not recorded any more."""
+    exchange: Exchange = field(init=False)
 
 
 class RecordingConfig(RenamedKeys, ServerConfig):
@@ -114,15 +117,6 @@ class RecordingConfig(RenamedKeys, ServerConfig):
 RecordingConfigT = TypeVar("RecordingConfigT", bound=RecordingConfig)
 
 
-@dataclass(slots=True)
-class _RunningCall:
-    pending: PendingCall
-    exchange: Exchange
-    recorded: bool = False
-    over: bool = False
-    """It was given up, or its rollout is over: it is not recorded any more."""
-
-
 class RecordingServer(ModelServer[RecordingConfigT]):
     """Records the calls of an engine; a plugin says how that is asked (`sample`)."""
 
@@ -132,8 +126,10 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         """How often a key of clients' requests was not passed on, by name."""
         self.given_up = 0
         """Answers that were begun and that no client got."""
+        self.template_arguments: JsonObject = {}
+        """Arguments of the chat template, over the client's."""
         self._store: TurnStore | None = None
-        self._running: dict[str, dict[str, _RunningCall]] = {}
+        self._running: dict[str, dict[str, PendingCall]] = {}
         """Calls that run, by secret and request key."""
 
     @property
@@ -148,10 +144,6 @@ class RecordingServer(ModelServer[RecordingConfigT]):
     @abstractmethod
     def sample(self, pending: PendingCall) -> AsyncGenerator[Batch, None]:
         """Ask the engine for an answer, in batches of parts; the answer is the last part of the last batch."""
-
-    def root(self, conversation: Conversation) -> bytes:
-        """Digest of what has to be the same, besides the history, for a turn to be continued."""
-        return root_of(conversation.tools, conversation.arguments)
 
     async def start(self) -> None:
         self._store = self.config.turn_store.open(self.name, self.engine_kind)
@@ -202,61 +194,61 @@ class RecordingServer(ModelServer[RecordingConfigT]):
 
     async def _reply(self, dialect: Dialect, request: JsonObject, call: Call) -> ModelReply:
         secret = rollout_of(call)
-        request_key = "" if secret is None else request_hash(request)
-        running = None if secret is None else self._running.get(secret, {}).get(request_key)
-        if secret is not None and running is None:
-            turn = self.store.index(secret).answer_to(request_key)
+        request_key, rollout, pending = "", None, None
+        if secret is not None:
+            request_key = request_hash(request)
+            pending = self._running.get(secret, {}).get(request_key)
+        if secret is not None and pending is None:
+            rollout = self.store.open(secret)
+            turn = rollout.index.answer_to(request_key)
             if turn is not None:
                 return whole_reply(dialect, _answer_of(turn), request, model=self.model_name)
-        running = running or self._begin(
-            PendingCall(dialect, request, call, conversation(dialect, request), secret, request_key)
-        )
-        reader = running.exchange.add_reader()
+        if pending is None:
+            parsed = conversation(dialect, request)
+            pending = PendingCall(dialect, request, call, parsed, secret, request_key, rollout)
+            self._begin(pending)
+        reader = pending.exchange.add_reader()
+        handle = None if secret is None else pending.turn_id
         try:
             await asyncio.sleep(0)  # the engine is asked before its answer is waited for
             if request.get("stream") is True:
-                writer = make_writer(dialect, request, model=self.model_name, handle=running.pending.handle)
+                writer = make_writer(dialect, request, model=self.model_name, handle=handle)
                 # An engine that is slow to begin is no reason to keep a client without an answer's head.
                 has_first = await reader.wait_for_first(self.config.keepalive_interval_s)
-                return EventStream(self._events(writer, running, reader, has_first=has_first))
+                return EventStream(self._events(writer, pending, reader, has_first=has_first))
             answer = await reader.whole()
-            self._record(running, answer)
+            self._record(pending, answer)
         except BaseException:
             reader.close()
             raise
         reader.close()
-        named_answer = replace(answer, handle=running.pending.handle)
-        return body_of(dialect, named_answer, request, model=self.model_name)
+        return body_of(dialect, replace(answer, handle=handle), request, model=self.model_name)
 
-    def _begin(self, pending: PendingCall) -> _RunningCall:
-        secret = pending.secret
-        if secret is not None:
-            index = self.store.index(secret)
-            pending.root = self.root(pending.conversation)
-            pending.settings = self.store.settings(secret)
-            pending.match = index.match(pending.conversation.items, root=pending.root)
-            self._require_within_limits(pending, len(index.by_id))
-        grace_s = 0.0 if secret is None else self.config.orphan_grace_s
-        running: _RunningCall
-        exchange = Exchange(self.sample(pending), grace_s=grace_s, on_end=lambda: self._forget_call(running))
-        running = _RunningCall(pending, exchange)
-        if secret is not None:
-            self._running.setdefault(secret, {})[pending.hash] = running
-        return running
-
-    def _require_within_limits(self, pending: PendingCall, recorded: int) -> None:
-        limit, ends_at = pending.settings.max_turns, pending.settings.ends_at
-        if ends_at is not None and time.time() >= ends_at:
-            raise RequestError("this rollout's time is over", kind=OVERFLOW, stage="model")
-        made = recorded + len(self._running.get(pending.secret or "", ()))
-        if limit is not None and made >= limit:
-            raise RequestError(f"this rollout has made its {limit} model calls", kind=OVERFLOW, stage="model")
-        most = pending.settings.max_tokens
-        if most is not None and sampled_tokens(self.store.turns(pending.secret or "")) >= most:
-            raise RequestError(f"this rollout has sampled its {most} tokens", kind=OVERFLOW, stage="model")
+    def _begin(self, pending: PendingCall) -> None:
+        """Ask the engine; from then on others can join the call."""
+        rollout, grace_s = pending.rollout, 0.0
+        if rollout is not None:
+            parsed, settings = pending.conversation, rollout.settings
+            pending.settings = settings
+            # A record that was made with other tools, or other arguments, is not continued.
+            root = root_of(parsed.tools, {**parsed.arguments, **self.template_arguments})
+            pending.match = rollout.index.match(parsed.items, root=root)
+            made = len(rollout.turns) + len(self._running.get(pending.secret or "", ()))
+            if settings.ends_at is not None and time.time() >= settings.ends_at:
+                raise RequestError("this rollout's time is over", kind=OVERFLOW, stage="model")
+            if settings.max_turns is not None and made >= settings.max_turns:
+                raise RequestError(
+                    f"this rollout has made its {settings.max_turns} model calls", kind=OVERFLOW, stage="model"
+                )
+            most = settings.max_tokens
+            if most is not None and sampled_tokens(rollout.turns) >= most:
+                raise RequestError(f"this rollout has sampled its {most} tokens", kind=OVERFLOW, stage="model")
+            self._running.setdefault(pending.secret or "", {})[pending.hash] = pending
+            grace_s = self.config.orphan_grace_s
+        pending.exchange = Exchange(self.sample(pending), grace_s=grace_s, on_end=partial(self._forget_call, pending))
 
     async def _events(
-        self, writer: Writer, running: _RunningCall, reader: AnswerReader, *, has_first: bool
+        self, writer: Writer, pending: PendingCall, reader: AnswerReader, *, has_first: bool
     ) -> AsyncGenerator[bytes, None]:
         """The events of a stream. The writer's start goes with the first batch, unless that has not come."""
         unsent, sent_at = writer.start(), time.monotonic()
@@ -266,7 +258,7 @@ class RecordingServer(ModelServer[RecordingConfigT]):
                 unsent = b""
             while (batch := await reader.batch(self.config.keepalive_interval_s)) is not None:
                 if batch and isinstance(batch[-1], Answer):
-                    self._record(running, batch[-1])
+                    self._record(pending, batch[-1])
                 events = unsent + b"".join(map(writer.write, batch))
                 # What a batch says may be held back: then the client gets a keepalive, too.
                 if not events and time.monotonic() - sent_at >= self.config.keepalive_interval_s:
@@ -279,19 +271,18 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         finally:
             reader.close()
 
-    def _record(self, running: _RunningCall, answer: Answer) -> None:
+    def _record(self, pending: PendingCall, answer: Answer) -> None:
         """Record the answer, once, for the first client that reads it."""
-        pending = running.pending
-        if pending.secret is None or running.recorded:
+        if pending.secret is None or pending.recorded:
             return
-        if running.over:
+        if pending.over:
             raise InfraError("the answer came after its rollout's end", kind="given_up", stage="model")
         self.store.append(pending.secret, self._turn(pending, answer), pending.match.digest)
-        running.recorded = True
-        running.exchange.close()
+        pending.recorded = True
+        pending.exchange.close()
 
     def _turn(self, pending: PendingCall, answer: Answer) -> Turn:
-        tokens = answer.tokens
+        tokens, counts = answer.tokens, answer.counts
         placement = pending.placement
         if placement is None:
             by_ids = place(self.store.turns(pending.secret or ""), tokens.prompt_ids) if tokens else None
@@ -307,9 +298,9 @@ class RecordingServer(ModelServer[RecordingConfigT]):
                 weight_spans=list(answer.weight_spans),
                 finish_reason=answer.finish_reason,
                 request_hash=pending.hash,
-                output=copy_json(answer.output),
-                usage=answer.counts.usage() if answer.counts else None,
-                sampling=copy_json(pending.sampling),
+                output=deepcopy(answer.output),
+                usage=Usage(input_tokens=counts.input_tokens, output_tokens=counts.output_tokens) if counts else None,
+                sampling=deepcopy(pending.sampling),
                 overridden=pending.overridden,
                 splice_broken=pending.splice_broken,
             )
@@ -318,24 +309,23 @@ class RecordingServer(ModelServer[RecordingConfigT]):
                 f"{self.name}: unreadable answer: {describe(error)}", kind="upstream_unreadable", stage="model"
             ) from error
 
-    def _forget_call(self, running: _RunningCall) -> None:
+    def _forget_call(self, pending: PendingCall) -> None:
         """Forget a call that no client can join any more."""
-        running.over = True
-        pending = running.pending
+        pending.over = True
         calls = self._running.get(pending.secret or "", {})
-        if calls.get(pending.hash) is running:
+        if calls.get(pending.hash) is pending:
             del calls[pending.hash]
             if not calls:
                 del self._running[pending.secret or ""]
-        if pending.secret is not None and not running.recorded and running.exchange.error is None:
+        if pending.secret is not None and not pending.recorded and pending.exchange.error is None:
             self.given_up += 1
             _log.warning("%s: an answer was given up: nobody came back for it", self.name)
 
     def _end_calls(self, secret: str, error: PaddockError | None = None) -> None:
         """End the running calls of a rollout with `error`; None: the rollout is over."""
         over = FrozenError("this rollout is over: it takes no more calls", kind="frozen", stage="model")
-        for running in list(self._running.get(secret, {}).values()):
-            running.exchange.close(error or over)
+        for pending in list(self._running.get(secret, {}).values()):
+            pending.exchange.close(error or over)
 
 
 def sampled_tokens(turns: Iterable[Turn]) -> int:
@@ -348,7 +338,7 @@ def _summary(turn: Turn) -> TurnSummary:
         id=turn.id,
         parent=turn.parent,
         finish_reason=turn.finish_reason,
-        output=copy_json(turn.output),
+        output=deepcopy(turn.output),
         sampled_tokens=turn.usage.output_tokens if turn.usage else None,
     )
 
@@ -356,7 +346,7 @@ def _summary(turn: Turn) -> TurnSummary:
 def _answer_of(turn: Turn) -> Answer:
     counts = None if turn.usage is None else TokenCounts(turn.usage.input_tokens, turn.usage.output_tokens)
     return Answer(
-        copy_json(turn.output),
+        deepcopy(turn.output),
         turn.finish_reason,
         counts,
         weight_version=turn.weight_version,

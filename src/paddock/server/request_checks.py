@@ -93,9 +93,14 @@ class LocalRequests:
 
 def refusal_reason(scope: Scope) -> RequestError | None:
     """Why a request is not answered; None: it is."""
-    if _is_unix(scope):
-        return None
-    hosts, origins = _values(scope, b"host"), _values(scope, b"origin")
+    server: Any = scope.get("server")
+    if server is None or server[1] is None:
+        return None  # a socket of the file system: it has a path, or says nothing, and has no port
+    given: dict[bytes, list[str]] = {b"host": [], b"origin": []}
+    for key, value in scope["headers"]:
+        if key in given:
+            given[key].append(value.decode("latin-1"))
+    hosts, origins = given.values()
     if len(hosts) != 1 or not _is_local(hosts[0]):
         return RequestError(
             f"Host {_quoted(hosts)}: a server without a configured token answers only to an IP address or "
@@ -109,16 +114,6 @@ def refusal_reason(scope: Scope) -> RequestError | None:
             kind="origin_refused",
         )
     return None
-
-
-def _is_unix(scope: Scope) -> bool:
-    """A server on a socket of the file system has a path, or says nothing, and has no port."""
-    server: Any = scope.get("server")
-    return server is None or server[1] is None
-
-
-def _values(scope: Scope, name: bytes) -> list[str]:
-    return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
 
 
 def _is_local(host: str) -> bool:

@@ -22,7 +22,7 @@ from paddock.tokens.export import (
 from paddock.tokens.prefix_match import PrefixMatch, TurnIndex, request_hash, root_of
 from paddock.tokens.prompter import Prompter
 from paddock.tokens.settings import TurnStoreSettings
-from paddock.tokens.store import FrozenError, TurnStore
+from paddock.tokens.store import FrozenError, RolloutTurns, TurnStore
 from paddock.tokens.template import ChatTemplate
 from paddock.tokens.traits import PromptTraits
 from paddock.tokens.vocabulary import Decoder, Vocabulary
@@ -37,6 +37,7 @@ __all__ = [
     "PromptTraits",
     "Prompter",
     "RolloutSample",
+    "RolloutTurns",
     "Sample",
     "SkippedTurn",
     "Span",

@@ -15,13 +15,14 @@ Cost    of a history that begins with the one matched before: its new items, and
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
 from paddock.errors import RequestError
 from paddock.types import JsonObject, Turn
-from paddock.types.responses import calls, content_text, item_type, messages, output_items
+from paddock.types.responses import content_text, item_type, output_items
 
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash
@@ -114,24 +115,17 @@ class TurnIndex:
         turn = self._by_request.get(request_hash)
         return None if turn is None or turn in self._continued else self.by_id[turn]
 
-    def chain(self, turn_id: str | None) -> list[Turn]:
-        """The turn and its ancestors, root first; none of None."""
-        path: list[Turn] = []
-        while turn_id is not None:
-            path.append(self.by_id[turn_id])
-            turn_id = path[-1].parent
-        path.reverse()
-        return path
-
     def full_ids(self, turn_id: str) -> list[int]:
         """All ids up to the turn's end. ValueError where a turn has none."""
-        ids: list[int] = []
-        for turn in self.chain(turn_id):
+        parts: list[list[int]] = []
+        ancestor: str | None = turn_id
+        while ancestor is not None:
+            turn = self.by_id[ancestor]
             if turn.prompt_ids is None or turn.sampled_ids is None:
                 raise ValueError("a turn of the chain has no ids")
-            ids += turn.prompt_ids
-            ids += turn.sampled_ids
-        return ids
+            parts += (turn.sampled_ids, turn.prompt_ids)
+            ancestor = turn.parent
+        return list(chain.from_iterable(reversed(parts)))
 
     def match(self, items: Sequence[JsonObject], *, root: bytes = b"") -> PrefixMatch:
         """`root`: what stands before all items (`root_of`)."""
@@ -146,7 +140,7 @@ class TurnIndex:
         position = 0 if checkpoint is None else len(checkpoint.items) - 1
         is_unambiguous = True
         while position < len(items):
-            candidates = self._candidates(state)
+            candidates = self._by_history.get(_digest(state), ()) if self._by_history else ()
             match = self._answer(candidates, state, items, position) if candidates else None
             is_unambiguous = is_unambiguous and (
                 not candidates or (len(candidates) == 1 and match is not None and match.rank > 0)
@@ -166,10 +160,6 @@ class TurnIndex:
         self._checkpoint = checkpoint and checkpoint._replace(history=history)
         return PrefixMatch(turn, new, history)
 
-    def _candidates(self, state: "Hash") -> Sequence[_RecordedAnswer]:
-        """The recorded answers to a history."""
-        return self._by_history.get(_digest(state), ()) if self._by_history else ()
-
     def _answer(
         self, candidates: Sequence[_RecordedAnswer], state: "Hash", items: Sequence[JsonObject], start: int
     ) -> _AnswerMatch | None:
@@ -180,7 +170,7 @@ class TurnIndex:
             return match
         state = state.copy()
         for position in range(start, len(items)):
-            later = _best_match(self._candidates(state), items, position)
+            later = _best_match(self._by_history.get(_digest(state), ()), items, position)
             if later is not None and later.rank:
                 return None
             if _is_assistant(items[position]):
@@ -192,7 +182,9 @@ class TurnIndex:
 def request_hash(body: JsonObject) -> str:
     """The request key: SHA-256 (hex) of the canonical JSON, keys sorted, of what a request asks. RequestError
     `body_invalid` for a body that is no JSON."""
-    request = {key: value for key, value in body.items() if key not in DELIVERY_KEYS}
+    request = dict(body)
+    for key in DELIVERY_KEYS:
+        request.pop(key, None)
     try:
         return hashlib.sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest()
     except orjson.JSONEncodeError as error:
@@ -285,14 +277,25 @@ def _is_assistant(item: JsonObject) -> bool:
 
 
 def _recorded_answer(turn: Turn) -> _RecordedAnswer:
-    spoken = messages(turn.output)
-    texts = frozenset(text for text in map(str.strip, (*spoken, "".join(spoken))) if text)
-    call_ids = frozenset(call.call_id for call in calls(turn.output) if call.call_id)
-    ids = frozenset(item["id"] for item in output_items(turn.output) if isinstance(item.get("id"), str))
-    thoughts = sum(item_type(item) == "reasoning" for item in output_items(turn.output))
-    silent = not (texts or call_ids)
-    most = {"message": len(spoken) or int(silent), "reasoning": thoughts}
-    return _RecordedAnswer(turn.id, call_ids, ids, texts or frozenset([""]), most, silent)
+    texts: list[str] = []
+    call_ids: set[str] = set()
+    ids: set[str] = set()
+    n_thoughts = 0
+    for item in output_items(turn.output):
+        kind = item_type(item)
+        if isinstance(item.get("id"), str):
+            ids.add(item["id"])
+        if kind == "message" and item.get("role", "assistant") == "assistant":
+            texts.append(content_text(item.get("content")))
+        elif kind == "reasoning":
+            n_thoughts += 1
+        elif kind in CALLS and isinstance(item.get("call_id"), str):
+            call_ids.add(item["call_id"])
+    call_ids.discard("")
+    shown = frozenset(map(str.strip, (*texts, "".join(texts)))) - {""}
+    silent = not (shown or call_ids)
+    most = {"message": len(texts) or int(silent), "reasoning": n_thoughts}
+    return _RecordedAnswer(turn.id, frozenset(call_ids), frozenset(ids), shown or frozenset([""]), most, silent)
 
 
 def _digest(state: "Hash") -> bytes:

@@ -54,14 +54,6 @@ class MessageEnd(NamedTuple):
     marks: frozenset[str] = frozenset()
     """Stops that were found there: the one that ends answers, or those that are marks of next messages."""
 
-    def suffix(self, tail: str) -> TurnSuffix | None:
-        """`tail`: all that is written behind the answer's marks. None: nothing ends the answer."""
-        if not self.texts:
-            return TurnSuffix("", tail[len(self.own) :]) if tail.startswith(self.own) else None
-        positions = [(tail.find(text), -len(text), text) for text in self.texts if text]
-        first = min((position for position in positions if position[0] >= 0), default=None)
-        return None if first is None else TurnSuffix(first[2], tail[first[0] + len(first[2]) :])
-
 
 def closing_stops(ends: Iterable[MessageEnd]) -> frozenset[str]:
     """Stops that end answers whatever follows."""
@@ -158,22 +150,22 @@ class TurnSuffixes:
         names: Mapping[str, str],
     ) -> TurnSuffix:
         """What stands between an answer and the next. `names`: of the tools, by id of the call that results answer."""
-        results = list(takewhile(lambda message: message.get("role") == "tool", messages))
-        calls = [self._call(result, tools, names) for result in results]
+        calls: list[JsonObject] = []
+        for message in messages:
+            if message.get("role") != "tool":
+                break
+            calls.append(self._call(message, tools, names))
         refused: RequestError | None = None
         for form in (calls, calls[:1], []) if calls else ([],):
             try:
-                return self._suffix(self._answer(form), messages, tools, arguments)
+                text = self.text([*self.head, self._answer(form), *messages], tools, arguments)
+                return self._cut(text, self._call_end if form else self._end)
             except RequestError as error:
                 if error.kind != "template_refused":
                     raise
                 refused = refused or error
         assert refused is not None
         raise refused
-
-    def with_accepted_ids(self, messages: Sequence[JsonObject]) -> list[JsonObject]:
-        """Messages with ids of calls that the template takes."""
-        return with_short_ids(messages) if self.short_ids else list(messages)
 
     def _answer(self, calls: Sequence[JsonObject]) -> JsonObject:
         if not calls:
@@ -183,42 +175,33 @@ class TurnSuffixes:
         content = "" if self._silent_calls else self._answer_mark
         return {"role": "assistant", "content": content, "tool_calls": [*others, {**last, "function": function}]}
 
-    def _end_of(self, answer: JsonObject) -> MessageEnd:
-        return self._call_end if "tool_calls" in answer else self._end
-
-    def _suffix(
-        self,
-        answer: JsonObject,
-        messages: Sequence[JsonObject],
-        tools: Sequence[JsonObject] | None,
-        arguments: Mapping[str, Any],
-    ) -> TurnSuffix:
-        """`answer`: of marks."""
-        text = self._text([*self.head, answer, *messages], tools, arguments)
-        return self._cut(text, self._end_of(answer))
-
-    def _text(
+    def text(
         self, messages: Sequence[JsonObject], tools: Sequence[JsonObject] | None, arguments: Mapping[str, Any]
     ) -> str:
-        return self._template.render(
-            self.with_accepted_ids(messages), tools=tools, generation_prompt=True, arguments=arguments
-        )
+        """The template's rendering, with ids of calls that it takes."""
+        given = with_short_ids(messages) if self.short_ids else messages
+        return self._template.render(given, tools=tools, generation_prompt=True, arguments=arguments)
 
     def _tail(self, text: str) -> str | None:
         """The text behind the last mark; None: there is none."""
-        positions = [(text.find(mark), len(mark)) for mark in (self._answer_mark, self._argument_mark)]
-        start = max((position + length for position, length in positions if position >= 0), default=None)
-        return None if start is None else text[start:]
+        mark = max((self._answer_mark, self._argument_mark), key=text.find)
+        return text.partition(mark)[2] if mark in text else None
 
     def _cut(self, text: str, end: MessageEnd) -> TurnSuffix:
+        """What follows the end of the answer of marks in a rendered text."""
         tail = self._tail(text)
-        suffix = None if tail is None else end.suffix(tail)
-        if suffix is None:
+        if tail is not None and not end.texts and tail.startswith(end.own):
+            after = tail.removeprefix(end.own)
+            closing = next((stop for stop in self._closing if after.startswith(stop)), "")
+            return TurnSuffix(closing, after.removeprefix(closing))
+        first: tuple[int, int, str] | None = None
+        for end_text in end.texts if tail is not None else ():
+            place = (str(tail).find(end_text), -len(end_text), end_text)
+            if end_text and place[0] >= 0 and (first is None or place < first):
+                first = place
+        if tail is None or first is None:
             raise RequestError("chat template: nothing ends an answer", kind="template_unsupported")
-        if suffix.end_text:
-            return suffix
-        closing = next((stop for stop in self._closing if suffix.text.startswith(stop)), "")
-        return TurnSuffix(closing, suffix.text.removeprefix(closing))
+        return TurnSuffix(first[2], tail[first[0] + len(first[2]) :])
 
     def _call(self, result: JsonObject, tools: Sequence[JsonObject] | None, names: Mapping[str, str]) -> JsonObject:
         call_id_given = str(result.get("tool_call_id") or "")
@@ -239,7 +222,7 @@ class TurnSuffixes:
         words = ""
         for tools, head in product((None, [_TOOL]), _HEADS):
             try:
-                text = self._text([*head, self._answer([]), mark], tools, arguments)
+                text = self.text([*head, self._answer([]), mark], tools, arguments)
             except RequestError as error:
                 words = words or error.message
                 continue
@@ -261,7 +244,7 @@ class TurnSuffixes:
         tails: list[str] = []
         for follower in followers:
             try:
-                tail = self._tail(self._text([*messages, *follower], tools, arguments))
+                tail = self._tail(self.text([*messages, *follower], tools, arguments))
             except RequestError:
                 continue
             tails += [] if tail is None else [tail]
@@ -278,7 +261,7 @@ class TurnSuffixes:
             call = self._call(result, [_TOOL], {})
             answer = {"role": "assistant", "content": "", "tool_calls": [call]}
             try:
-                whole = self._text([*self.head, answer, result], [_TOOL], arguments)
+                whole = self.text([*self.head, answer, result], [_TOOL], arguments)
             except RequestError:
                 continue
             if mark in whole and not any(
@@ -294,7 +277,7 @@ class TurnSuffixes:
         end = self._find_end([*self.head, answer], [[result], *_CALL_FOLLOWERS], [_TOOL], arguments)
         self._call_end = end or self._end
         try:
-            suffix = self._suffix(answer, [result], [_TOOL], arguments)
+            suffix = self._cut(self.text([*self.head, answer, result], [_TOOL], arguments), self._call_end)
         except RequestError:
             return False
         return result["content"] in suffix.text
@@ -353,12 +336,7 @@ class Prompter:
     ) -> str:
         """The template's own text of a whole conversation."""
         shown = messages if self.knows_developer else with_single_system(messages)
-        return self._template.render(
-            self._suffixes.with_accepted_ids(shown),
-            tools=tools,
-            generation_prompt=True,
-            arguments={**self._arguments, **arguments},
-        )
+        return self._suffixes.text(shown, tools, {**self._arguments, **arguments})
 
     def after(
         self,

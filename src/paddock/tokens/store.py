@@ -20,8 +20,8 @@ import hashlib
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -49,12 +49,6 @@ class StoredTurns(NamedTuple):
     histories: dict[str, str]
     """Digest of the history in a turn's request, by turn id; turns of which it is unknown are missing."""
     settings: RolloutSettings
-
-
-def turn_line(turn: Turn, history: str | None = None) -> bytes:
-    """The turn's line."""
-    extra = {} if history is None else {"history": history}
-    return orjson.dumps({**turn.to_wire(), **extra}, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def state_line(state: State) -> bytes:
@@ -104,7 +98,12 @@ class LineWriter:
     def append(self, path: str, line: bytes, size: int) -> None:
         """Add a line to a file of `size` bytes; a line that does not fit is taken back whole."""
         with _disk_errors(path):
-            descriptor = self._descriptor(path)
+            descriptor = self._open.get(path)
+            if descriptor is None:
+                while len(self._open) >= self._max_open:
+                    os.close(self._open.popitem(last=False)[1])
+                descriptor = self._open[path] = _open(path)
+            self._open.move_to_end(path)
             written = os.write(descriptor, line)
             if written < len(line):
                 os.ftruncate(descriptor, size)
@@ -120,20 +119,6 @@ class LineWriter:
         while self._open:
             os.close(self._open.popitem()[1])
 
-    def _descriptor(self, path: str) -> int:
-        descriptor = self._open.get(path)
-        if descriptor is None:
-            while len(self._open) >= self._max_open:
-                os.close(self._open.popitem(last=False)[1])
-            try:
-                descriptor = _open(path)
-            except FileNotFoundError:
-                Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                descriptor = _open(path)
-            self._open[path] = descriptor
-        self._open.move_to_end(path)
-        return descriptor
-
 
 def replace_file(path: str, line: bytes) -> None:
     """Make a line all that the file holds."""
@@ -147,25 +132,22 @@ def replace_file(path: str, line: bytes) -> None:
 
 
 def _open(path: str) -> int:
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, MODE)
+    """The descriptor of a rollout's file, which is made where there is none."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, MODE)
+    except FileNotFoundError:
+        Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return os.open(path, flags, MODE)
 
 
-class _disk_errors:  # noqa: N801 - read as a statement: `with _disk_errors(path):`
+@contextmanager
+def _disk_errors(path: str) -> Iterator[None]:
     """Gives errors of the disk their owner: the machine."""
-
-    __slots__ = ("_path",)
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _type: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, OSError):
-            raise InfraError(
-                f"turns in {Path(self._path).parent}: {error.strerror or error}", kind="turn_store"
-            ) from error
+    try:
+        yield
+    except OSError as error:
+        raise InfraError(f"turns in {Path(path).parent}: {error.strerror or error}", kind="turn_store") from error
 
 
 def _parse(line: bytes, path: str) -> dict[str, Any]:
@@ -204,8 +186,8 @@ class FrozenError(RequestError):
     status = 409
 
 
-class _Rollout:
-    """One rollout in memory."""
+class RolloutTurns:
+    """The turns of one rollout, in memory; not to be changed by who reads them."""
 
     __slots__ = ("index", "path", "settings", "size", "state", "turns")
 
@@ -246,7 +228,7 @@ class TurnStore:
         self._max_disk_bytes = max_disk_bytes
         self._max_memory_bytes = max_memory_bytes
         self._clock = clock
-        self._recent: OrderedDict[str, _Rollout] = OrderedDict()
+        self._recent: OrderedDict[str, RolloutTurns] = OrderedDict()
         self._files = LineWriter()
         self._on_disk: set[str] = set()
         """Keys that may have a file; for others the disk is not asked."""
@@ -256,39 +238,38 @@ class TurnStore:
         """Each token id once: an integer of its own in each place would take four times a list's memory."""
         self.sweep()
 
+    def open(self, secret: str) -> RolloutTurns:
+        """A rollout that can still grow. FrozenError or InfraError `turns_dropped` for another."""
+        rollout = self._rollout(_key(secret))
+        if rollout.state == "frozen":
+            raise FrozenError("this rollout's turns were read and are frozen: it takes no more calls", kind="frozen")
+        if rollout.state == "dropped":
+            raise _dropped()
+        return rollout
+
     def turns(self, secret: str) -> Sequence[Turn]:
         """The turns so far of a rollout that can still grow, oldest first; not to be changed by the caller."""
-        return self._open(secret).turns
-
-    def index(self, secret: str) -> TurnIndex:
-        """The index of a rollout's turns by history; not to be changed by the caller."""
-        return self._open(secret).index
-
-    def settings(self, secret: str) -> RolloutSettings:
-        """What was set for the rollout."""
-        return self._open(secret).settings
+        return self.open(secret).turns
 
     def set(self, secret: str, settings: RolloutSettings) -> None:
-        """Set it, in place of what was set before; when this returns, it is in the file."""
-        rollout = self._open(secret)
+        """Note what holds for the rollout, in place of what did before; when this returns, it is in the file."""
+        rollout = self.open(secret)
         self._write(_key(secret), rollout, settings_line(settings))
         rollout.settings = settings
 
-    def require_open(self, secret: str) -> None:
-        """The error that `append` would raise; said before a turn is sampled in vain."""
-        self._open(secret)
-
     def append(self, secret: str, turn: Turn, history: str | None = None) -> None:
         """Add a turn; when this returns, it is in the file. `history`: digest of its request's history, if known."""
-        rollout = self._open(secret)
+        rollout = self.open(secret)
         turns = rollout.index.by_id
         if turn.id in turns or (turn.parent is not None and turn.parent not in turns):
             raise BugError(f"turn {turn.id}: its id is taken, or its parent {turn.parent} unknown", kind="turn_invalid")
-        self._write(_key(secret), rollout, turn_line(turn, history))
+        wire = turn.to_wire() if history is None else {**turn.to_wire(), "history": history}
+        self._write(_key(secret), rollout, orjson.dumps(wire, option=orjson.OPT_APPEND_NEWLINE))
         self._share_ids(turn)
         rollout.turns.append(turn)
         rollout.index.add(turn, history)
-        self._shrink()
+        if self._memory_bytes > self._max_memory_bytes:
+            self._shrink()
         if self._clock() >= self._next_sweep_at or self._unswept_bytes > self._max_disk_bytes // 16:
             self.sweep()
 
@@ -345,29 +326,21 @@ class TurnStore:
         except OSError:
             return  # it holds rollouts, or is already gone
 
-    def _open(self, secret: str) -> _Rollout:
-        rollout = self._rollout(_key(secret))
-        if rollout.state == "frozen":
-            raise FrozenError("this rollout's turns were read and are frozen: it takes no more calls", kind="frozen")
-        if rollout.state == "dropped":
-            raise _dropped()
-        return rollout
-
-    def _rollout(self, key: str) -> _Rollout:
+    def _rollout(self, key: str) -> RolloutTurns:
         rollout = self._recent.get(key)
         if rollout is None:
             path = self._path(key)
             stored = read_file(path) if key in self._on_disk else StoredTurns([], "open", 0, {}, RolloutSettings())
             for turn in stored.turns:
                 self._share_ids(turn)
-            rollout = self._recent[key] = _Rollout(stored, path)
+            rollout = self._recent[key] = RolloutTurns(stored, path)
             self._memory_bytes += rollout.memory_bytes
             self._shrink()
         else:
             self._recent.move_to_end(key)
         return rollout
 
-    def _write(self, key: str, rollout: _Rollout, line: bytes) -> None:
+    def _write(self, key: str, rollout: RolloutTurns, line: bytes) -> None:
         self._on_disk.add(key)
         self._files.append(rollout.path, line, rollout.size)
         rollout.size += len(line)

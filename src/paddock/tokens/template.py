@@ -37,12 +37,6 @@ _TEXT_TYPES = ("text", "input_text", "output_text", "refusal", "thinking")
 _SHORT_ID_CHARS = 9
 
 
-def template_messages(messages: Sequence[JsonObject], forms: Forms) -> list[JsonObject]:
-    """Chat messages as the template takes them; `forms` are the template's."""
-    given = messages if forms.developer else map(_as_system, messages)
-    return [_message(message, forms) for message in given]
-
-
 def with_single_system(messages: Sequence[JsonObject]) -> list[JsonObject]:
     """Messages of which some are a developer's, for a template that doesn't know that role: what developers and systems
     say, at the start."""
@@ -55,11 +49,6 @@ def with_single_system(messages: Sequence[JsonObject]) -> list[JsonObject]:
     contents = [_content(message.get("content"), parts=False) for message in systems]
     merged = {"role": "system", "content": "\n\n".join(str(content) for content in contents if content)}
     return [merged, *(message for message in spoken if message.get("role") != "system")]
-
-
-def template_tools(tools: Sequence[JsonObject] | None) -> list[JsonObject] | None:
-    """Tools as the template takes them; None for no tools."""
-    return [_tool(tool) for tool in tools] if tools else None
 
 
 def with_empty_arguments(messages: Sequence[JsonObject]) -> list[JsonObject]:
@@ -88,8 +77,11 @@ def with_short_ids(messages: Sequence[JsonObject]) -> list[JsonObject]:
 
 
 def _message(message: JsonObject, forms: Forms) -> JsonObject:
+    """A chat message as the template takes it; `forms` are the template's."""
     role = str(message.get("role", ""))
     parts = ("system" if role == "developer" else role) in forms.parts
+    if role == "developer" and not forms.developer:
+        role = "system"
     out: JsonObject = {"role": role, "content": _content(message.get("content"), parts=parts)}
     if role == "assistant":
         calls = output_items(message.get("tool_calls") or [])
@@ -172,10 +164,6 @@ def _short_id(given: str) -> str:
     return hashlib.sha256(given.encode(errors="surrogatepass")).hexdigest()[:_SHORT_ID_CHARS]
 
 
-_OF_DICTS = frozenset(dir(dict))
-"""What a template gets of an object by name before it gets what is in it."""
-
-
 class ChatTemplate:
     """The chat template of one model. `variables`: strings that it may name, such as `bos_token`; `clock`: its date."""
 
@@ -209,7 +197,7 @@ class ChatTemplate:
         arguments: Mapping[str, Any],
     ) -> str:
         """`arguments`: more variables, a request's `chat_template_kwargs`."""
-        given = template_messages(messages, self.forms)
+        given = [_message(message, self.forms) for message in messages]
         variables = self._variables(tools, arguments=arguments, generation_prompt=generation_prompt)
         try:
             return self._template.render(messages=given, **variables)
@@ -223,7 +211,7 @@ class ChatTemplate:
             raise _refused(error) from error
 
     def _probe(self, messages: Sequence[JsonObject], tools: list[JsonObject] | None, forms: Forms) -> str:
-        given = template_messages(messages, forms)
+        given = [_message(message, forms) for message in messages]
         return self._template.render(messages=given, **self._variables(tools, arguments={}, generation_prompt=True))
 
     def _variables(
@@ -233,7 +221,7 @@ class ChatTemplate:
             **self.variables,
             "documents": None,
             **arguments,
-            "tools": template_tools(tools),
+            "tools": [_tool(tool) for tool in tools] if tools else None,
             "add_generation_prompt": generation_prompt,
         }
 
@@ -243,17 +231,8 @@ def _refused(error: Exception) -> RequestError:
     return RequestError(f"chat template: {words}", kind="template_refused")
 
 
-class _Environment(ImmutableSandboxedEnvironment):
-    """The sandbox, which needs no exception to find what is in an object of JSON."""
-
-    def getattr(self, obj: Any, attribute: str) -> Any:
-        if type(obj) is not dict or attribute in _OF_DICTS:
-            return super().getattr(obj, attribute)
-        return obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
-
-
 def _environment(clock: Callable[[], datetime]) -> ImmutableSandboxedEnvironment:
-    environment = _Environment(
+    environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, "jinja2.ext.loopcontrols"]
     )  # no HTML comes of it, so nothing is escaped
     environment.filters["tojson"] = _to_json

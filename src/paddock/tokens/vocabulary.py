@@ -14,6 +14,7 @@ Errors  ConfigError: the package `tokenizers` is missing, a file is missing or i
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
+from itertools import filterfalse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -35,7 +36,7 @@ _MAX_PENDING_IDS = 32
 
 
 class Decoder:
-    """Decodes the ids of one answer, as they come or whole."""
+    """Decodes the ids of one answer as they come."""
 
     def __init__(self, decode: Callable[[Sequence[int]], str], stop_ids: frozenset[int]) -> None:
         self._decode = decode
@@ -46,13 +47,9 @@ class Decoder:
         self._sent_chars = 0
         """Characters of their text that were given out."""
 
-    def whole(self, ids: Sequence[int]) -> str:
-        """The text of an answer that is complete; of one that is fed, see `feed`."""
-        return self._decode([token_id for token_id in ids if token_id not in self._stop_ids])
-
     def feed(self, ids: Sequence[int]) -> str:
         """The text that `ids` complete."""
-        self._pending += [token_id for token_id in ids if token_id not in self._stop_ids]
+        self._pending += filterfalse(self._stop_ids.__contains__, ids)
         if not self._pending:
             return ""
         text = self._text()
@@ -184,8 +181,12 @@ class Vocabulary:
         """Special tokens included. An id that is none of the vocabulary's (engines pad it) has no text."""
         return self._tokenizer.decode(ids, skip_special_tokens=False)
 
+    def decode_answer(self, ids: Sequence[int]) -> str:
+        """The text of an answer that is complete, without the stop."""
+        return self._tokenizer.decode(list(filterfalse(self.stop_ids.__contains__, ids)), skip_special_tokens=False)
+
     def decoder(self) -> Decoder:
-        """For one answer."""
+        """For an answer that comes in parts."""
         return Decoder(self.decode, self.stop_ids)
 
 

@@ -270,15 +270,11 @@ class Turn(Record):
     a branch; neither it nor a turn that continues it is trained on."""
 
     @model_validator(mode="after")
-    def _one_log_prob_per_id(self) -> Self:
+    def _one_log_prob_and_version_per_id(self) -> Self:
         if self.log_probs is not None and (self.sampled_ids is None or len(self.log_probs) != len(self.sampled_ids)):
             raise ValueError(
                 f"turn {self.id}: {len(self.log_probs)} log-probs for {len(self.sampled_ids or [])} sampled ids"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _one_version_per_id(self) -> Self:
         spans = self.weight_spans
         if not spans:
             return self
@@ -300,7 +296,7 @@ class Turn(Record):
     def to_wire(self) -> JsonObject:
         """As JSON; shares (does not copy) the nested values: ids and log-probs are many."""
         usage = self.usage.__dict__ if self.usage else None
-        return {**self.__dict__, "usage": usage, "weight_spans": [span.__dict__ for span in self.weight_spans]}
+        return {**self.__dict__, "usage": usage, "weight_spans": list(map(vars, self.weight_spans))}
 
 
 class RolloutSettings(Record):

@@ -8,7 +8,7 @@ Errors  readers never raise on any JSON: a value of another shape is ignored. A 
 
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from paddock.types.records import JsonObject, Usage
@@ -34,13 +34,6 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{_random.getrandbits(96):024x}"
 
 
-def copy_json(value: Any) -> Any:
-    """A copy of a JSON value that shares no object or list with it."""
-    if isinstance(value, dict):
-        return {key: copy_json(inner) for key, inner in value.items()}
-    return [copy_json(inner) for inner in value] if isinstance(value, list) else value
-
-
 def output_items(response: Any) -> list[JsonObject]:
     """The output items of a response, or of a bare list of items; anything else has none."""
     items = response.get("output") if isinstance(response, dict) else response
@@ -57,21 +50,20 @@ def calls(response: Any) -> list[ToolCall]:
 
     A call without a string name is kept with the name `""`: it was a call, and it can match nothing.
     """
-    return list(_calls(response))
-
-
-def _calls(response: Any) -> Iterator[ToolCall]:
+    found: list[ToolCall] = []
     for item in output_items(response):
         kind = item_type(item)
         if kind not in ("function_call", "custom_tool_call"):
             continue
         name, call_id = item.get("name"), item.get("call_id")
         raw = item.get("arguments" if kind == "function_call" else "input")
-        yield ToolCall(
+        call = ToolCall(
             name if isinstance(name, str) else "",
             raw if isinstance(raw, str) else "",
             call_id if isinstance(call_id, str) else None,
         )
+        found.append(call)
+    return found
 
 
 def content_text(content: Any) -> str:
@@ -80,8 +72,12 @@ def content_text(content: Any) -> str:
         return content
     if not isinstance(content, list):
         return ""
-    texts = [part.get("text") if isinstance(part, dict) else part for part in content]
-    return "".join([text for text in texts if isinstance(text, str)])
+    texts: list[str] = []
+    for part in content:
+        text = part.get("text") if isinstance(part, dict) else part
+        if isinstance(text, str):
+            texts.append(text)
+    return "".join(texts)
 
 
 def messages(response: Any) -> list[str]:

@@ -97,7 +97,7 @@ async def test_branches_that_run_at_once_have_the_ids_of_their_own_turns(tmp_pat
     for nth in range(6):
         chosen = rng.sample(histories, min(3, len(histories)))
         await asyncio.gather(*(go_on(history, nth * 10 + at) for at, history in enumerate(chosen)))
-    index = server.store.index("ro_1")
+    index = server.store.open("ro_1").index
     whole: dict[str, list[int]] = {}
     for turn in server.store.turns("ro_1"):
         before = whole[turn.parent] if turn.parent else []

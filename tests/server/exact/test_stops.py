@@ -3,7 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from paddock.server.exact.server import StopTextFilter, stop_texts
+from paddock.server.exact.server import StopTextFilter
 
 TEXT = st.text("ab", max_size=12)
 
@@ -37,6 +37,5 @@ def test_only_what_may_begin_a_stop_is_held_back() -> None:
 
 
 def test_stops_of_a_request_are_one_text_or_several() -> None:
-    assert stop_texts(None) == []
-    assert stop_texts("a") == ["a"]
-    assert stop_texts(["a", 1, "b"]) == ["a", "b"]
+    told = [StopTextFilter(stop).feed("xbya", finished=True) for stop in (None, "a", ["a", 1, "b", ""])]
+    assert told == ["xbya", "xby", "x"]

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from paddock.errors import ConfigError
-from paddock.server.dialects.sampling import merge_sampling
+from paddock.server.dialects.conversation import merge_sampling
 from paddock.training.grpo.read_config import RunConfig, read_config, register_of
 
 SERVERS: dict[str, Any] = {

@@ -8,7 +8,7 @@ Readers of counts take any JSON: what is no count is 0, no counts at all are Non
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
-from paddock.types import FinishReason, JsonObject, Usage, WeightSpan
+from paddock.types import FinishReason, JsonObject, WeightSpan
 
 Dialect = Literal["responses", "chat", "messages"]
 """What a client speaks: OpenAI's Responses, OpenAI's Chat Completions, Anthropic's Messages."""
@@ -23,9 +23,6 @@ class TokenCounts(NamedTuple):
     """Of the input, read from the engine's prefix cache."""
     reasoning_tokens: int = 0
     """Of the output, spent on reasoning."""
-
-    def usage(self) -> Usage:
-        return Usage(input_tokens=self.input_tokens, output_tokens=self.output_tokens)
 
 
 class Tokens(NamedTuple):
@@ -94,26 +91,6 @@ def sampled_in_chat(usage: Any) -> int | None:
 
 def sampled_in_responses(usage: Any) -> int | None:
     return _counted(usage, "output_tokens")
-
-
-def chat_usage(counts: TokenCounts) -> JsonObject:
-    return {
-        "prompt_tokens": counts.input_tokens,
-        "completion_tokens": counts.output_tokens,
-        "total_tokens": counts.input_tokens + counts.output_tokens,
-        "prompt_tokens_details": {"cached_tokens": counts.cached_tokens},
-        "completion_tokens_details": {"reasoning_tokens": counts.reasoning_tokens},
-    }
-
-
-def responses_usage(counts: TokenCounts) -> JsonObject:
-    return {
-        "input_tokens": counts.input_tokens,
-        "input_tokens_details": {"cached_tokens": counts.cached_tokens},
-        "output_tokens": counts.output_tokens,
-        "output_tokens_details": {"reasoning_tokens": counts.reasoning_tokens},
-        "total_tokens": counts.input_tokens + counts.output_tokens,
-    }
 
 
 def _count(holder: Any, key: str) -> int:

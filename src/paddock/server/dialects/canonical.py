@@ -65,17 +65,11 @@ def canonical_history(
     body: JsonObject, dropped: list[str], namespaces: Mapping[str, tuple[str, str]]
 ) -> list[JsonObject]:
     """The history of a Responses request, its instructions first. `namespaces`: as the tools are offered."""
-    return [*canonical_instructions(body), *canonical_items(body["input"], dropped, shown_names(namespaces))]
-
-
-def canonical_instructions(body: JsonObject) -> list[JsonObject]:
-    """The message of the instructions; none where there are none."""
-    return [canonical_message("system", canonical_content(body["instructions"]))] if body.get("instructions") else []
-
-
-def shown_names(namespaces: Mapping[str, tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """The name under which a tool is offered, by its namespace and name."""
-    return {qualified: name for name, qualified in namespaces.items()}
+    shown = dict(zip(namespaces.values(), namespaces, strict=True))
+    items = canonical_items(body["input"], dropped, shown)
+    if not body.get("instructions"):
+        return items
+    return [canonical_message("system", canonical_content(body["instructions"])), *items]
 
 
 def canonical_items(
@@ -100,15 +94,6 @@ def canonical_items(
             canonical["name"] = names.get((_text(item["namespace"]), canonical["name"]), canonical["name"])
         items.append(canonical)
     return items
-
-
-def has_image(items: Iterable[JsonObject]) -> bool:
-    """Whether items of this form hold an image."""
-    for item in items:
-        content = item.get("content", item.get("output"))
-        if isinstance(content, list) and any(part.get("type") == "input_image" for part in content):
-            return True
-    return False
 
 
 def _message(item: JsonObject) -> JsonObject:
@@ -195,11 +180,13 @@ def items_of_chat(messages: Any, custom: Iterable[str] = ()) -> Iterator[JsonObj
 
 
 def _assistant_items(message: JsonObject, content: Any, custom_ids: set[Any]) -> Iterator[JsonObject]:
-    thought = next((message[field] for field in REASONING_FIELDS if isinstance(message.get(field), str)), "")
-    blocks = output_items(message.get("thinking_blocks")) if "thinking_blocks" in message else []
-    handle = next((block["signature"] for block in reversed(blocks) if block.get("signature")), None)
-    if blocks and not thought:
-        thought = "".join(block["thinking"] for block in blocks if isinstance(block.get("thinking"), str))
+    thought, handle = "", None
+    for field in reversed(REASONING_FIELDS):
+        thought = message[field] if isinstance(message.get(field), str) else thought
+    if "thinking_blocks" in message:
+        blocks = output_items(message["thinking_blocks"])
+        handle = next((block["signature"] for block in reversed(blocks) if block.get("signature")), None)
+        thought = thought or "".join(block["thinking"] for block in blocks if isinstance(block.get("thinking"), str))
     if thought or handle:
         yield canonical_reasoning(thought, handle)
     text = content if isinstance(content, str) else content_text(content)
@@ -221,79 +208,41 @@ def chat_messages(
     items: Iterable[JsonObject], *, reasoning_fields: Iterable[str] = REASONING_FIELDS
 ) -> list[JsonObject]:
     """A history, or a part of one, as chat messages. `items` are canonical."""
-    messages = _Messages(tuple(reasoning_fields))
+    messages: list[JsonObject] = []
+    # The assistant's message that more items of its turn may join; whether it has a text, and its thoughts.
+    said: JsonObject | None = None
+    has_text, thoughts = False, [""]
     for item in items:
-        messages.read(item)
-    return messages.finish()
-
-
-class _Messages:
-    """Makes chat messages of items. `_open` is the assistant message that more items of its turn may join."""
-
-    def __init__(self, reasoning_fields: tuple[str, ...]) -> None:
-        self._done: list[JsonObject] = []
-        self._open: JsonObject | None = None
-        self._thoughts: list[str] = []
-        self._reasoning_fields = reasoning_fields
-        self._readers: dict[str, Callable[[JsonObject], None]] = {
-            "message": self._message,
-            "reasoning": self._reasoning,
-            "function_call": self._call,
-            "custom_tool_call": self._call,
-            "function_call_output": self._output,
-            "custom_tool_call_output": self._output,
-        }
-
-    def read(self, item: JsonObject) -> None:
-        self._readers[item["type"]](item)
-
-    def finish(self) -> list[JsonObject]:
-        self._close()
-        return self._done
-
-    def _close(self) -> None:
-        """Ends the open assistant message."""
-        if self._open is None and self._thoughts:
-            self._open = {"role": "assistant", "content": ""}
-        if self._open is None:
-            return
-        if self._thoughts:
-            self._open.update(dict.fromkeys(self._reasoning_fields, "\n".join(self._thoughts)))
-        self._done.append(self._open)
-        self._open, self._thoughts = None, []
-
-    def _message(self, item: JsonObject) -> None:
-        role, content = item["role"], item["content"]
-        if role != "assistant":
-            self._close()
-            self._done.append({"role": role, "content": _chat_content(content)})
-            return
-        text = content_text(content)
-        if self._open is not None and self._open["content"] is None:
-            self._open["content"] = text  # it speaks after its calls, which must stay next to their outputs
-            return
-        if self._open is not None:
-            self._close()
-        self._open = {"role": "assistant", "content": text}
-
-    def _reasoning(self, item: JsonObject) -> None:
-        if self._open is not None and "tool_calls" not in self._open:
-            self._close()
-        text = reasoning_text(item)
-        if text:
-            self._thoughts.append(text)
-
-    def _call(self, item: JsonObject) -> None:
-        if self._open is None:
-            self._open = {"role": "assistant", "content": None}
-        arguments = item["arguments"] if item["type"] == "function_call" else arguments_of(item["input"])
-        calls = self._open.setdefault("tool_calls", [])
-        function = {"name": item["name"], "arguments": arguments}
-        calls.append({"id": item["call_id"], "type": "function", "function": function})
-
-    def _output(self, item: JsonObject) -> None:
-        self._close()
-        self._done.append({"role": "tool", "tool_call_id": item["call_id"], "content": _chat_content(item["output"])})
+        kind, role = item["type"], item.get("role")
+        if kind in ("function_call_output", "custom_tool_call_output"):
+            said = None
+            content = _chat_content(item["output"])
+            messages.append({"role": "tool", "tool_call_id": item["call_id"], "content": content})
+            continue
+        if kind == "message" and role != "assistant":
+            said = None
+            messages.append({"role": role, "content": _chat_content(item["content"])})
+            continue
+        if said is not None and has_text and (kind == "message" or (kind == "reasoning" and "tool_calls" not in said)):
+            said = None
+        thought = reasoning_text(item) if kind == "reasoning" else ""
+        if kind == "reasoning" and not thought:
+            continue
+        if said is None:
+            said, has_text, thoughts = {"role": "assistant", "content": ""}, False, []
+            messages.append(said)
+        if kind == "message":
+            # Behind its calls, too, which must stay next to their outputs.
+            said["content"], has_text = content_text(item["content"]), True
+        elif kind == "reasoning":
+            thoughts.append(thought)
+            said.update(dict.fromkeys(reasoning_fields, "\n".join(thoughts)))
+        else:
+            said["content"] = said["content"] if has_text else None
+            arguments = item["arguments"] if kind == "function_call" else arguments_of(item["input"])
+            function = {"name": item["name"], "arguments": arguments}
+            said.setdefault("tool_calls", []).append({"id": item["call_id"], "type": "function", "function": function})
+    return messages
 
 
 def _chat_content(content: str | list[JsonObject]) -> str | list[JsonObject]:

@@ -6,7 +6,8 @@ Law     one item is open at a time: reasoning, message, each call. A custom tool
 Errors  UnreadableError for a call that goes on after another item began.
 """
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from paddock.server.dialects.failures import UnreadableError
@@ -17,22 +18,14 @@ from paddock.types import JsonObject
 from paddock.types.responses import call_item, content_text, message_item, output_items
 
 
+@dataclass
 class _Item:
     """The item that is open."""
 
-    def __init__(self, nth: int, item: JsonObject, channel: Channel) -> None:
-        self.nth = nth
-        self.item = item
-        self.channel: Channel = channel
-        self.texts: list[str] = []
-
-    def whole(self) -> JsonObject:
-        text = "".join(self.texts)
-        if self.channel == "text":
-            return {**message_item(text), "id": self.item["id"]}
-        if self.channel == "summary":
-            return reasoning_item(text, self.item["id"])
-        return {**self.item, "input": input_of(text)} if self.channel == "input" else {**self.item, "arguments": text}
+    nth: int
+    item: JsonObject
+    channel: Channel
+    texts: list[str] = field(default_factory=list)
 
 
 class ChatItems:
@@ -47,12 +40,8 @@ class ChatItems:
         self._open: _Item | None = None
         self._call: Any = None
         """The index, in the stream, of the call that is open."""
-        self._calls_seen: set[Any] = set()
-
-    @property
-    def call_indices(self) -> Set[Any]:
+        self.call_indices: set[Any] = set()
         """Indices, in the stream, of the calls so far."""
-        return self._calls_seen
 
     def end(self) -> Iterator[Part]:
         """The last parts, once nothing more comes."""
@@ -78,9 +67,9 @@ class ChatItems:
     def _call_delta(self, call: JsonObject) -> Iterator[Part]:
         function = call.get("function")
         spec = function if isinstance(function, dict) else {}
-        number = call.get("index", len(self._calls_seen))
-        if number not in self._calls_seen:
-            self._calls_seen.add(number)
+        number = call.get("index", len(self.call_indices))
+        if number not in self.call_indices:
+            self.call_indices.add(number)
             used_ids = {item["call_id"] for item in self.output if item["type"] in CALLS}
             call_id = call.get("id") if call.get("id") not in used_ids else None
             item = call_of(str(spec.get("name") or ""), "", call_id, self._custom, self._namespaces)
@@ -106,7 +95,13 @@ class ChatItems:
     def _close(self) -> Iterator[Part]:
         if self._open is None:
             return
-        item = self._open.whole()
+        item, text = self._open.item, "".join(self._open.texts)
+        if self._open.channel == "text":
+            item = {**message_item(text), "id": item["id"]}
+        elif self._open.channel == "summary":
+            item = reasoning_item(text, item["id"])
+        else:
+            item = {**item, **({"input": input_of(text)} if self._open.channel == "input" else {"arguments": text})}
         self.output.append(item)
         yield ItemClosed(self._open.nth, item)
         self._open = None

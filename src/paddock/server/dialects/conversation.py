@@ -1,4 +1,4 @@
-"""A client's request as a conversation: the whole history, the tools and what else a chat template gets.
+"""A client's request as a conversation: the history, the tools, what else a chat template gets, and the sampling.
 
 Law     whatever the dialect, one history becomes the same items (`canonical.py`), instructions first as a system
         message; only ids differ, which not every dialect carries.
@@ -6,6 +6,9 @@ Lenient real programs send more than the standard: a key that is not known here 
         these functions for counting; an explicit null is as if the key were not there. Log-probs and token ids are
         not for clients: they are in the turns. NeMo-Gym's JSON strings in `metadata` are read as what they say. Tools
         that a Responses client adds within its input are tools like the others.
+Sampling parameters of the server's config go over the row's, these over the client's; a null there takes the client's
+        away. What was set over the client's is named. Names are those of the Chat API, and vLLM's beside them; a token
+        budget has three names, and is `max_tokens` here, which every engine knows, unless the client named another.
 Errors  RequestError for what would change the meaning if it were left out: `n` above 1, and a body that is no request;
         `require_renderable` refuses what no chat template can be given.
 """
@@ -17,12 +20,11 @@ import orjson
 
 from paddock.errors import RequestError
 from paddock.server.dialects.answers import Dialect
-from paddock.server.dialects.canonical import canonical_history, canonical_instructions, has_image, items_of_chat
+from paddock.server.dialects.canonical import canonical_history, items_of_chat
 from paddock.server.dialects.from_messages import responses_form
-from paddock.server.dialects.sampling import chat_params
 from paddock.server.dialects.tools import chat_tools
 from paddock.types import JsonObject
-from paddock.types.request_fields import FIELDS
+from paddock.types.request_fields import BUDGETS, FIELDS, SAMPLING
 from paddock.types.responses import output_items
 
 KNOWN = {
@@ -47,9 +49,13 @@ class ClientRequest(NamedTuple):
 def read_request(dialect: Dialect, request: JsonObject) -> ClientRequest:
     """Read a client's request; keys that are not known are left out."""
     accepted = KNOWN[dialect]
-    given = {key: value for key, value in request.items() if value is not None}
-    body = {key: value for key, value in given.items() if key in accepted}
-    dropped = [key for key in given if key not in accepted]
+    body: JsonObject = {}
+    dropped: list[str] = []
+    for key, value in request.items():
+        if key not in accepted and value is not None:
+            dropped.append(key)
+        elif value is not None:
+            body[key] = value
     needed = "input" if dialect == "responses" else "messages"
     if not isinstance(body.get(needed), list | str if dialect == "responses" else list):
         raise RequestError(f"body: needs `{needed}`", kind="request_invalid")
@@ -138,7 +144,7 @@ def conversation(dialect: Dialect, request: JsonObject) -> Conversation:
     if dialect == "messages":
         items = body["input"]
     elif dialect == "chat":
-        items = [*canonical_instructions(body), *items_of_chat(body["messages"])]
+        items = list(items_of_chat(body["messages"]))
     else:
         items = canonical_history(body, dropped, offered.namespaces)
     extra = dict(client_request.extra_body)
@@ -153,5 +159,71 @@ def require_renderable(request: JsonObject, parsed: Conversation) -> None:
     """RequestError for a history that is not all text, or not all here."""
     if request.get("previous_response_id") is not None:
         raise RequestError("previous_response_id: send the whole history as `input`", kind="request_invalid")
-    if has_image(parsed.items):
-        raise RequestError("images: this model takes text alone", kind="image_refused")
+    for item in parsed.items:
+        content = item.get("content", item.get("output"))
+        if isinstance(content, list) and any(part.get("type") == "input_image" for part in content):
+            raise RequestError("images: this model takes text alone", kind="image_refused")
+
+
+_SAME = frozenset(name for name, field in FIELDS.items() if "c" in field.sent)
+PARAMETERS = frozenset([*SAMPLING, *BUDGETS])
+"""All that an engine of ids is given."""
+
+
+def chat_params(body: JsonObject) -> JsonObject:
+    """What a request says about sampling, under the names of Chat. `body` as `read_request` gave it."""
+    params = dict(body)
+    for key in body.keys() - _SAME:
+        del params[key]
+    return params if "messages" in body else {**params, **_renamed(body)}
+
+
+def _renamed(body: JsonObject) -> JsonObject:
+    """Keys that Chat calls otherwise."""
+    params: JsonObject = {}
+    if "max_output_tokens" in body:
+        params["max_tokens"] = body["max_output_tokens"]
+    effort = body["reasoning"].get("effort") if isinstance(body.get("reasoning"), dict) else None
+    if effort is not None:
+        params["reasoning_effort"] = effort
+    form = body["text"].get("format") if isinstance(body.get("text"), dict) else None
+    if isinstance(form, dict) and form.get("type") not in (None, "text"):
+        kind = form["type"]
+        schema = {key: value for key, value in form.items() if key != "type" and value is not None}
+        params["response_format"] = {"type": kind, kind: schema} if kind == "json_schema" else {"type": kind}
+    return params
+
+
+class MergedSampling(NamedTuple):
+    """Parameters, and where they come from."""
+
+    params: JsonObject
+    overridden: list[str]
+    """Those that the config or the row set, or took away, and that are not as the client asked."""
+
+
+def merge_sampling(client: Mapping[str, Any], row: Mapping[str, Any], config: Mapping[str, Any]) -> MergedSampling:
+    """`client`: a request's body, of which only sampling parameters are read."""
+    client_params = sampling_of(client)
+    if not (row or config):
+        return MergedSampling(client_params, [])
+    params = dict(client_params)
+    for layer in (row, config):
+        for name, value in layer.items():
+            params["max_tokens" if name in BUDGETS else name] = value
+    params = {name: value for name, value in params.items() if value is not None}
+    names = {*client_params, *params}
+    return MergedSampling(params, sorted(name for name in names if client_params.get(name) != params.get(name)))
+
+
+def sampling_of(params: Mapping[str, Any]) -> JsonObject:
+    """The sampling parameters of a request's body."""
+    sampling: JsonObject = {}
+    for name, value in params.items():
+        if value is not None and name in SAMPLING:
+            sampling[name] = value
+    for name in BUDGETS:
+        if params.get(name) is not None:
+            sampling["max_tokens"] = params[name]
+            break
+    return sampling

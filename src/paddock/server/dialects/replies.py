@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import orjson
 
-from paddock.server.dialects.answers import Answer, Dialect, TokenCounts, chat_usage, responses_usage
+from paddock.server.dialects.answers import Answer, Dialect, TokenCounts
 from paddock.server.dialects.from_messages import MALFORMED
 from paddock.server.dialects.items import CALLS, reasoning_text
 from paddock.types import JsonObject
@@ -86,11 +86,31 @@ def completion_body(answer: Answer, *, model: str) -> JsonObject:
     }
 
 
+def chat_usage(counts: TokenCounts) -> JsonObject:
+    return {
+        "prompt_tokens": counts.input_tokens,
+        "completion_tokens": counts.output_tokens,
+        "total_tokens": counts.input_tokens + counts.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": counts.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": counts.reasoning_tokens},
+    }
+
+
+def responses_usage(counts: TokenCounts) -> JsonObject:
+    return {
+        "input_tokens": counts.input_tokens,
+        "input_tokens_details": {"cached_tokens": counts.cached_tokens},
+        "output_tokens": counts.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": counts.reasoning_tokens},
+        "total_tokens": counts.input_tokens + counts.output_tokens,
+    }
+
+
 def chat_finish_reason(answer: Answer) -> str:
     """`tool_calls` when there are some, also where an engine says `stop`."""
     if answer.finish_reason in ("length", "content_filter"):
         return answer.finish_reason
-    return "tool_calls" if any(item_type(item) in CALLS for item in answer.output) else "stop"
+    return "stop" if set(CALLS).isdisjoint(map(item_type, answer.output)) else "tool_calls"
 
 
 def assistant_message(output: Sequence[JsonObject]) -> JsonObject:
@@ -101,7 +121,8 @@ def assistant_message(output: Sequence[JsonObject]) -> JsonObject:
         kind = item_type(item)
         if kind == "message":
             texts.append(content_text(item.get("content")))
-            refusals.append(_refusal(item))
+            for part in output_items(item.get("content")):
+                refusals.append(str(part.get("refusal") or ""))
         elif kind == "reasoning":
             thoughts.append(reasoning_text(item))
         elif kind in CALLS:
@@ -124,12 +145,6 @@ def tool_call(item: JsonObject) -> JsonObject:
         return {"id": item["call_id"], "type": "custom", "custom": custom}
     function = {"name": item.get("name", ""), "arguments": item.get("arguments", "")}
     return {"id": item["call_id"], "type": "function", "function": function}
-
-
-def _refusal(item: JsonObject) -> str:
-    content = item.get("content")
-    parts = content if isinstance(content, list) else []
-    return "".join(str(part.get("refusal") or "") for part in parts if isinstance(part, dict))
 
 
 def message_body(answer: Answer, *, model: str) -> JsonObject:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from paddock.errors import RequestError
 from paddock.server.dialects.canonical import REASONING_FIELDS, canonical_history, chat_messages
-from paddock.server.dialects.sampling import chat_params
+from paddock.server.dialects.conversation import chat_params
 from paddock.server.dialects.tools import arguments_of, chat_tool_choice, chat_tools
 from paddock.types import JsonObject
 from paddock.types.responses import output_items

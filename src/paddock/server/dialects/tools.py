@@ -9,6 +9,7 @@ Source  OpenAI: "Function calling", "Custom tools", "Namespaces" of both APIs.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import orjson
@@ -39,31 +40,37 @@ class OfferedTools(NamedTuple):
 
 
 class _Tool(NamedTuple):
-    """A function or custom tool."""
+    """A tool of a client."""
 
     kind: str
     spec: JsonObject
     namespace: str
     """Empty: none."""
-    shown: str = ""
+    name: str
 
 
 def chat_tools(tools: Any) -> OfferedTools:
     """Tool definitions of a client as Chat functions."""
     dropped: list[str] = []
+    named: dict[tuple[str, str], _Tool] = {}
+    for tool in _flat(tools):
+        if tool.kind in ("function", "custom"):
+            named[tool.namespace, tool.name] = tool
+        else:
+            dropped.append(f"tools.{tool.kind}")
+    uses = Counter(map(itemgetter(1), named))
     functions: list[JsonObject] = []
     custom: set[str] = set()
     namespaces: dict[str, tuple[str, str]] = {}
-    for tool in _named_tools(tools, dropped):
-        spec = {**tool.spec, "name": tool.shown}
-        if tool.kind == "custom":
-            custom.add(tool.shown)
-            spec = _custom_as_function(spec)
-        else:
-            spec = _function(spec)
-        if tool.namespace:
-            namespaces[tool.shown] = (tool.namespace, _name(tool.spec))
-        functions.append({"type": "function", "function": spec})
+    for kind, spec, namespace, name in named.values():
+        shown = f"{namespace}__{name}" if namespace and uses[name] > 1 else name
+        spec = {**spec, "name": shown}
+        if kind == "custom":
+            custom.add(shown)
+        if namespace:
+            namespaces[shown] = (namespace, name)
+        function = _custom_as_function(spec) if kind == "custom" else _function(spec)
+        functions.append({"type": "function", "function": function})
     return OfferedTools(functions, dropped, frozenset(custom), namespaces)
 
 
@@ -110,25 +117,14 @@ def arguments_of(text: str) -> str:
     return orjson.dumps({"input": text}).decode()
 
 
-def _named_tools(tools: Any, dropped: list[str]) -> Iterator[_Tool]:
-    """Functions and custom tools with the names that are offered."""
-    named: dict[tuple[str, str], _Tool] = {}
-    for tool in _flat(tools, ""):
-        if tool.kind in ("function", "custom"):
-            named[tool.namespace, _name(tool.spec)] = tool
-        else:
-            dropped.append(f"tools.{tool.kind}")
-    uses = Counter(name for _, name in named)
-    for (namespace, name), tool in named.items():
-        yield tool._replace(shown=f"{namespace}__{name}" if namespace and uses[name] > 1 else name)
-
-
-def _flat(tools: Any, namespace: str) -> Iterator[_Tool]:
+def _flat(tools: Any, namespace: str = "") -> Iterator[_Tool]:
+    """Tools in and out of namespaces."""
     for kind, spec in _specs(tools):
+        name = str(spec.get("name") or "")
         if kind == "namespace" and not namespace:
-            yield from _flat(spec.get("tools"), _name(spec) or kind)
+            yield from _flat(spec.get("tools"), name or kind)
         else:
-            yield _Tool(kind, spec, namespace)
+            yield _Tool(kind, spec, namespace, name)
 
 
 def _specs(tools: Any) -> Iterator[tuple[str, JsonObject]]:
@@ -137,10 +133,6 @@ def _specs(tools: Any) -> Iterator[tuple[str, JsonObject]]:
         kind = str(tool.get("type") or "function")
         nested = tool.get(kind)
         yield kind, nested if isinstance(nested, dict) else {key: tool[key] for key in tool if key != "type"}
-
-
-def _name(spec: JsonObject) -> str:
-    return str(spec.get("name") or "")
 
 
 def _function(spec: JsonObject) -> JsonObject:

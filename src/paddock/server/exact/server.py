@@ -14,23 +14,24 @@ Errors  those of the engine, the template and the record; `context_length_exceed
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import Field
 
 from paddock.errors import BugError, InfraError, RequestError
 from paddock.server.dialects import Answer, Part, TokenCounts, Tokens
-from paddock.server.dialects.canonical import chat_messages, shown_names
+from paddock.server.dialects.canonical import chat_messages
 from paddock.server.dialects.chat_items import ChatItems
-from paddock.server.dialects.conversation import Conversation, require_renderable
+from paddock.server.dialects.conversation import PARAMETERS, Conversation, merge_sampling, require_renderable
 from paddock.server.dialects.items import CALLS
-from paddock.server.dialects.sampling import PARAMETERS, merge_sampling
 from paddock.server.exact.engine import Chunk, Parser, ParserFactory, TokenEngine
 from paddock.server.exchange import Batch
 from paddock.server.fields import Block
 from paddock.server.recording_server import OVERFLOW, PendingCall, RecordingConfig, RecordingServer
-from paddock.tokens import Decoder, Placement, Prompter, Vocabulary, root_of
-from paddock.types import Engine, FinishReason, JsonObject
+from paddock.tokens import Decoder, Placement, Prompter, Vocabulary
+from paddock.types import Engine, JsonObject
 from paddock.types.responses import item_type
 
 REASONING_FIELDS = ("reasoning_content",)
@@ -75,6 +76,7 @@ class ExactServer(RecordingServer[ExactConfigT]):
 
     async def start(self) -> None:
         await super().start()
+        self.template_arguments = self.config.chat_template_kwargs
         self._equipment = await self.equip()
         await self._equipment.engine.start()
 
@@ -91,26 +93,24 @@ class ExactServer(RecordingServer[ExactConfigT]):
             raise BugError(f"{self.name} was not started", kind="not_started")
         return self._equipment
 
-    def root(self, conversation: Conversation) -> bytes:
-        """With the server's arguments too: a record that was made with others is not continued."""
-        return root_of(conversation.tools, {**conversation.arguments, **self.config.chat_template_kwargs})
-
     async def sample(self, pending: PendingCall) -> AsyncGenerator[Batch, None]:
         engine, vocabulary, _, parsers = self.equipment
         prompt = self._prompt(pending)
         conversation = pending.conversation
         stream = pending.request.get("stream") is True
-        items = ChatItems(conversation.custom, conversation.namespaces)
-        stopper = StopTextFilter(stop_texts(pending.sampling.get("stop")))
         answer = _AnswerBuilder(
-            parsers(conversation.tools, prompt), items, vocabulary.decoder(), stopper, stream=stream
+            parsers(conversation.tools, prompt),
+            ChatItems(conversation.custom, conversation.namespaces),
+            vocabulary,
+            StopTextFilter(pending.sampling.get("stop")),
+            vocabulary.decoder() if stream else None,
         )
         chunks = engine.generate(prompt, pending.sampling, pending.call, rollout=pending.secret, stream=stream)
         async with aclosing(chunks):
             async for chunk in chunks:
                 if parts := answer.take(chunk):
                     yield parts
-        yield answer.end(prompt, pending.handle, self.model_name)
+        yield answer.end(prompt, self.model_name)
 
     def _prompt(self, pending: PendingCall) -> list[int]:
         """The ids that the engine is given; notes in `pending` what is recorded of them, and the sampling."""
@@ -122,9 +122,10 @@ class ExactServer(RecordingServer[ExactConfigT]):
         pending.sampling, pending.overridden = sampling
         if self.config.max_tokens_per_turn is not None:
             pending.sampling.setdefault("max_tokens", self.config.max_tokens_per_turn)
-        prompt = self._recorded_ids(pending)
+        turn = pending.match.turn
+        prompt = [] if pending.rollout is None or turn is None else pending.rollout.index.full_ids(turn)
         new = self._new_ids(pending, prompt)
-        pending.placement = Placement(pending.match.turn, new)
+        pending.placement = Placement(turn, new)
         prompt += new
         limit = self.equipment.engine.max_tokens
         if limit is not None and len(prompt) >= limit:
@@ -135,19 +136,13 @@ class ExactServer(RecordingServer[ExactConfigT]):
             )
         return prompt
 
-    def _recorded_ids(self, pending: PendingCall) -> list[int]:
-        if pending.secret is None or pending.match.turn is None:
-            return []
-        return self.store.index(pending.secret).full_ids(pending.match.turn)
-
     def _new_ids(self, pending: PendingCall, recorded_ids: Sequence[int]) -> list[int]:
         conversation = pending.conversation
-        arguments = {**conversation.arguments, **self.config.chat_template_kwargs}
+        arguments = {**conversation.arguments, **self.template_arguments}
         prompter = self.equipment.prompter
-        if pending.secret is None or pending.match.turn is None:
+        if pending.rollout is None or pending.match.turn is None:
             return prompter.whole(_messages(conversation.items), conversation.tools, arguments)
-        output = self.store.index(pending.secret).by_id[pending.match.turn].output
-        names = tool_names(output, conversation)
+        names = tool_names(pending.rollout.index.by_id[pending.match.turn].output, conversation)
         return prompter.after(
             recorded_ids, _messages(pending.match.environment), conversation.tools, arguments, names=names
         )
@@ -156,10 +151,14 @@ class ExactServer(RecordingServer[ExactConfigT]):
 class StopTextFilter:
     """Cuts the text of one answer at the first stop text."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    def __init__(self, stop: Any) -> None:
+        """`stop`: of a request, one text or a list."""
         self.stop_text: str | None = None
         """The stop text that ended it; None: none yet."""
-        self._texts = [text for text in texts if text]
+        self._texts: list[str] = []
+        for text in stop if isinstance(stop, list) else [stop]:
+            if text and isinstance(text, str):
+                self._texts.append(text)
         self._pending_text = ""
 
     def feed(self, text: str, *, finished: bool) -> str:
@@ -178,88 +177,74 @@ class StopTextFilter:
         return pending_text[: len(pending_text) - length]
 
 
+@dataclass
 class _AnswerBuilder:
     """An answer while it is sampled."""
 
-    def __init__(
-        self, parser: Parser, items: ChatItems, decoder: Decoder, stopper: StopTextFilter, *, stream: bool
-    ) -> None:
-        self._parser = parser
-        self._items = items
-        self._decoder = decoder
-        self._stopper = stopper
-        self._stream = stream
-        self._ids: list[int] = []
-        self._log_probs: list[float] = []
-        self._last: Chunk | None = None
+    parser: Parser
+    items: ChatItems
+    vocabulary: Vocabulary
+    stopper: StopTextFilter
+    decoder: Decoder | None
+    """None: the client does not stream."""
+    ids: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+    last: Chunk | None = None
 
     def take(self, chunk: Chunk) -> list[Part]:
         """The parts that a chunk completes; none unless the client streams."""
-        if self._last is not None and self._last.finish_reason is not None:
+        if self.last is not None and self.last.finish_reason is not None:
             raise InfraError("the engine went on after the end of its answer", kind="upstream_unreadable")
         if len(chunk.ids) != len(chunk.log_probs):
             raise InfraError(
                 f"{len(chunk.ids)} ids, but {len(chunk.log_probs)} log-probs", kind="upstream_unreadable", stage="model"
             )
-        self._ids += chunk.ids
-        self._log_probs += chunk.log_probs
-        self._last = chunk
-        if not self._stream:
+        self.ids += chunk.ids
+        self.log_probs += chunk.log_probs
+        self.last = chunk
+        if self.decoder is None:
             return []
         finished = chunk.finish_reason is not None
-        text = self._decoder.feed(chunk.ids) + (self._decoder.end() if finished else "")
-        text = self._stopper.feed(text, finished=finished)
-        delta = self._parser.feed(text, chunk.ids, finished=finished) if text or chunk.ids or finished else None
-        return list(self._items.delta(delta)) if delta else []
+        text = self.decoder.feed(chunk.ids) + (self.decoder.end() if finished else "")
+        text = self.stopper.feed(text, finished=finished)
+        delta = self.parser.feed(text, chunk.ids, finished=finished) if text or chunk.ids or finished else None
+        return list(self.items.delta(delta)) if delta else []
 
-    def end(self, prompt: list[int], handle: str | None, model: str) -> Batch:
+    def end(self, prompt: list[int], model: str) -> Batch:
         """The last parts, and the answer."""
-        last = self._last
+        last = self.last
         if last is None or last.finish_reason is None:
             raise InfraError("the engine's answer ended without a reason", kind="upstream_unreadable", stage="model")
         parts: list[Part] = []
-        if not self._stream:
-            text = self._stopper.feed(self._decoder.whole(self._ids), finished=True)
-            parts += self._items.delta(self._parser.whole(text, self._ids))
-        parts += self._items.end()
-        output = self._items.output
+        if self.decoder is None:
+            text = self.stopper.feed(self.vocabulary.decode_answer(self.ids), finished=True)
+            parts += self.items.delta(self.parser.whole(text, self.ids))
+        parts += self.items.end()
         answer = Answer(
-            output,
-            _finish_reason(last.finish_reason, output),
-            TokenCounts(len(prompt), len(self._ids), last.cached_tokens),
+            self.items.output,
+            "tool_calls" if last.finish_reason == "stop" and self.items.call_indices else last.finish_reason,
+            TokenCounts(len(prompt), len(self.ids), last.cached_tokens),
             model=model,
-            tokens=Tokens(prompt, self._ids, self._log_probs),
+            tokens=Tokens(prompt, self.ids, self.log_probs),
             weight_version=last.versions[-1].version if last.versions else None,
             weight_spans=tuple(last.versions) if len(last.versions) > 1 else (),
-            handle=handle,
-            stop_sequence=self._stopper.stop_text,
+            stop_sequence=self.stopper.stop_text,
         )
         return [*parts, answer]
 
 
-def _finish_reason(reason: FinishReason, output: Sequence[JsonObject]) -> FinishReason:
-    has_calls = any(item_type(item) in CALLS for item in output)
-    return "tool_calls" if reason == "stop" and has_calls else reason
-
-
-def _messages(items: Sequence[JsonObject]) -> list[JsonObject]:
-    return chat_messages(items, reasoning_fields=REASONING_FIELDS)
+_messages = partial(chat_messages, reasoning_fields=REASONING_FIELDS)
 
 
 def tool_names(output: Sequence[JsonObject], conversation: Conversation) -> dict[str, str]:
     """Names of the tools that an answer calls, as the conversation shows them, by id of the call."""
-    shown = shown_names(conversation.namespaces)
-    return {
-        item["call_id"]: shown.get((str(item.get("namespace", "")), item["name"])) or item["name"]
-        for item in output
-        if item_type(item) in CALLS
-    }
-
-
-def stop_texts(given: Any) -> list[str]:
-    """The stop texts of a request's `stop`, which is one text or a list."""
-    texts = given if isinstance(given, list) else [given]
-    return [text for text in texts if isinstance(text, str)]
+    shown = dict(zip(conversation.namespaces.values(), conversation.namespaces, strict=True))
+    names: dict[str, str] = {}
+    for item in output:
+        if item_type(item) in CALLS:
+            name: str = item["name"]
+            names[item["call_id"]] = shown.get((str(item.get("namespace", "")), name)) or name
+    return names
 
 
 def _overlap(text: str, stop: str) -> int:
