@@ -15,7 +15,6 @@ Cost    of a history that begins with the one matched before: its new items, and
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
@@ -125,7 +124,10 @@ class TurnIndex:
                 raise ValueError("a turn of the chain has no ids")
             parts += (turn.sampled_ids, turn.prompt_ids)
             ancestor = turn.parent
-        return list(chain.from_iterable(reversed(parts)))
+        ids: list[int] = []
+        for part in reversed(parts):
+            ids += part
+        return ids
 
     def match(self, items: Sequence[JsonObject], *, root: bytes = b"") -> PrefixMatch:
         """`root`: what stands before all items (`root_of`)."""
