@@ -27,6 +27,7 @@ from paddock.errors import InfraError
 MakeCase = Callable[..., Plan]
 RunPlan = Callable[..., Coroutine[Any, Any, CollectionResult]]
 ROOT = Path(__file__).parents[2]
+GATED = "tests.collect.worker_servers:GatedModel"
 __all__ = ["begun"]
 
 
@@ -38,6 +39,10 @@ class Nodes:
         self.asked: list[dict[str, Any]] = []
         self.lost: list[str] = []
         """Kinds with which starts fail before one works."""
+        self.may_open: dict[str, asyncio.Event] = {}
+        """Workers whose starts wait for an event."""
+        self.broken: set[str] = set()
+        """Workers that never start."""
 
     @contextmanager
     def connect(self, address: str, **options: Any) -> Iterator[tuple[str, OpenLink]]:
@@ -54,6 +59,10 @@ class Nodes:
                     await asyncio.sleep(0.05)
         except TimeoutError as error:
             raise InfraError(f"no CPU within {wait_s:g} s", kind=NO_PLACE) from error
+        if name in self.broken:
+            raise InfraError("its node has no such folder", kind="os_error")
+        if name in self.may_open:
+            await self.may_open[name].wait()
         return await ProcessLink.open(name, setup)
 
     def count(self, label: str | None) -> int:
@@ -90,6 +99,53 @@ async def test_nodes_that_join_are_used_and_those_that_go_are_missed(
     assert nodes.asked == [{"address": "auto", "label": "zone=a", "place_wait_s": 120.0}]
     rollouts, _, _ = verdicts(read_lines, "cluster")
     assert len(rollouts) == 60
+
+
+def in_flight(path: Path) -> list[int]:
+    """How many each process has in flight that has had a question, by the times that its model says."""
+    counts = Counter[int]()
+    for line in path.read_text().splitlines() if path.exists() else ():
+        pid, change = line.split()
+        counts[int(pid)] += int(change)
+    return sorted(counts.values())
+
+
+async def test_a_worker_that_is_there_first_leaves_one_that_starts_its_share(
+    nodes: Nodes, make_case: MakeCase, run_plan: RunPlan, tmp_path: Path
+) -> None:
+    nodes.room, nodes.may_open["worker-1"] = 2, asyncio.Event()
+    asked = tmp_path / "asked"
+    top = policy(GATED, asked=str(asked), may_end=str(tmp_path / "may_end"))
+    plan = make_case(20, cluster="auto", workers=2, concurrency=6, top=top)
+    task = asyncio.create_task(run_plan(plan))
+    try:
+        await until(lambda: in_flight(asked) == [3])
+        nodes.may_open["worker-1"].set()
+        await until(lambda: in_flight(asked) == [3, 3])
+        (tmp_path / "may_end").touch()
+        collected = await task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert collected.n_verdicts == 20
+
+
+async def test_a_place_whose_first_start_fails_holds_nothing_up(
+    nodes: Nodes, make_case: MakeCase, run_plan: RunPlan, tmp_path: Path
+) -> None:
+    nodes.room, nodes.broken = 2, {"worker-1"}
+    asked = tmp_path / "asked"
+    top = policy(GATED, asked=str(asked), may_end=str(tmp_path / "may_end"))
+    top["serve"] = {"restart_wait_s": 300}
+    task = asyncio.create_task(run_plan(make_case(8, cluster="auto", workers=2, concurrency=6, top=top)))
+    try:
+        await until(lambda: in_flight(asked) == [6])
+        (tmp_path / "may_end").touch()
+        collected = await task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert collected.n_verdicts == 8
 
 
 async def test_a_run_ends_when_no_worker_has_a_place(nodes: Nodes, make_case: MakeCase, run_plan: RunPlan) -> None:

@@ -1,6 +1,7 @@
-"""Servers for tests of workers: a model that answers by the row and may fail to start, one for all workers, and an
-agent that leaves files."""
+"""Servers for tests of workers: models that answer by the row and may fail to start, once for all workers, or when they
+may, and an agent that leaves files."""
 
+import asyncio
 import os
 import signal
 from collections.abc import Iterator
@@ -51,6 +52,31 @@ class OnlyModel(RowModel):
     """One serves all workers."""
 
     SHARED: ClassVar[bool] = True
+
+
+class GatedModelConfig(ModelConfig):
+    asked: Path = Path()
+    """A file that each call adds a line to where it begins, and where it ends: its process and 1 or -1."""
+    may_end: Path = Path()
+    """No call ends before this file is there."""
+
+
+class GatedModel(ScriptedModel):
+    """Answers nobody before it may."""
+
+    config_type = GatedModelConfig
+    config: GatedModelConfig
+
+    async def responses(self, body: JsonObject, call: Call) -> ModelReply:
+        self._count(1)
+        while not self.config.may_end.exists():
+            await asyncio.sleep(0.01)
+        self._count(-1)
+        return await super().responses(body, call)
+
+    def _count(self, change: int) -> None:
+        with self.config.asked.open("a") as file:
+            file.write(f"{os.getpid()} {change}\n")
 
 
 class LeavingConfig(SingleStepConfig):

@@ -41,26 +41,28 @@ class ClusterPlaces:
         self._look_s = look_s
         self._wait_s = wait_s
 
-    async def first(self) -> None:
-        """Start the first worker: it tells what is wrong with all. Its errors are those of a start, and `no_place`; one
-        that a lost node may have caused counts when `wait_s` is over."""
+    async def open(self) -> None:
+        """Start the first worker: it tells what is wrong with all. The others that there is room for are places after
+        that. Errors are those of a start, and `no_place`; one that a lost node may have caused counts when `wait_s` is
+        over."""
         place, deadline = self._add(), time.monotonic() + self._wait_s
         while True:
             try:
                 await place.worker()
-                return
+                break
             except InfraError as error:
                 if error.kind not in _OF_LOST_NODES or time.monotonic() > deadline:
                     raise
                 _log.warning("%s; it is started again", error)
             await asyncio.sleep(self._look_s)
+        for _ in range(await self._n_free()):
+            self._add()
 
     async def later(self) -> AsyncIterator[LinkedPlace]:
-        """The others, as there is room for them."""
+        """Those that there is room for later."""
         seen_s = time.monotonic()
         while True:
-            room = await asyncio.to_thread(self._count)
-            while len(self.places) < min(room, self._most):
+            for _ in range(await self._n_free()):
                 yield self._add()
             if any(place.is_taken for place in self.places):
                 seen_s = time.monotonic()
@@ -68,6 +70,10 @@ class ClusterPlaces:
                 text = f"no worker had a place on the cluster for {self._wait_s:g} s (eval.cluster_wait_s)"
                 raise InfraError(text, kind=WORKERS_LOST, retryable=False)
             await asyncio.sleep(self._look_s)
+
+    async def _n_free(self) -> int:
+        """For how many more there is room."""
+        return min(await asyncio.to_thread(self._count), self._most) - len(self.places)
 
     def _add(self) -> LinkedPlace:
         self.places.append(self._make(len(self.places)))

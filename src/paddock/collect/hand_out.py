@@ -18,7 +18,7 @@ from paddock.collect.journal import Journal
 from paddock.collect.plan import Plan
 from paddock.collect.restarts import employ_all
 from paddock.collect.results import FailedAttempt, RolloutResult
-from paddock.collect.shares import has_room
+from paddock.collect.shares import FirstStarts, has_room
 from paddock.collect.workers import MemberWorker, WorkerLostError, WorkerPlace
 from paddock.server.settings import serve_settings
 
@@ -66,7 +66,8 @@ class JobQueue:
 
     def __init__(self, batches: Iterator[Sequence[MemberJob]], concurrency: int) -> None:
         self.loads: list[WorkerLoad] = []
-        """Of the workers that are there; they share `concurrency`."""
+        """Of the workers that are there; they share `concurrency` with those that start."""
+        self.first_starts = FirstStarts(self.wake)
         self._concurrency = concurrency
         self.finished = asyncio.Event()
         """Set when every member has ended."""
@@ -79,7 +80,7 @@ class JobQueue:
     async def take(self, load: WorkerLoad) -> MemberJob | None:
         """The next member for a worker, which then has it in flight. None: it gets no more."""
         while not self.finished.is_set() and not load.worker.lost.done():
-            if has_room(load, self.loads, self._concurrency):
+            if has_room(load, self.loads, len(self.first_starts), self._concurrency):
                 if load.own or self._draw(load.own):
                     load.n_running += 1
                     return load.own.popleft()
@@ -132,7 +133,12 @@ class HandOut:
         finished = asyncio.create_task(self._queue.finished.wait())
         employed = asyncio.create_task(
             employ_all(
-                places, later, self._employ, max_restarts=serving.max_restarts, first_wait_s=serving.restart_wait_s
+                places,
+                later,
+                self._employ,
+                first_starts=self._queue.first_starts,
+                max_restarts=serving.max_restarts,
+                first_wait_s=serving.restart_wait_s,
             )
         )
         try:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from paddock.collect.jobs import WorkerMessage, WorkerSetup
 from paddock.collect.restarts import employ_all
-from paddock.collect.shares import has_room
+from paddock.collect.shares import FirstStarts, has_room
 from paddock.collect.worker_nodes import OpenPlaces, WorkerNodes, connect_nodes
 from paddock.collect.worker_process import LinkedPlace, LinkedWorker
 from paddock.collect.worker_spread import WorkerSpread
@@ -115,6 +115,7 @@ class ItemWorkers:
         self._open: set[ItemRun] = set()
         self._loads: list[ItemLoad] = []
         """Of the workers that are there."""
+        self._first_starts = FirstStarts(self._wake)
         self._changed = asyncio.Event()
         self._gone: InfraError | None = None
         """Why no item is made any more."""
@@ -135,10 +136,14 @@ class ItemWorkers:
 
     async def keep(self, opened: OpenPlaces) -> None:
         """Give workers items, until no worker is left."""
-        limit, wait_s = self._spread.max_restarts, self._spread.restart_wait_s
         try:
             self._gone = await employ_all(
-                opened.places, opened.later, self._employ, max_restarts=limit, first_wait_s=wait_s
+                opened.places,
+                opened.later,
+                self._employ,
+                first_starts=self._first_starts,
+                max_restarts=self._spread.max_restarts,
+                first_wait_s=self._spread.restart_wait_s,
             )
         except InfraError as error:
             self._gone = error
@@ -172,13 +177,16 @@ class ItemWorkers:
     async def _take(self, load: ItemLoad) -> ItemRun | None:
         """The next item for a worker, which then has it in flight. None: it is lost."""
         while not load.worker.lost.done():
-            while self._waiting and has_room(load, self._loads, self._at_once or len(self._loads)):
+            while self._waiting and self._has_room(load):
                 run = self._waiting.popleft()
                 if not run.made.done():  # nobody waits for it where that was cancelled
                     load.n_running += 1
                     return run
             await self._changed.wait()
         return None
+
+    def _has_room(self, load: ItemLoad) -> bool:
+        return has_room(load, self._loads, len(self._first_starts), self._at_once or len(self._loads))
 
     def _lose(self, run: ItemRun, error: WorkerLostError) -> None:
         run.n_lost += 1

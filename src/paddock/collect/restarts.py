@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
+from paddock.collect.shares import FirstStarts
 from paddock.errors import InfraError, PaddockError
 from paddock.processes import restart_wait_s
 
@@ -28,17 +29,20 @@ async def employ_all(
     later: AsyncIterator[WorkerSource[WorkerT]] | None,
     employ: Callable[[WorkerT], Awaitable[str]],
     *,
+    first_starts: FirstStarts,
     max_restarts: int,
     first_wait_s: float,
 ) -> InfraError:
     """Employ the worker of each place, with its restarts; returns the error that no worker is left, when that is so.
 
     later           places that come while this runs; their errors are raised.
+    first_starts    is told of each place.
     Cancelled: what employs them is cancelled.
     """
 
     def keep(place: WorkerSource[WorkerT]) -> asyncio.Task[str]:
-        kept = employ_with_restarts(place.worker, employ, max_restarts=max_restarts, first_wait_s=first_wait_s)
+        start = first_starts.watch(place.worker)
+        kept = employ_with_restarts(start, employ, max_restarts=max_restarts, first_wait_s=first_wait_s)
         return asyncio.create_task(kept)
 
     keepers = {keep(place) for place in places}

@@ -1,7 +1,7 @@
 """What workers are started on: this machine, or the nodes of a Ray cluster; and their places there.
 
 Here     all workers are there before anything is done, and no other comes.
-Cluster  as many as its nodes have CPUs for (`cluster_places`): the first is waited for, others come as there is room.
+Cluster  as many as its nodes have CPUs for (`cluster_places`): the first is waited for; others start then, or later.
 Law      workers end with the block of their places, and what they started with them.
 Errors   those of a start; of a cluster: of `ray_worker`.
 """
@@ -68,7 +68,7 @@ class WorkerNodes(NamedTuple):
             wait_s=settings.cluster_wait_s,
         )
         try:
-            await there.first()
+            await there.open()
             yield OpenPlaces(there.places, there.later())
         finally:
             await close_all(there.places)
