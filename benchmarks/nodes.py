@@ -1,6 +1,6 @@
 """Sandboxes of a node on loopback beside the same provider without one, call by call; and of two nodes beside one.
 
-Floor   the provider of this machine in this process, over the same image; pairs in the same round, medians over rounds.
+Floor   the provider of this machine in this process, over the same image; pairs of calls, each side first in turn.
         Of two nodes: the same client over one.
 Targets a command over a node takes at most 2 ms more than one without; to place over two nodes costs at most 5 ms.
 """
@@ -15,19 +15,33 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from paddock.sandbox import ExecRequest, Provider, SandboxSettings, SandboxSpec, ShellRequest, open_provider
 from paddock.sandbox.doctor import probe_settings
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.images.tiny import tiny_image
+from paddock.server.loops import loop_factory
 
-ROUNDS = 300
-CREATES = 30
+CALLS = 300
+CREATES = 40
+ROUNDS = 10
 AT_ONCE = 32
 LIVES = 8
 CONTENT = b"x" * (1 << 20)
 TOKEN = "of-the-benchmark"
+
+
+class NodeComparison(NamedTuple):
+    """Medians of calls."""
+
+    local_ms: float
+    remote_ms: float
+    over_ms: list[float]
+    """How much more the remote one took, in each round."""
+
+    def figures(self) -> dict[str, float]:
+        return {"local_ms": self.local_ms, "remote_ms": self.remote_ms, "over_ms": median(self.over_ms)}
 
 
 def run() -> dict[str, Any]:
@@ -35,16 +49,19 @@ def run() -> dict[str, Any]:
     image = tiny_image(ImageStore(settings.home, payload_id=settings.payload_id))
     with _node(settings.home) as one, _node(settings.home) as other:
         over_one, over_two = (settings.model_copy(update={"nodes": nodes}) for nodes in ((one,), (one, other)))
-        return asyncio.run(_measure(settings, over_one, image)) | asyncio.run(_measure_pool(over_one, over_two, image))
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            measured = runner.run(_measure(settings, over_one, image))
+            measured |= runner.run(_measure_pool(over_one, over_two, image))
+    return {name: comparison.figures() for name, comparison in measured.items()}
 
 
-def one_node() -> dict[str, Any]:
+def one_node() -> dict[str, NodeComparison]:
     """A command, and a life, over one node and here."""
     settings = probe_settings(SandboxSettings(runtime="bubblewrap"))
     image = tiny_image(ImageStore(settings.home, payload_id=settings.payload_id))
-    with _node(settings.home) as node:
-        figures = asyncio.run(_measure(settings, settings.model_copy(update={"nodes": (node,)}), image))
-    return {name: figures[name] for name in ("exec", "create and destroy")}
+    with _node(settings.home) as node, asyncio.Runner(loop_factory=loop_factory()) as runner:
+        measured = runner.run(_measure(settings, settings.model_copy(update={"nodes": (node,)}), image))
+    return {name: measured[name] for name in ("exec", "create and destroy")}
 
 
 @contextmanager
@@ -62,18 +79,18 @@ def _node(home: Path) -> Iterator[str]:
             process.terminate()
 
 
-async def _measure(here: SandboxSettings, there: SandboxSettings, image: str) -> dict[str, Any]:
+async def _measure(here: SandboxSettings, there: SandboxSettings, image: str) -> dict[str, NodeComparison]:
     providers = [await open_provider(here), await open_provider(there)]
     try:
         local, remote = [await _calls(provider, image) for provider in providers]
         figures = {}
-        for name, rounds in {"exec": ROUNDS, "line": ROUNDS, "read 1 MiB": ROUNDS, "stats": ROUNDS}.items():
-            figures[name] = await _compare(local[name], remote[name], rounds)
+        for name in ("exec", "line", "read 1 MiB", "stats"):
+            figures[name] = await _compare(local[name], remote[name], CALLS)
         figures["create and destroy"] = await _compare(
             lambda: _life(providers[0], image), lambda: _life(providers[1], image), CREATES
         )
         figures[f"{AT_ONCE} at once"] = await _compare(
-            lambda: _together(local["exec"]), lambda: _together(remote["exec"]), ROUNDS // 10
+            lambda: _together(local["exec"]), lambda: _together(remote["exec"]), CALLS // 10
         )
         return figures
     finally:
@@ -81,20 +98,20 @@ async def _measure(here: SandboxSettings, there: SandboxSettings, image: str) ->
             await provider.close()
 
 
-async def _measure_pool(one: SandboxSettings, two: SandboxSettings, image: str) -> dict[str, Any]:
+async def _measure_pool(one: SandboxSettings, two: SandboxSettings, image: str) -> dict[str, NodeComparison]:
     """`local` is one node here, `remote` both."""
     providers = [await open_provider(settings) for settings in (one, two)]
     try:
         over_one, over_two = [await _calls(provider, image) for provider in providers]
         return {
-            "two nodes: exec": await _compare(over_one["exec"], over_two["exec"], ROUNDS),
+            "two nodes: exec": await _compare(over_one["exec"], over_two["exec"], CALLS),
             "two nodes: create and destroy": await _compare(
                 lambda: _life(providers[0], image), lambda: _life(providers[1], image), CREATES
             ),
             f"two nodes: {LIVES} lives at once": await _compare(
                 lambda: _together(lambda: _life(providers[0], image), LIVES),
                 lambda: _together(lambda: _life(providers[1], image), LIVES),
-                CREATES // 3,
+                CREATES // 2,
             ),
         }
     finally:
@@ -126,13 +143,17 @@ async def _together(call: Callable[[], Awaitable[Any]], at_once: int = AT_ONCE) 
 
 
 async def _compare(
-    local: Callable[[], Awaitable[Any]], remote: Callable[[], Awaitable[Any]], rounds: int
-) -> dict[str, float]:
-    times_s: tuple[list[float], list[float]] = ([], [])
-    for _ in range(rounds):
-        for call, taken in zip((local, remote), times_s, strict=True):
+    local: Callable[[], Awaitable[Any]], remote: Callable[[], Awaitable[Any]], n_pairs: int
+) -> NodeComparison:
+    """Pairs of calls. Each side comes first in half of them: what the last call left behind is not the next one's."""
+    sides = (local, remote)
+    taken_ms: tuple[list[float], list[float]] = ([], [])
+    for nth in range(n_pairs):
+        for side in (0, 1) if nth % 2 else (1, 0):
             started = time.perf_counter()
-            await call()
-            taken.append(time.perf_counter() - started)
-    here, there = (median(taken) * 1e3 for taken in times_s)
-    return {"local_ms": here, "remote_ms": there, "over_ms": there - here}
+            await sides[side]()
+            taken_ms[side].append((time.perf_counter() - started) * 1e3)
+    size = n_pairs // ROUNDS
+    rounds = [slice(first, first + size) for first in range(0, size * ROUNDS, size)]
+    over_ms = [median(taken_ms[1][part]) - median(taken_ms[0][part]) for part in rounds]
+    return NodeComparison(median(taken_ms[0]), median(taken_ms[1]), over_ms)

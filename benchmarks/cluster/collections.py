@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +40,8 @@ class CollectionCost(NamedTuple):
 
     driver: Mapping[str, float]
     gaps_s: list[float]
+    largest_share: float
+    """What a worker had in flight at most, over its even share: above 1, gaps say nothing."""
     worker_mib: float
     load: float
     """Of the machine, over the last minute."""
@@ -50,6 +52,11 @@ class ClusterBench(NamedTuple):
 
     folder: Path
     cluster: RayCluster | None
+
+    @property
+    def kinds(self) -> Sequence[str]:
+        """Where its collections run."""
+        return ("here", "over_nodes") if self.cluster else ("here",)
 
     def collect(self, case: CollectionCase, *, over_nodes: bool) -> CollectionCost:
         """One collection, in a process of its own."""
@@ -70,8 +77,14 @@ class ClusterBench(NamedTuple):
             raise RuntimeError(f"the driver ended with {process.returncode}: {err[-2000:]}")
         figures = orjson.loads(out.splitlines()[-1])
         workers = read_times(times)
-        gaps_s = [gap for worker in workers for gap in worker.gaps_s(case.in_flight // case.workers)]
-        return CollectionCost(figures, gaps_s, max(worker.peak_mib for worker in workers), psutil.getloadavg()[0])
+        share = case.in_flight // case.workers
+        return CollectionCost(
+            figures,
+            [gap for worker in workers for gap in worker.gaps_s(share)],
+            max(worker.most_at_once for worker in workers) / share,
+            max(worker.peak_mib for worker in workers),
+            psutil.getloadavg()[0],
+        )
 
 
 def _words(case: CollectionCase, own: Path, times: Path, over_nodes: bool) -> JsonObject:

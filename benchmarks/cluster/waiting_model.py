@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 import time
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,9 +60,15 @@ class WorkerTimes(NamedTuple):
     times: list[tuple[float, float]]
     peak_mib: float
 
+    @property
+    def most_at_once(self) -> int:
+        """Of its calls."""
+        changes = sorted([(began, 1) for began, _ in self.times] + [(ended, -1) for _, ended in self.times])
+        return max(accumulate(change for _, change in changes))
+
     def gaps_s(self, slots: int) -> list[float]:
         """Seconds that a slot waited for its next call: the first call to end frees the slot of the first that begins
-        after all slots were taken, and so on."""
+        after all slots were taken, and so on. `slots`: what it has in flight from its first calls to its last."""
         refills = sorted(began for began, _ in self.times)[slots:]
         ends = sorted(ended for _, ended in self.times)
         return [began - ended for ended, began in zip(ends, refills, strict=False)]

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks import capacity
+from benchmarks.bounds import FigureBound
 from benchmarks.cluster.collections import ClusterBench, CollectionCase
 from benchmarks.cluster.waiting_model import WorkerTimes
 from benchmarks.looks import SandboxMemory
@@ -13,6 +14,28 @@ def test_a_gap_is_from_the_end_of_a_call_to_the_next_one_in_its_slot() -> None:
     calls = [(0.0, 2.0), (0.5, 1.0), (1.25, 3.0), (2.5, 4.0)]
     assert WorkerTimes(calls, 0.0).gaps_s(2) == [0.25, 0.5]
     assert WorkerTimes(calls[:2], 0.0).gaps_s(2) == []
+
+
+def test_what_a_worker_had_at_most_shows_whether_it_kept_to_its_share() -> None:
+    assert WorkerTimes([(0.0, 2.0), (0.5, 1.0), (1.25, 3.0), (2.5, 4.0)], 0.0).most_at_once == 2
+    assert WorkerTimes([(0.0, 1.0), (1.0, 2.0)], 0.0).most_at_once == 1
+
+
+@pytest.mark.parametrize(
+    ("rounds", "is_least", "bound"),
+    [
+        ([1.0, 1.1, 1.9], False, "met"),
+        ([2.5, 2.6, 9.0], False, "missed"),
+        ([1.0, 1.9, 9.0], False, "noisy"),
+        ([2.5, 2.6, 9.0], True, "met"),
+        ([1.0, 1.1, 1.9], True, "missed"),
+    ],
+)
+def test_a_bound_is_met_by_the_middle_half_of_rounds_or_not_told(
+    rounds: list[float], is_least: bool, bound: str
+) -> None:
+    line = FigureBound("figure", 2.0, is_least).check(rounds)
+    assert (line["bound"], line["value"]) == (bound, sorted(rounds)[1])
 
 
 def test_what_a_hundred_take_follows_from_few_and_many() -> None:
@@ -50,4 +73,5 @@ def test_a_driver_of_workers_tells_what_it_took_and_each_slot_is_refilled(tmp_pa
     assert cost.driver["peak_mib"] >= cost.driver["before_mib"]
     assert len(cost.gaps_s) == 40 - 8
     assert min(cost.gaps_s) > 0
+    assert 0 < cost.largest_share <= 1
     assert cost.worker_mib > 0
