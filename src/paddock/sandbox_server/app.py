@@ -8,12 +8,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from fastapi import FastAPI, Request, Response, WebSocket
 from pydantic import ValidationError
+from starlette.applications import Starlette
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.websockets import WebSocket
 
-from paddock import __version__
 from paddock.errors import PaddockError, RequestError, describe
 from paddock.sandbox import SandboxRequestError
 from paddock.sandbox.remote import wire
@@ -40,22 +41,21 @@ class NodeApp:
         self._leases = leases
         self._reports = reports
 
-    def build(self) -> FastAPI:
-        app = FastAPI(
-            title="paddock sandbox node", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
-        )
+    def build(self) -> Starlette:
+        # FastAPI would resolve parameters and dependencies at each call, of which there are none.
+        app = Starlette()
         self._reports.add_to(app)
-        app.add_api_route(wire.LEASES, _answering(self._open_lease), methods=["POST"])
-        app.add_api_route(wire.RENEWAL, _answering(self._renew), methods=["POST"])
-        app.add_api_route(wire.LEASES, _answering(self._end_lease), methods=["DELETE"])
-        app.add_api_route(wire.CALLS, _answering(self._await_call), methods=["GET"])
-        app.add_api_route(wire.CALLS, _answering(self._cancel_call), methods=["DELETE"])
-        app.add_api_route(wire.FILE, _answering(self._endpoint(_read, None)), methods=["GET"])
-        app.add_api_route(wire.FILE, _answering(self._endpoint(_write, None)), methods=["PUT"])
+        app.add_route(wire.LEASES, _answering(self._open_lease), methods=["POST"])
+        app.add_route(wire.RENEWAL, _answering(self._renew), methods=["POST"])
+        app.add_route(wire.LEASES, _answering(self._end_lease), methods=["DELETE"])
+        app.add_route(wire.CALLS, _answering(self._await_call), methods=["GET"])
+        app.add_route(wire.CALLS, _answering(self._cancel_call), methods=["DELETE"])
+        app.add_route(wire.FILE, _answering(self._endpoint(_read, None)), methods=["GET"])
+        app.add_route(wire.FILE, _answering(self._endpoint(_write, None)), methods=["PUT"])
         for route in ACTIONS:
             endpoint = self._endpoint(_act(route), UNDOS.get(route))
-            app.add_api_route(route.path, _answering(endpoint), methods=[route.method])
-        app.add_api_websocket_route(wire.TUNNEL_LINK, self._link)
+            app.add_route(route.path, _answering(endpoint), methods=[route.method])
+        app.router.add_websocket_route(wire.TUNNEL_LINK, self._link)
         return app
 
     def _endpoint(self, act: Act, undo: Callable[[Action, Any], Awaitable[None]] | None) -> Endpoint:

@@ -14,9 +14,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from fastapi import FastAPI, Request, Response
 from pydantic import Field, ValidationError, field_validator
-from starlette.responses import JSONResponse, StreamingResponse
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from paddock.errors import InfraError, PaddockError, boundary
@@ -75,10 +76,10 @@ class NodeImages:
         for peer in self._peers:
             await peer.close()
 
-    def add_to(self, app: FastAPI) -> None:
-        app.add_api_route(wire.IMAGE, _answering(self._record), methods=["GET"])
-        app.add_api_route(wire.IMAGE, _answering(self._ensure), methods=["POST"])
-        app.add_api_route(wire.LAYER, _answering(self._layer), methods=["GET"])
+    def add_to(self, app: Starlette) -> None:
+        app.add_route(wire.IMAGE, _answering(self._record), methods=["GET"])
+        app.add_route(wire.IMAGE, _answering(self._ensure), methods=["POST"])
+        app.add_route(wire.LAYER, _answering(self._layer), methods=["GET"])
 
     async def _fetch(self, name: str) -> None:
         troubles = []

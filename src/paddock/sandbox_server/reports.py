@@ -9,8 +9,9 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from fastapi import FastAPI, Response
-from starlette.responses import JSONResponse
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
 from paddock import __version__
 from paddock.sandbox.remote import wire
@@ -19,7 +20,7 @@ from paddock.sandbox_server.leases import Leases
 from paddock.sandbox_server.machine import NodeHost
 from paddock.sandbox_server.room import AdmittedSandboxes
 from paddock.sandbox_server.telemetry import MEDIA_TYPE, NodeTelemetry
-from paddock.types import JsonObject, Record
+from paddock.types import Record
 
 
 class NodeReports:
@@ -41,26 +42,26 @@ class NodeReports:
         self._why_not_ready = why_not_ready
         self._since = time.monotonic()
 
-    def add_to(self, app: FastAPI) -> None:
-        app.add_api_route("/", self._live, methods=["GET"])
-        app.add_api_route(wire.HEALTH, self._health, methods=["GET"])
-        app.add_api_route(wire.STATUS, self._status, methods=["GET"])
-        app.add_api_route(wire.IMAGES, self._images, methods=["GET"])
-        app.add_api_route(wire.METRICS, self._metrics, methods=["GET"])
-        app.add_api_route(wire.DRAIN, self._drain, methods=["POST"])
-        app.add_api_route(wire.UNCORDON, self._uncordon, methods=["POST"])
+    def add_to(self, app: Starlette) -> None:
+        app.add_route("/", self._live, methods=["GET"])
+        app.add_route(wire.HEALTH, self._health, methods=["GET"])
+        app.add_route(wire.STATUS, self._status, methods=["GET"])
+        app.add_route(wire.IMAGES, self._images, methods=["GET"])
+        app.add_route(wire.METRICS, self._metrics, methods=["GET"])
+        app.add_route(wire.DRAIN, self._drain, methods=["POST"])
+        app.add_route(wire.UNCORDON, self._uncordon, methods=["POST"])
 
-    async def _live(self) -> JsonObject:
-        return {"status": "ok"}
+    async def _live(self, _: Request) -> Response:
+        return JSONResponse({"status": "ok"})
 
-    async def _health(self) -> Response:
+    async def _health(self, _: Request) -> Response:
         identity = {"kind": "sandbox_node", "version": __version__}
         why_not = await self._why_not_ready()
         if why_not is None:
             return JSONResponse({"status": "ok", **identity})
         return JSONResponse({"status": "unavailable", "reason": why_not, **identity}, status_code=503)
 
-    async def _status(self) -> Response:
+    async def _status(self, _: Request) -> Response:
         facts = await asyncio.to_thread(self._machine.look)
         status = NodeStatus(
             version=__version__,
@@ -73,7 +74,7 @@ class NodeReports:
         )
         return _json(status)
 
-    async def _metrics(self) -> Response:
+    async def _metrics(self, _: Request) -> Response:
         told = self.telemetry.exposition(
             sandboxes=len(self._sandboxes.provider.live()),
             clients=len(self._leases),
@@ -81,15 +82,15 @@ class NodeReports:
         )
         return Response(told, media_type=MEDIA_TYPE)
 
-    async def _drain(self) -> Response:
+    async def _drain(self, request: Request) -> Response:
         self._sandboxes.draining = True
-        return await self._status()
+        return await self._status(request)
 
-    async def _uncordon(self) -> Response:
+    async def _uncordon(self, request: Request) -> Response:
         self._sandboxes.draining = False
-        return await self._status()
+        return await self._status(request)
 
-    async def _images(self) -> Response:
+    async def _images(self, _: Request) -> Response:
         return _json(ImageNames(names=await asyncio.to_thread(self._machine.store.names)))
 
 
