@@ -4,6 +4,8 @@ Source  PivotRL, arXiv:2603.21383; NeMo-Gym's two pivot servers, whose rows it t
 Row     the history up to the step in `responses_create_params`, the expert's action in `expected_action`; with `cwd`
         (absolute path, here or in `metadata`) the directory in which its tools run.
 Reward  by the comparator that the config names (`compat`, `layered`, `semantic`, `executed`); the verdict names it too.
+Judge   with `judge`, a model is asked where `semantic` is undecided (`judge`); what it said is in the verdict, by which
+        it can be had again offline.
 Time    a long response is judged in a thread, so that no other request waits for it.
 Weak    a row whose expert only says something (a message, last words, a question, a thought, a plan) has the metric
         `weak_row`: that words say the same is a rule of thumb.
@@ -11,15 +13,18 @@ Errors  a row without a usable expected action is RowError: dropped, never score
 """
 
 import asyncio
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from paddock.errors import RowError
+from paddock.http import Peer
 from paddock.resources_servers.pivot import compat, layered, semantic
 from paddock.resources_servers.pivot.compat import CompatOptions
 from paddock.resources_servers.pivot.executed.options import ExecutedOptions
+from paddock.resources_servers.pivot.judge.equivalence import EquivalenceJudge, JudgeOpinion
+from paddock.resources_servers.pivot.judge.options import JudgeOptions
 from paddock.resources_servers.pivot.layered import LayeredOptions
 from paddock.resources_servers.pivot.semantic import SemanticOptions
 from paddock.resources_servers.pivot.task import (
@@ -46,6 +51,12 @@ _MAX_CHARS_ON_LOOP = 4096
 """Characters of a response that take a comparator some milliseconds at most."""
 
 
+JUDGE_ANSWERS = "judge_answers"
+"""Key of a verdict's extras: what the judge said in each order in which it was asked."""
+_NOT_READ = ("too_long", "too_many_calls")
+"""Reasons of `semantic` for responses that it does not read."""
+
+
 class PivotConfig(ServerConfig):
     comparator: Comparator = "semantic"
     """The rules by which an answer's calls are compared with the expert's."""
@@ -57,6 +68,14 @@ class PivotConfig(ServerConfig):
     """Settings of the rules `semantic`."""
     executed: ExecutedOptions = ExecutedOptions()
     """Settings of the rules `executed`."""
+    judge: JudgeOptions | None = None
+    """A model that is asked whether two actions do the same where `semantic` is undecided. None: they do not."""
+
+    @model_validator(mode="after")
+    def _judge_of_semantic(self) -> Self:
+        if self.judge is not None and self.comparator != "semantic":
+            raise ValueError(f"judge: asked by `comparator: semantic` alone, not by `{self.comparator}`")
+        return self
 
 
 class PivotTask(BaseModel):
@@ -77,6 +96,11 @@ class PivotServer(ResourcesServer[PivotConfig, PivotTask]):
             "output": [{"type": "function_call", "name": "bash", "arguments": '{"command": "python -m pytest -q"}'}]
         },
     }
+
+    def __init__(self, config: PivotConfig, *, name: str, peers: Mapping[str, Peer]) -> None:
+        super().__init__(config, name=name, peers=peers)
+        options = config.judge
+        self._judge = EquivalenceJudge(options, lambda: peers[options.model_server.name]) if options else None
 
     _executed: "ExecutedComparator | None" = None
     _lease: "Lease[Provider] | None" = None
@@ -105,14 +129,42 @@ class PivotServer(ResourcesServer[PivotConfig, PivotTask]):
         return Session()
 
     async def verify(self, task: PivotTask, row: Row, response: JsonObject) -> Verdict:
+        comparison = await self._compare(task, row, response)
+        if self._judge is None:
+            return self._verdict(task, row, comparison)
+        opinion = JudgeOpinion()
+        if comparison.reward < 1.0 and comparison.reason not in _NOT_READ:
+            pair = await asyncio.to_thread(
+                semantic.undecided_pair,
+                task.expected,
+                response,
+                row.responses_create_params,
+                self.config.semantic,
+                row.task,
+            )
+            if pair is not None:
+                opinion = await self._judge.judge(pair, row.responses_create_params)
+        return self._verdict(task, row, _with_opinion(comparison, opinion))
+
+    async def reverify(self, task: PivotTask, row: Row, response: JsonObject, verdict: Verdict) -> Verdict:
+        """Judge again by what the judge said then, which the verdict holds; it is not asked."""
+        comparison = await self._compare(task, row, response)
+        answers = verdict.extras.get(JUDGE_ANSWERS)
+        if self._judge is not None:
+            opinion = JudgeOpinion(tuple(answers or ()), int(verdict.metrics.get("judge_calls", 0)))
+            comparison = _with_opinion(comparison, opinion)
+        return self._verdict(task, row, comparison)
+
+    async def _compare(self, task: PivotTask, row: Row, response: JsonObject) -> ActionComparison:
         if self._executed is not None:
-            comparison = await self._executed.compare(
+            return await self._executed.compare(
                 task.expected, response, row.task, row.responses_create_params, self.config.semantic
             )
-        elif chars_of(response) > _MAX_CHARS_ON_LOOP:
-            comparison = await asyncio.to_thread(self.compare, task.expected, row, response)
-        else:
-            comparison = self.compare(task.expected, row, response)
+        if chars_of(response) > _MAX_CHARS_ON_LOOP:
+            return await asyncio.to_thread(self.compare, task.expected, row, response)
+        return self.compare(task.expected, row, response)
+
+    def _verdict(self, task: PivotTask, row: Row, comparison: ActionComparison) -> Verdict:
         if comparison.reward < 1.0:
             self._require_usable(task, row)
         weak = semantic.says_only(task.expected, row.responses_create_params)
@@ -148,3 +200,12 @@ class PivotServer(ResourcesServer[PivotConfig, PivotTask]):
             problem = semantic.expected_problem(task.expected, row.responses_create_params)
             if problem:
                 raise RowError(f"expected_action: {problem}", kind="expected_action_unusable")
+
+
+def _with_opinion(comparison: ActionComparison, opinion: JudgeOpinion) -> ActionComparison:
+    """Return what comes of a comparison and the judge's opinion of it."""
+    metrics = {**comparison.metrics, "judge_calls": float(opinion.calls), "judge_same": float(opinion.same)}
+    extras = {**comparison.extras, JUDGE_ANSWERS: list(opinion.answers)} if opinion.answers else comparison.extras
+    if not opinion.same:
+        return comparison._replace(metrics=metrics, extras=extras)
+    return ActionComparison(1.0, "judged_same", f"{comparison.detail}; the judge says the same", metrics, extras)

@@ -8,5 +8,15 @@ from paddock.resources_servers.pivot.semantic.compare import compare, expected_p
 from paddock.resources_servers.pivot.semantic.match_results import Reason
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.place import row_cwd
+from paddock.resources_servers.pivot.semantic.undecided import UndecidedPair, undecided_pair
 
-__all__ = ["Reason", "SemanticOptions", "compare", "expected_problem", "row_cwd", "says_only"]
+__all__ = [
+    "Reason",
+    "SemanticOptions",
+    "UndecidedPair",
+    "compare",
+    "expected_problem",
+    "row_cwd",
+    "says_only",
+    "undecided_pair",
+]

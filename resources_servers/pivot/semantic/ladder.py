@@ -104,12 +104,12 @@ def _lowest(pairs: list[Nearness]) -> Nearness:
 
 
 def _program(command: str) -> tuple[str | None, str | None]:
-    """Return the first program of a script, and its first word that is no option."""
+    """Return the first program of a script, and its first word that is neither an option nor a program's text."""
     first = next((node for node in simple_commands(parse(command)) if node.words), None)
     if first is None:
         return None, None
     name, *words = (word.text for word in first.words)
-    return name, next((word for word in words if word and not word.startswith("-")), None)
+    return name, next((word for word in words if word and word[0] != "-" and len(word.split()) == 1), None)
 
 
 def _programs(command: str) -> frozenset[str]:

@@ -42,7 +42,7 @@ def find_veto(
     surplus: Sequence[UnmatchedCall], matched: Sequence[Action], beyond: bool, options: SemanticOptions
 ) -> MatchResult | None:
     """Say why the unmatched calls leave no reward; None: they only cost their share. `beyond`: more than expected."""
-    harm = next((call for call in surplus if _is_destructive(call.action, options)), None)
+    harm = next((call for call in surplus if is_destructive(call.action, options)), None)
     if harm is not None:
         return _surplus("destructive_surplus", harm, "which is destructive")
     if beyond:
@@ -89,7 +89,7 @@ def _undoes(action: Action | None, edited: set[str], options: SemanticOptions) -
     return isinstance(action, Edit) and bool(files_of(action, options) & edited)
 
 
-def _is_destructive(action: Action | None, options: SemanticOptions) -> bool:
+def is_destructive(action: Action | None, options: SemanticOptions) -> bool:
     """Say whether a call that was not expected would destroy something."""
     match action:
         case ShellCommand():
