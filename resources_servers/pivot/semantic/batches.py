@@ -11,7 +11,7 @@ from itertools import combinations
 
 from paddock.resources_servers.pivot.assignment import maximum_matching
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
-from paddock.resources_servers.pivot.semantic.paths import resolve
+from paddock.resources_servers.pivot.semantic.paths import paths_of, resolve, resolve_edits
 from paddock.shell import effects
 from paddock.tools import Action, Edit, ListFolder, ReadFile, Search, ShellCommand, Stdin
 
@@ -76,7 +76,7 @@ def _touches(action: Action) -> bool:
 
 
 def files_of(action: Edit | ReadFile, options: SemanticOptions) -> set[str]:
-    """Return the resolved paths of the files that are read or edited."""
+    """Return the resolved paths of the files that are read, edited or moved to."""
     if isinstance(action, ReadFile):
         return {resolve(action.path, options.cwd)}
-    return {resolve(edit.path, options.cwd) for edit in action.edits}
+    return {path for edit in resolve_edits(action, options.cwd) for path in paths_of(edit)}

@@ -34,7 +34,7 @@ def compare_edits(expected: Edit, actual: Edit, history: FileHistory, options: S
     mine = _by_path(wanted)
     if mine.keys() != _by_path(given).keys():
         return differ("path_differs", f"expected {describe(expected)}, came {describe(actual)}")
-    texts = _trusted_texts(mine, history, options) if len(mine) <= MAX_FILES_LOOKED_UP else {}
+    texts = _trusted_texts(mine, history) if len(mine) <= MAX_FILES_LOOKED_UP else {}
     comparison = same_effect(wanted, given, texts) if texts else same_edit(wanted, given)
     vague = next((edit for edit in given if edit.path not in texts and _may_stand_twice(edit, mine, given)), None)
     if comparison.same and vague is not None:
@@ -82,13 +82,11 @@ def _by_path(edits: list[FileEdit]) -> dict[str, list[FileEdit]]:
     return by_path
 
 
-def _trusted_texts(
-    edits: dict[str, list[FileEdit]], history: FileHistory, options: SemanticOptions
-) -> dict[str, KnownText]:
+def _trusted_texts(edits: dict[str, list[FileEdit]], history: FileHistory) -> dict[str, KnownText]:
     """Return of each file the newest text that the history shows and that takes the expert's edits of it."""
     trusted: dict[str, KnownText] = {}
     for path, own in edits.items():
-        for text in history.texts(path, options.cwd):
+        for text in history.texts(path):
             if _can_be_made(own, path, text):
                 trusted[path] = text
                 break

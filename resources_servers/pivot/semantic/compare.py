@@ -3,6 +3,7 @@
 Reward      matched / max(expected, actual) calls, of the best pairing: 1 for the one call that is the same action.
             Where all that was expected came and none of it is a look, each look beside it costs `surplus_look_cost`,
             and no more than that share leaves.
+            Views of one file that go on where another's end count as one call, on both sides.
 Surplus     an unmatched call that destroys makes any of these 0. So does, where more calls came than expected, one that
             is not known only to look or to note, or a second guess; where not, one that undoes (see `surplus`).
 Guessing    never pays. One call is expected, k calls come. Two of them change something: whichever is right, the other
@@ -152,6 +153,7 @@ def _compare_readings(
 
 def _score(sides: Sides, counts: _Counts) -> ActionComparison:
     ours, theirs, (history, options) = sides
+    counts = counts._replace(expected=len(ours), actual=len(theirs))
     table = [[_compare_readings(own, other, history, options) for other in theirs] for own in ours]
     fits = [[result.same for result in row] for row in table]
     partners = pair_up(fits, [call.action for call in ours], options)

@@ -4,6 +4,7 @@ Source  `responses_create_params.input`: calls and their outputs, joined by `cal
         needs a text, and of it only calls whose arguments name the file.
 Shows   a view or read of the file, by a tool or by a command that prints nothing else; the whole text by a tool that
         writes it.
+Where   a relative path is one below the directory in which its step ran (`place`).
 Since   a later edit is made on each known text; one on which it cannot be made is forgotten. A later command that names
         the file and may write forgets all.
 Errors  none: what cannot be read shows nothing.
@@ -18,6 +19,7 @@ from paddock.edits import Edit as FileEdit
 from paddock.edits import EditError, KnownText, Write, apply_known, parse_numbered
 from paddock.resources_servers.pivot.semantic.outputs import is_cut, plain_output
 from paddock.resources_servers.pivot.semantic.paths import resolve, resolve_edits
+from paddock.resources_servers.pivot.semantic.place import Places, depends_on_place
 from paddock.shell import effects
 from paddock.tools import Action, Edit, InvalidCall, ReadFile, ShellCommand, normalise
 from paddock.types import JsonObject
@@ -40,33 +42,44 @@ PrintReader = Callable[[ShellCommand, str | None], PrintedFile | None]
 """Reads a command that runs in a directory, if that is known; None: it prints no file, or more than that."""
 
 
+class _PastStep(NamedTuple):
+    action: Action
+    output: str
+    cwd: str | None
+    """Where it ran; None: that is not known, or does not matter."""
+
+
 class FileHistory:
     """The calls of one row before the step that is judged."""
 
     def __init__(
-        self, params: JsonObject, schema: Callable[[str], JsonObject | None], printed_file: PrintReader
+        self,
+        params: JsonObject,
+        schema: Callable[[str], JsonObject | None],
+        printed_file: PrintReader,
+        places: Places,
     ) -> None:
         """`schema` gives the JSON schema of the row's tool of a name, as the row's other calls are read with."""
         self._schema = schema
+        self._places = places
         self._printed_file = printed_file
         items = params.get("input") if isinstance(params, dict) else None
         self._items = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
         self._outputs: dict[str, str] | None = None
-        self._texts: dict[tuple[str, str | None], list[KnownText]] = {}
+        self._texts: dict[str, list[KnownText]] = {}
 
-    def texts(self, path: str, cwd: str | None) -> list[KnownText]:
+    def texts(self, path: str) -> list[KnownText]:
         """Return the texts that the history shows of the file at this resolved path, newest first."""
-        key = (path, cwd)
-        if key not in self._texts:
+        if path not in self._texts:
             texts: list[KnownText] = []
-            for action, output in self._calls_naming(basename(path)):
-                texts = self._after(action, output, path, cwd, texts)
-            self._texts[key] = texts[::-1]
-        return self._texts[key]
+            for step in self._calls_naming(basename(path)):
+                texts = self._after(step.action, step.output, path, step.cwd, texts)
+            self._texts[path] = texts[::-1]
+        return self._texts[path]
 
-    def _calls_naming(self, name: str) -> Iterator[tuple[Action, str]]:
+    def _calls_naming(self, name: str) -> Iterator[_PastStep]:
         escaped = json.dumps(name)[1:-1]
-        for item in self._items:
+        for index, item in enumerate(self._items):
             if item_type(item) not in ("function_call", "custom_tool_call"):
                 continue
             call = calls([item])[0]
@@ -74,7 +87,8 @@ class FileHistory:
                 continue
             action = normalise(call.name, call.arguments, schema=self._schema(call.name))
             if not isinstance(action, InvalidCall):
-                yield action, self._output_of(call.call_id)
+                cwd = self._places.before(index) if depends_on_place(action) else None
+                yield _PastStep(action, self._output_of(call.call_id), cwd)
 
     def _output_of(self, call_id: str | None) -> str:
         if self._outputs is None:

@@ -10,7 +10,7 @@ Errors   a `cwd` of the row that is no absolute path is RowError naming the key.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -84,12 +84,6 @@ def row_cwd(row_task: Mapping[str, Any]) -> str | None:
     return None
 
 
-def cwd_of(row_task: Mapping[str, Any], params: JsonObject, options: SemanticOptions) -> str | None:
-    """Return the directory in which the row's tools run; None: it is not known."""
-    own = row_cwd(row_task)
-    return own if own is not None else _Trail(params).place(options.cwd)
-
-
 def depends_on_place(action: Action | None) -> bool:
     """Say whether what an action does depends on where it runs."""
     match action:
@@ -103,63 +97,124 @@ def depends_on_place(action: Action | None) -> bool:
             return False
 
 
+class Places:
+    """Where a row's tools run: at the step that is judged, and at the steps of its history."""
+
+    def __init__(self, params: JsonObject, options: SemanticOptions, row_task: Mapping[str, Any]) -> None:
+        self._own = row_cwd(row_task)
+        self._option = options.cwd
+        self._trail = _Trail(params)
+        self._known: dict[int, str | None] = {}
+
+    @cached_property
+    def last(self) -> str | None:
+        """Return the directory at the step that is judged; None: it is not known."""
+        return self._own if self._own is not None else self._trail.place(self._option)
+
+    def before(self, index: int) -> str | None:
+        """Return the directory before the history's item of this index, counted among those that are objects."""
+        if not self._trail.moves_after(index):
+            return self.last
+        if index not in self._known:
+            self._known[index] = self._trail.place(self._start, before=index)
+        return self._known[index]
+
+    @cached_property
+    def _start(self) -> str | None:
+        """Return where tools start if the history does not show it: the row's place, if all moves lead there."""
+        return self._own if self._own is not None and self._trail.place(self._own) == self._own else self._option
+
+
+class _Evidence(NamedTuple):
+    """What one item says of the place; all None: nothing."""
+
+    note: str | None = None
+    move: _Move | None = None
+    workdir: str | None = None
+
+
+_NOTHING = _Evidence()
+
+
 class _Trail:
-    """What a history says of the place, read from its newest item on."""
+    """What a history says of the place, each item read once."""
 
     def __init__(self, params: JsonObject) -> None:
         found = params.get("input") if isinstance(params, dict) else None
         self._items = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
         self._prompts = list(islice(_prompts(params, self._items), MAX_PROMPTS))
         self._outputs: dict[str, str] = {}
-        self._moves: list[_Move] = []
-        self._workdirs: set[str] = set()
+        self._read: dict[int, _Evidence] = {}
 
-    def place(self, otherwise: str | None) -> str | None:
-        """Return the place after the last item; `otherwise` is where the tools start if nothing shows it."""
-        start = self._newest_note() or _stated(self._prompts)
-        if start is None and len(self._workdirs) == 1:
-            (start,) = self._workdirs
-        return reduce(_after, reversed(self._moves), start if start is not None else otherwise)
+    def place(self, otherwise: str | None, before: int | None = None) -> str | None:
+        """Return the place before an item, or after the last; `otherwise` is where tools start if nothing shows it."""
+        end = len(self._items) if before is None else before
+        start: str | None = None
+        moves: list[_Move] = []
+        workdirs: set[str] = set()
+        for index in self._newest(end, 0):
+            evidence = self._evidence(index)
+            if evidence.note is not None:
+                start = evidence.note
+                break
+            if evidence.move is not None:
+                moves.append(evidence.move)
+            if evidence.workdir is not None:
+                workdirs.add(evidence.workdir)
+        if start is None:
+            start = _stated(self._prompts)
+        if start is None and len(workdirs) == 1:
+            (start,) = workdirs
+        return reduce(_after, reversed(moves), start if start is not None else otherwise)
 
-    def _newest_note(self) -> str | None:
-        for item in islice(reversed(self._items), MAX_ITEMS):
-            match item_type(item):
-                case "function_call_output" | "custom_tool_call_output":
-                    text = content_text(item.get("output"))
-                    if isinstance(call_id := item.get("call_id"), str):
-                        self._outputs[call_id] = text
-                    place = _noted(text)
-                case "message" if item.get("role") != "assistant":
-                    place = _noted(content_text(item.get("content")))
-                case "function_call" | "custom_tool_call":
-                    place = self._printed_by(item)
-                case _:
-                    place = None
-            if place is not None:
-                return place
-        return None
+    def moves_after(self, index: int) -> bool:
+        """Say whether the shell may have gone elsewhere since the item of this index."""
+        return any(self._evidence(at).move is not None for at in self._newest(len(self._items), index))
 
-    def _printed_by(self, item: JsonObject) -> str | None:
-        """Return the place that a call's `pwd` printed; else take note of where it goes, and return None."""
+    def _newest(self, end: int, first: int) -> range:
+        """Return the indices of the items before `end`, from the newest on to `first`."""
+        return range(end - 1, max(first, end - MAX_ITEMS) - 1, -1)
+
+    def _evidence(self, index: int) -> _Evidence:
+        # An item's evidence needs the outputs after it: whoever asks for it has read those, from the last one on.
+        if index not in self._read:
+            self._read[index] = self._evidence_in(self._items[index])
+        return self._read[index]
+
+    def _evidence_in(self, item: JsonObject) -> _Evidence:
+        match item_type(item):
+            case "function_call_output" | "custom_tool_call_output":
+                text = content_text(item.get("output"))
+                if isinstance(call_id := item.get("call_id"), str):
+                    self._outputs[call_id] = text
+                return _Evidence(note=_noted(text))
+            case "message" if item.get("role") != "assistant":
+                return _Evidence(note=_noted(content_text(item.get("content"))))
+            case "function_call" | "custom_tool_call":
+                return self._evidence_of_call(item)
+            case _:
+                return _NOTHING
+
+    def _evidence_of_call(self, item: JsonObject) -> _Evidence:
+        """Return the place that a call's `pwd` printed, or where the call goes."""
         call = calls([item])[0]
         text = call.arguments
         if not ("pwd" in text or "workdir" in text or "cwd" in text or _MOVES.search(text)):
-            return None
+            return _NOTHING
         action = normalise(call.name, text)
         if not isinstance(action, ShellCommand):
-            return None
+            return _NOTHING
         if action.workdir:
-            self._workdirs.update([resolve(action.workdir, None)] if action.workdir.startswith("/") else [])
-            return None
+            return _Evidence(workdir=resolve(action.workdir, None) if action.workdir.startswith("/") else None)
         name, output = fold(call.name), self._outputs.get(call.call_id or "", "")
         lasts, goes = name in SESSION_SHELLS, _MOVES.search(action.command) is not None
         if _PRINTS_PLACE.search(action.command) and (lasts or not goes):
             printed = (plain_output(output) or "").strip().rpartition("\n")[2]
             if printed.startswith("/"):
-                return resolve(printed, None)
+                return _Evidence(note=resolve(printed, None))
         if goes and name not in _SHELL_PER_CALL and not _CD_FAILED.search(output):
-            self._moves.append(_Move(_targets(action.command), lasts))
-        return None
+            return _Evidence(move=_Move(_targets(action.command), lasts))
+        return _NOTHING
 
 
 def _prompts(params: JsonObject, items: Sequence[JsonObject]) -> Iterator[str]:

@@ -1,4 +1,7 @@
-"""Both sides of a comparison, read: the expert's calls and the policy's as actions, and what is known beside them."""
+"""Both sides of a comparison, read: the expert's calls and the policy's as actions, and what is known beside them.
+
+Joined  views of one file that go on where another's end are one call (`joined_views`).
+"""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -7,8 +10,9 @@ from paddock.resources_servers.pivot.semantic.calls import ParsedCall, RowTools,
 from paddock.resources_servers.pivot.semantic.history import FileHistory
 from paddock.resources_servers.pivot.semantic.intents.kinds import Surroundings
 from paddock.resources_servers.pivot.semantic.intents.views import printed_file
+from paddock.resources_servers.pivot.semantic.joined_views import join_views
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
-from paddock.resources_servers.pivot.semantic.place import cwd_of, depends_on_place
+from paddock.resources_servers.pivot.semantic.place import Places, depends_on_place
 from paddock.resources_servers.pivot.task import ExpectedAction, expected_calls
 from paddock.types import JsonObject
 
@@ -32,6 +36,8 @@ def read_sides(
     tools = RowTools(params)
     ours = tools.expected(expected_calls(expected))
     theirs = parse_actual_calls(response, tools)
+    places = Places(params, options, row_task)
     if any(depends_on_place(call.action) for call in (*ours, *theirs)):
-        options = options.model_copy(update={"cwd": cwd_of(row_task, params, options)})
-    return Sides(ours, theirs, Surroundings(FileHistory(params, tools.schema, printed_file), options))
+        options = options.model_copy(update={"cwd": places.last})
+    ours, theirs = join_views(ours, options), join_views(theirs, options)
+    return Sides(ours, theirs, Surroundings(FileHistory(params, tools.schema, printed_file, places), options))

@@ -165,7 +165,7 @@ def _trusted(own: list[Change], paths: list[str], surroundings: Surroundings) ->
         return {}
     found: dict[str, KnownText] = {}
     for path in paths:
-        for text in surroundings.history.texts(path, surroundings.options.cwd):
+        for text in surroundings.history.texts(path):
             steps = [step for step in own if step.path == path]
             after = _after(steps, {path: text})
             if isinstance(after, dict) and after.get(path) != text:

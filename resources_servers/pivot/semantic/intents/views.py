@@ -153,15 +153,15 @@ def _compare(expected: FileView, actual: FileView, surroundings: Surroundings) -
     options = surroundings.options
     if actual.lines == WHOLE and options.read_whole_file_ok:
         return SAME
-    count = _line_count(expected.path, surroundings.history, options)
+    count = _line_count(expected.path, surroundings.history)
     if _shows(expected.lines.within(count), actual.lines.within(count), options):
         return SAME
     return differ("lines_differ", f"expected {_described(expected)}, came {_described(actual)}")
 
 
-def _line_count(path: str, history: FileHistory, options: SemanticOptions) -> int | None:
+def _line_count(path: str, history: FileHistory) -> int | None:
     """Return how many lines a file has where the history shows all of it and a tool shows that many at once."""
-    whole = next((text.text for text in history.texts(path, options.cwd) if text.complete), "")
+    whole = next((text.text for text in history.texts(path) if text.complete), "")
     lines = whole.count("\n") + (not whole.endswith("\n"))
     return lines if whole and lines <= READ_LIMIT_LINES else None
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from paddock.errors import RowError
 from paddock.resources_servers.pivot.semantic import SemanticOptions, compare, row_cwd
-from paddock.resources_servers.pivot.semantic.place import MAX_ITEMS, cwd_of
+from paddock.resources_servers.pivot.semantic.place import MAX_ITEMS, Places
 from paddock.resources_servers.pivot.task import ExpectedCall
 from paddock.types import JsonObject
 from paddock.types.responses import call_item
@@ -29,7 +29,7 @@ def place(
     *items: JsonObject | list[JsonObject], instructions: str = "", cwd: str | None = None, **row: Any
 ) -> str | None:
     flat = [item for entry in items for item in (entry if isinstance(entry, list) else [entry])]
-    return cwd_of(row, {"instructions": instructions, "input": flat}, SemanticOptions(cwd=cwd))
+    return Places({"instructions": instructions, "input": flat}, SemanticOptions(cwd=cwd), row).last
 
 
 NOTE = (
@@ -101,7 +101,7 @@ def test_the_row_comes_before_the_history_and_the_setting_behind_both() -> None:
     assert place(ran("ls"), cwd="/set") == "/set"
     assert place(ran("ls", NOTE), cwd="/set", metadata={"cwd": "/meta"}) == "/meta"
     both = {"cwd": "/row/", "metadata": {"cwd": "/meta"}}
-    assert cwd_of(both, {"input": ran("ls", NOTE)}, SemanticOptions()) == "/row"
+    assert Places({"input": ran("ls", NOTE)}, SemanticOptions(), both).last == "/row"
 
 
 @pytest.mark.parametrize("value", ["testbed", "", 7, ["/a"]])
@@ -143,5 +143,50 @@ json_values = st.recursive(
 @given(value=json_values)
 def test_any_history_gives_an_absolute_path_or_none(value: Any) -> None:
     for params in ({"input": value}, {"input": [value]}, {"instructions": value}, value):
-        found = cwd_of({}, params, SemanticOptions())
+        found = Places(params, SemanticOptions(), {}).last
         assert found is None or found.startswith("/")
+
+
+@pytest.mark.parametrize(
+    ("history", "before", "last"),
+    [
+        ([UPLOADED, *ran("cat a.py"), *ran("cd /q"), *ran("ls")], {1: "/testbed", 3: "/testbed", 5: "/q"}, "/q"),
+        (
+            [*ran("ls", NOTE), *ran("cd src", NOTE.replace("/testbed", "/testbed/src")), *ran("ls")],
+            {0: None, 2: "/testbed", 4: "/testbed/src"},
+            "/testbed/src",
+        ),
+        ([*ran("ls"), *ran("cd /r && ls"), *ran("ls")], {0: None, 2: None, 4: "/r"}, "/r"),
+        ([*ran("ls"), *ran("ls", NOTE)], {0: "/testbed", 2: "/testbed"}, "/testbed"),
+    ],
+)
+def test_each_step_has_the_place_that_it_ran_in(
+    history: list[JsonObject], before: dict[int, str | None], last: str
+) -> None:
+    places = Places({"input": history}, SemanticOptions(), {})
+    assert {index: places.before(index) for index in before} == before
+    assert places.last == last
+
+
+def test_a_rows_own_place_is_where_its_past_steps_ran_unless_they_went_elsewhere() -> None:
+    stayed = Places({"input": [*ran("ls"), *ran("cd /r && ls")]}, SemanticOptions(), {"cwd": "/r"})
+    went = Places({"input": [*ran("ls"), *ran("cd sub")]}, SemanticOptions(), {"cwd": "/r/sub"})
+    assert (stayed.before(0), stayed.last) == ("/r", "/r")
+    assert (went.before(0), went.last) == (None, "/r/sub")
+
+
+def test_a_past_view_shows_the_file_of_the_place_that_it_ran_in() -> None:
+    shown = [*ran("cat a.py", "x = 1\n"), *ran("cd /q"), *ran("cat a.py", "y = 1\ny = 1\n")]
+    tool = "str_replace_editor"
+
+    def edit(path: str, new: str) -> JsonObject:
+        arguments = {"command": "str_replace", "path": path, "old_str": "x = 1", "new_str": new}
+        return call_item(tool, json.dumps(arguments))
+
+    def reward(path: str) -> float:
+        expected = ExpectedCall(type="function_call", name=tool, arguments=edit(path, "x = 2")["arguments"])
+        output = [call_item("execute_bash", json.dumps({"command": f"printf 'x = 2\\n' > {path}"}))]
+        return compare(expected, {"output": output}, {"input": [UPLOADED, *shown]}).reward
+
+    assert reward("/testbed/a.py") == 1.0
+    assert reward("/q/a.py") == 0.0

@@ -191,3 +191,11 @@ def test_in_place_of_an_expected_call_a_wrong_one_costs_its_own_share(score: Sco
 def test_in_place_of_an_expected_call_one_that_undoes_a_matched_edit_takes_all(score: Score, wrong: Any) -> None:
     found = score([E, edit("/b.py", "y = 1", "y = 2")], [E, wrong])
     assert (found.reward, found.reason) == (0.0, "changing_surplus")
+
+
+def test_a_move_onto_a_matched_file_undoes_its_edit(score: Score) -> None:
+    patch = "*** Begin Patch\n*** Update File: /b.py\n*** Move to: /a.py\n@@\n-y = 1\n+y = 3\n*** End Patch"
+    both = [E, edit("/b.py", "y = 1", "y = 2")]
+    assert score(both, [E, ("apply_patch", {"input": patch})])[:2] == (0.0, "changing_surplus")
+    elsewhere = patch.replace("Move to: /a.py", "Move to: /c.py")
+    assert score(both, [E, ("apply_patch", {"input": elsewhere})]).reward == 0.5
