@@ -50,10 +50,10 @@ class EquivalenceJudge:
 
     async def judge(self, pair: UndecidedPair, params: JsonObject) -> JudgeOpinion:
         """Have a pair judged. Not asked: one too long, alike but for comments, or whose action speaks to a judge."""
-        own, other = action_text(pair.expected), action_text(pair.actual)
+        most_chars = self._options.max_action_chars
+        own, other = [await asyncio.to_thread(action_text, action, most_chars) for action in pair]
         context = context_text(params, self._options.max_context_chars)
-        longest = max(len(own), len(other))
-        if longest > self._options.max_action_chars or own == other or addresses_a_judge(other, own + context):
+        if own is None or other is None or own == other or addresses_a_judge(other, own + context):
             return JudgeOpinion()
         async with self._turns:
             try:

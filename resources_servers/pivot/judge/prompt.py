@@ -37,7 +37,7 @@ QUESTION = (
     "with ANSWER."
 )
 COMMENT = "[comment]"
-_MAX_COMMENTS = 64
+_MAX_COMMENTS = 8
 _HASH = re.compile(r"(?:^|(?<=[\s;&|()]))#[^\n]*", re.MULTILINE)
 _CODE_COMMENT = re.compile(r"(?:^|(?<=\s))(?:#|//)(?!!)[^\n]*|/\*.*?\*/|<!--.*?-->", re.MULTILINE | re.DOTALL)
 _ANSWER_WORD = re.compile(r"(?i)(answer)(?=\s*:)")
@@ -49,16 +49,18 @@ _ADDRESS = re.compile(
 )
 
 
-def action_text(action: Action) -> str:
-    """Write what an action does, its comments masked."""
+def action_text(action: Action, most_chars: int) -> str | None:
+    """Write what an action does, its comments masked; None: it has more characters, or comments that are not known."""
     match action:
         case ShellCommand():
             where = f" in {action.workdir}" if action.workdir else ""
-            return f"run{where}:\n{without_comments(action.command)}"
+            command = without_comments(action.command) if len(action.command) <= most_chars else None
+            text = f"run{where}:\n{command}" if command is not None else None
         case Edit():
-            return "\n".join(_record_text(edit) for edit in action.edits)
+            text = "\n".join(_record_text(edit) for edit in action.edits)
         case _:
-            return _record_text(action)
+            text = _record_text(action)
+    return text if text is not None and len(text) <= most_chars else None
 
 
 def _record_text(record: Any) -> str:
@@ -71,16 +73,21 @@ def _record_text(record: Any) -> str:
     return "\n".join(lines)
 
 
-def without_comments(command: str) -> str:
-    """Return a command without the comments that the shell's parser leaves out, too."""
+def without_comments(command: str) -> str | None:
+    """Return a command without the comments that the shell's parser leaves out, too.
+
+    None: more `#` than are looked at one by one, of which some are no comments.
+    """
     tree = parse(command)
+    bare = _HASH.sub("", command)
+    if bare == command or (tree.error is None and parse(bare) == tree):
+        return bare
+    if len(_HASH.findall(command)) > _MAX_COMMENTS or tree.error is not None:
+        return None
     at = 0
-    for _ in range(_MAX_COMMENTS):
-        found = _HASH.search(command, at)
-        if found is None:
-            break
+    while (found := _HASH.search(command, at)) is not None:
         bare = command[: found.start()] + command[found.end() :]
-        if tree.error is None and parse(bare) == tree:
+        if parse(bare) == tree:
             command, at = bare, found.start()
         else:
             at = found.start() + 1

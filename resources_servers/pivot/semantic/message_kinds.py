@@ -23,7 +23,7 @@ _END = re.compile(r"(?<=[.!?])[)\"'*_]*\s+|(?<=[。！？])|\n\s*(?=\n|[-*•]\s
 _COURTESY = re.compile(
     r"\blet (?:me|us) know (?:if|how|when|whether|what else)\b|\bfeel free to\b|\bdo(?:n['’]t| not) hesitate\b"
     r"|\b(?:how|what|anything) (?:else )?(?:(?:can|may|could) (?:i|we)|(?:i|we) can) (?:help|do|assist)\b"
-    r"|\bwould you like me to\b.*\b(?:also|anything|else|further|help|assist)\b"
+    r"|\bwould you like me to\b.{0,120}\b(?:also|anything|else|further|help|assist)\b"
     r"|\b(?:help|assist) you (?:with )?(?:today|further|anything)\b|\banything else\b|\bif you have any questions\b",
     re.IGNORECASE,
 )
