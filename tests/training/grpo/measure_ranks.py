@@ -1,14 +1,13 @@
-"""`python -m tests.training.grpo.measure_ranks FOLDER CHANGES`: a vLLM of two ranks on two nodes, in a line of JSON.
+"""`python -m tests.training.grpo.measure_ranks FOLDER`: a vLLM of two stages on two nodes, in a line of JSON.
 
 Runs as a driver of a Ray of two nodes, on the first; `test_cluster_ranks.py` says what it has to be. FOLDER: seen by
-both, with a `model` in it. CHANGES: of `launch`, as JSON.
+both, with a `model` in it.
 """
 
 import asyncio
 import json
 import os
 import sys
-from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -31,9 +30,14 @@ NOISE = 0.02
 START_S = 1200.0
 
 
-def config(folder: Path, changes: Mapping[str, Any]) -> Any:
+def config(folder: Path) -> Any:
     launch = {"device": "cpu", "dtype": "float32", "enforce_eager": True, "kv_cache_gib": 1, "max_model_len": 1024}
-    own = {"weight_transfer": "gloo", "folder": str(folder / "logs"), "start_timeout_s": START_S, **changes}
+    own = {
+        "weight_transfer": "gloo",
+        "folder": str(folder / "logs"),
+        "start_timeout_s": START_S,
+        "pipeline_parallel_size": 2,
+    }
     block = {"model": str(folder / "model"), "launch": {**launch, **own}, "start_timeout_s": START_S}
     return load([], [], extra={"policy_model": {"models_servers": {"vllm": block}}})
 
@@ -73,11 +77,11 @@ async def sampled(url: str) -> list[Any]:
     ]
 
 
-async def measure(processes: RoleProcesses, folder: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
+async def measure(processes: RoleProcesses, folder: Path) -> dict[str, Any]:
     needs = [RoleNeed("policy", 0), RoleNeed("engines", 1, stages=2), RoleNeed("rollouts", 0)]
     placement = await processes.place(needs)
     (place,) = placement.engines
-    engines = await start_engines(processes, place, config(folder, changes), "policy_model")
+    engines = await start_engines(processes, place, config(folder), "policy_model")
     (replica,) = await engines.replicas()
     async with httpx.AsyncClient(timeout=300, trust_env=False) as client:
         answer = await client.get(f"{engines.address.url}/replicas", headers=bearer(engines.address.token))
@@ -103,14 +107,14 @@ async def measure(processes: RoleProcesses, folder: Path, changes: Mapping[str, 
 
 
 def main() -> None:
-    folder, changes = Path(sys.argv[1]), json.loads(sys.argv[2])
+    folder = Path(sys.argv[1])
     os.environ["HF_HUB_OFFLINE"] = "1"
     torch.set_num_threads(1)
     with open_processes(folder / "roles", ClusterConfig(address="auto", wait_s=2)) as processes:
 
         async def run() -> dict[str, Any]:
             try:
-                return await measure(processes, folder, changes)
+                return await measure(processes, folder)
             finally:
                 await processes.end()
 
