@@ -7,7 +7,7 @@ Law     `policy.generation.vllm` is laid over the model server that is named `po
 Sampling training samples from the whole distribution at `policy.generation.temperature`, for of no other the trainer
         knows the log-probs: what a row or a harness says of cuts and penalties is taken away, and a server that says
         otherwise (`sampling_overrides` stand over everything) is refused. So is a seed: with one, the members of a
-        group would all say the same.
+        group would all say the same. With `policy.generation.seeded` each member's row has one of its own.
 Errors  ConfigError: agents that ask several model servers, and all that `paddock.config.load` refuses.
 """
 
@@ -159,7 +159,8 @@ def _settings_from_policy(config: TrainConfig, block: JsonObject, *, has_gpus: b
     if policy.generation.max_new_tokens not in (None, policy.max_total_sequence_length):
         fields["max_tokens_per_turn"] = policy.generation.max_new_tokens
     overrides: Any = block.get("sampling_overrides") or {}
-    unset = [key for key in _UNSET if key not in overrides and not (key == "top_k" and policy.generation.val_top_k)]
+    own = {"top_k": policy.generation.val_top_k is not None, "seed": policy.generation.seeded}
+    unset = [key for key in _UNSET if key not in overrides and not own.get(key)]
     out = {key: value for key, value in fields.items() if key not in block or key == "model"}
     stops = {"stop_token_ids": policy.generation.stop_token_ids, "stop": policy.generation.stop_strings}
     ends = {key: list(value) for key, value in stops.items() if value is not None}

@@ -159,6 +159,12 @@ class GenerationConfig(SettingsBlock):
     """How many of the likeliest tokens a validation samples from; None (or vLLM's -1 and 0): all."""
     max_new_tokens: int | None = Field(default=None, ge=1)
     """Most tokens of one answer; None: as many as fit."""
+    seeded: bool = False
+    """Each answer has a seed of its own, made of `grpo.seed`, its group and member, and its prompt: the same weights
+    give the same rollouts, in whatever order they run, where the engine's arithmetic does not depend on that either. On
+    a CPU it does not with `vllm.launch` of `max_num_seqs: 1` and `serve_kwargs: {enable-prefix-caching: false,
+    enable-chunked-prefill: false}`; vLLM 0.32 dies there of a seed whose prompt comes in chunks. False: vLLM draws from
+    one stream for all."""
     stop_token_ids: tuple[Annotated[int, Field(ge=0)], ...] | None = None
     """Tokens that end an answer besides the model's own; they are its last, and trained on."""
     stop_strings: tuple[Annotated[str, Field(min_length=1)], ...] | None = None

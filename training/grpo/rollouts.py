@@ -22,6 +22,7 @@ from paddock.training.grpo.rows import IndexedRows
 from paddock.training.grpo.validation import validation_result
 from paddock.training.grpo.worker import FinishedGroup, FinishedValidation
 from paddock.types import JsonObject
+from paddock.types.seeds import seed_from
 
 
 class RowSettings(NamedTuple):
@@ -37,6 +38,8 @@ class RowSettings(NamedTuple):
     """Sampling parameters that are set on the requests of training rows."""
     validation_sampling: JsonObject = {}
     """The same for validation rows."""
+    seeded: bool = False
+    """Whether each group has a seed, of which its members' are made."""
 
 
 class RunRows:
@@ -58,7 +61,8 @@ class RunRows:
 
     def group(self, work: GroupJob) -> PlannedGroup:
         size = self._settings.grpo.num_generations_per_prompt
-        return self._train.group(work.row, size=size, epoch=work.epoch, run_id=self._settings.run_id)
+        run_id, sampling = self._settings.run_id, self._seed("train", work.id)
+        return self._train.group(work.row, size=size, epoch=work.epoch, run_id=run_id, sampling=sampling)
 
     def validation(self, step: int) -> list[PlannedGroup]:
         """All groups of a validation; none where there is no validation."""
@@ -67,7 +71,14 @@ class RunRows:
         grpo, run_id = self._settings.grpo, f"{self._settings.run_id}-validation"
         count = min(len(self._validation), grpo.max_val_samples or len(self._validation))
         size = grpo.val_num_generations_per_prompt
-        return [self._validation.group(index, size=size, epoch=step, run_id=run_id) for index in range(count)]
+        seeds = (self._seed("validation", step, index) for index in range(count))
+        return [
+            self._validation.group(index, size=size, epoch=step, run_id=run_id, sampling=sampling)
+            for index, sampling in enumerate(seeds)
+        ]
+
+    def _seed(self, *parts: int | str) -> dict[str, int]:
+        return {"seed": seed_from(self._settings.grpo.seed, *parts)} if self._settings.seeded else {}
 
 
 class GroupRunner(Protocol):

@@ -7,7 +7,9 @@ Errors  ConfigError for a file that can't be read, has no rows, or too few for a
         with its RowError.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from zlib import crc32
 
 from paddock.collect import EvalSettings, Plan, PlannedGroup, make_plan
@@ -18,6 +20,7 @@ from paddock.training.grpo.config import DataConfig, TrainConfig
 from paddock.types import JsonObject
 from paddock.types.responses import new_id
 
+_NO_SAMPLING: Mapping[str, int] = MappingProxyType({})
 TRAIN, VALIDATION = "data.train.data_path", "data.validation.data_path"
 
 
@@ -33,15 +36,17 @@ class IndexedRows:
     def __len__(self) -> int:
         return len(self._starts)
 
-    def group(self, index: int, *, size: int, epoch: int, run_id: str) -> PlannedGroup:
+    def group(
+        self, index: int, *, size: int, epoch: int, run_id: str, sampling: Mapping[str, int] = _NO_SAMPLING
+    ) -> PlannedGroup:
         """The row of that index, for `size` members. Each call makes another cohort: a group that is run again has
-        nothing in common with the members before."""
+        nothing in common with the members before. `sampling`: parameters of this group alone."""
         group = self._plan.group(self._line(index))
         if group.row is None:
             return group._replace(size=size)
         fields = {"run_id": run_id, "group_size": size, "epoch": epoch, "cohort": new_id("cohort")}
         stamp = group.row.stamp.model_copy(update=fields)
-        params = {**group.row.responses_create_params, **self._sampling}
+        params = {**group.row.responses_create_params, **self._sampling, **sampling}
         row = group.row.model_copy(update={"stamp": stamp, "responses_create_params": params})
         return group._replace(row=row, size=size)
 

@@ -168,6 +168,7 @@ def row_settings(config: TrainConfig, out: Path) -> RowSettings:
         grpo=config.grpo,
         sampling=_given(training),
         validation_sampling=_given(validation),
+        seeded=generation.seeded,
     )
 
 

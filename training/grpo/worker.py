@@ -26,6 +26,7 @@ from paddock.training.grpo.environment import ModelAddress, ServerEnvironment, o
 from paddock.training.grpo.journals import GroupLines
 from paddock.training.grpo.roles import GroupJob
 from paddock.training.grpo.validation import require_weights
+from paddock.types.seeds import seed_from
 
 
 class WorkerSettings(NamedTuple):
@@ -113,13 +114,21 @@ class RolloutWorker:
 
     async def _member(self, attempts: Attempts, row: PlannedGroup, nth: int, failed_before: int) -> Member:
         started = time.monotonic()
-        attempt_result = await attempts.run_member(row, nth, failed_before)
+        attempt_result = await attempts.run_member(_with_seed(row, nth), nth, failed_before)
         return self._as_member(attempt_result, nth)._replace(total_s=time.monotonic() - started)
 
     def _as_member(self, attempt_result: FinishedMember, nth: int) -> Member:
         if attempt_result.rollout is None:
             return Member(nth=nth, outcome=attempt_result.result.outcome, reward=None)
         return member_of(attempt_result.rollout, self.settings.groups, self.settings.flaws)
+
+
+def _with_seed(group: PlannedGroup, nth: int) -> PlannedGroup:
+    """The group as a member has it: with a seed of its own, where the group has one."""
+    if group.row is None or (seed := group.row.responses_create_params.get("seed")) is None:
+        return group
+    params = {**group.row.responses_create_params, "seed": seed_from(seed, nth)}
+    return group._replace(row=group.row.model_copy(update={"responses_create_params": params}))
 
 
 async def _all_of(members: Iterable[Awaitable[Member]]) -> list[Member]:

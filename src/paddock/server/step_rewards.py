@@ -11,8 +11,6 @@ Seeds   by the row's group, epoch, member and attempt, and the turn: the same ro
 """
 
 import asyncio
-import hashlib
-import json
 import logging
 from collections.abc import Mapping
 from types import TracebackType
@@ -27,6 +25,7 @@ from paddock.types import JsonObject, Row
 from paddock.types.records import Finite
 from paddock.types.renamed import RenamedKeys
 from paddock.types.responses import calls
+from paddock.types.seeds import seed_from
 from paddock.types.step_rewards import JudgedStep, OutcomeValues, StepRewards
 
 END_WAIT_S = 10.0
@@ -202,7 +201,6 @@ class StepRewardCollector:
 
 
 def _seed(row: Row, turn: int) -> int:
-    """A seed of 31 bits, the same for the same attempt and turn."""
+    """The same for the same attempt and turn."""
     stamp = row.stamp
-    parts = [stamp.group_id, stamp.epoch, stamp.member, stamp.attempt, turn]
-    return int.from_bytes(hashlib.sha256(json.dumps(parts).encode()).digest()[:4], "big") >> 1
+    return seed_from(stamp.group_id, stamp.epoch, stamp.member, stamp.attempt, turn)

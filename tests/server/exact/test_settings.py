@@ -6,6 +6,7 @@ from typing import Any
 from tests.support.models import asking
 
 from paddock.http import SETTINGS, Call
+from paddock.server.exact.server import seed_of_turn
 from paddock.testing.engines import scripted_server
 from paddock.types import JsonObject, RolloutSettings
 
@@ -39,9 +40,27 @@ async def test_the_config_goes_over_the_row_and_the_row_over_the_client(tmp_path
         asked = body(temperature=0.2, top_k=5, seed=3, max_output_tokens=64)
         assert (await client.ask("responses", asked, "ro_1")).status == 200
         (turn,) = (await server.turns("ro_1")).turns
-    given = {"temperature": 0.7, "top_p": 0.5, "min_p": 0.1, "seed": 3, "max_tokens": 64}
+    seed = seed_of_turn(3, turn.prompt_ids or [])
+    given = {"temperature": 0.7, "top_p": 0.5, "min_p": 0.1, "seed": seed, "max_tokens": 64}
     assert (turn.sampling, server.engine.calls[0].params) == (given, given)
     assert turn.overridden == ["min_p", "temperature", "top_k", "top_p"]
+
+
+async def test_turns_of_one_seed_have_seeds_of_their_own_the_same_in_every_rollout(tmp_path: Path) -> None:
+    found = []
+    for name in ("one", "two"):
+        server = scripted_server(tmp_path / name, lambda prompt: "ok")
+        async with asking("direct", server) as client:
+            asked = body(seed=3)
+            reply = await client.ask("responses", asked, "ro_1")
+            more = [*asked["input"], *reply.body["output"], {"role": "user", "content": "and on"}]
+            await client.ask("responses", {**asked, "input": more}, "ro_1")
+            await client.ask("responses", {**asked, "seed": 4}, "ro_1")
+            await client.ask("responses", asked)
+        found.append([call.params["seed"] for call in server.engine.calls])
+    assert found[0] == found[1]
+    assert len({*found[0]}) == 4
+    assert found[0][3] == 3  # outside of a rollout it is the client's
 
 
 async def test_what_an_engine_of_ids_is_not_given_is_counted(tmp_path: Path) -> None:

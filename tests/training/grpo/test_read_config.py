@@ -110,6 +110,8 @@ def test_nobody_cuts_the_distribution_that_training_samples_from(folder: Path) -
     }
     validated = read(folder, {"policy": {"generation": {"val_top_k": 20}}})
     assert set(vllm(validated)["sampling_overrides"]) == {*UNSET} - {"top_k"}
+    seeded = read(folder, {"policy": {"generation": {"seeded": True}}})
+    assert set(vllm(seeded)["sampling_overrides"]) == {*UNSET} - {"seed"}
     row = {"temperature": 0.5, "top_k": 20, "min_p": 0.1, "seed": 1}
     overrides = vllm(read(folder))["sampling_overrides"]
     assert merge_sampling({"presence_penalty": 1.0}, row, overrides).params == {"temperature": 0.5}

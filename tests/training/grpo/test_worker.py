@@ -45,7 +45,12 @@ def start(tmp_path: Path) -> Start:
 
     @asynccontextmanager
     async def start(
-        rows: list[Any], *, model: Line | None = None, groups: Line | None = None, **given: Any
+        rows: list[Any],
+        *,
+        model: Line | None = None,
+        groups: Line | None = None,
+        seeded: bool = False,
+        **given: Any,
     ) -> AsyncIterator[WorkerRun]:
         listed = [_row(row) if isinstance(row, str) else row for row in rows]
         (tmp_path / "rows.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in listed))
@@ -60,7 +65,7 @@ def start(tmp_path: Path) -> Start:
             "eval": {"retry_wait_s": 0, "max_attempts": 1},
         }
         folder = tmp_path / "run"
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         grpo, config = GrpoSettings.model_validate({**GRPO, **given}), load([], extra=tree)
         sources = RowSettings(
             run_id="run-1",
@@ -70,6 +75,7 @@ def start(tmp_path: Path) -> Start:
             grpo=grpo,
             sampling={"temperature": 0.7},
             validation_sampling={"temperature": 0.0},
+            seeded=seeded,
         )
         worker = RolloutWorker(config, WorkerSettings(grpo, GroupSettings.model_validate(groups or {})))
         run = WorkerRun(folder, worker, RunRows.read(config, sources))
@@ -106,6 +112,28 @@ async def test_rollouts_are_stamped_and_sampled_as_training_says(start: Start) -
         stamps = [line[key] for key in ("_paddock_run_id", "_ng_task_index", "_paddock_epoch", "_paddock_group_size")]
         assert stamps == ["run-1", 1, 2, 4]
         assert line["responses_create_params"]["temperature"] == 0.7
+
+
+async def test_with_seeds_each_member_has_its_own_and_again_the_same(start: Start) -> None:
+    async def seeds(model: Line | None = None, *, group: int = 0, **given: Any) -> dict[int, Any]:
+        async with start(["yes"], model=model, **given) as one:
+            await one.rollouts.run_group(GroupJob(id=group, row=0, epoch=0), 0)
+            await one.rollouts.validate(3)
+            lines = [*one.lines("rollouts"), *one.lines("validation")]
+            for name in ("rollouts", "validation"):
+                (one.folder / f"{name}.jsonl").unlink()
+        return {nth: line["responses_create_params"].get("seed") for nth, line in enumerate(sorted(lines, key=_place))}
+
+    first = await seeds(seeded=True)
+    assert len({*first.values()} - {None}) == len(first) == 5
+    assert await seeds(seeded=True) == await seeds({"fail_first": 2}, seeded=True) == first
+    others = await seeds(seeded=True, seed=43), await seeds(seeded=True, group=1)
+    assert all(first[nth] != seed for seed_map in others for nth, seed in seed_map.items() if nth < 4)
+    assert {*(await seeds()).values()} == {None}
+
+
+def _place(line: Line) -> tuple[str, int]:
+    return line["_paddock_run_id"], line["_ng_rollout_index"]
 
 
 async def test_members_that_failed_for_no_fault_of_theirs_are_run_anew(start: Start) -> None:

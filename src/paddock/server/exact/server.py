@@ -3,6 +3,8 @@
 Law     a prompt is the recorded ids of the turn that the request continues, then what is new since that turn's end,
         newly tokenised; a request that continues none is tokenised whole. What was sampled is never tokenised again.
         What the engine was given and what it sampled is what is recorded.
+Seeds   a seed in a rollout stands for all of its turns: each has one of its own, made of that and its prompt. With the
+        same one, each turn would draw what the turn before it drew.
 Stops   what a client reads ends before the first stop text that it asked for, whatever else was sampled: an engine
         stops once a stop text is there, but the last id may bring characters beyond it. The ids stay as they were
         sampled; the text is cut. The first stop is the one that is complete first, of two that end together the longer:
@@ -11,7 +13,9 @@ Errors  those of the engine, the template and the record; `context_length_exceed
         its limit is known; RequestError of `require_renderable`.
 """
 
+import hashlib
 from abc import abstractmethod
+from array import array
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -33,6 +37,7 @@ from paddock.server.recording_server import OVERFLOW, PendingCall, RecordingConf
 from paddock.tokens import Decoder, Placement, Prompter, Vocabulary
 from paddock.types import Engine, JsonObject
 from paddock.types.responses import item_type
+from paddock.types.seeds import seed_from
 
 REASONING_FIELDS = ("reasoning_content",)
 """Fields of a message in which chat templates find its reasoning."""
@@ -127,6 +132,8 @@ class ExactServer(RecordingServer[ExactConfigT]):
         new = self._new_ids(pending, prompt)
         pending.placement = Placement(turn, new)
         prompt += new
+        if pending.rollout is not None and isinstance(seed := pending.sampling.get("seed"), int):
+            pending.sampling["seed"] = seed_of_turn(seed, prompt)
         limit = self.equipment.engine.max_tokens
         if limit is not None and len(prompt) >= limit:
             raise RequestError(
@@ -245,6 +252,11 @@ def tool_names(output: Sequence[JsonObject], conversation: Conversation) -> dict
             name: str = item["name"]
             names[item["call_id"]] = shown.get((str(item.get("namespace", "")), name)) or name
     return names
+
+
+def seed_of_turn(seed: int, prompt: Sequence[int]) -> int:
+    """A seed of 31 bits for an answer to these ids."""
+    return seed_from(seed, hashlib.sha256(array("q", prompt)).hexdigest())
 
 
 def _overlap(text: str, stop: str) -> int:
