@@ -3,6 +3,7 @@ process says, on nodes that join, too, and where a node dies in the middle.
 """
 
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -15,8 +16,11 @@ import orjson
 import pytest
 from tests.collect.test_ray_workers import processes_of
 from tests.e2e.conftest import HOME, ROOT
+from tests.e2e.test_spread_faults import SEEDS
 from tests.support.spread import records_of
 
+from paddock.sandbox.images import ImageStore
+from paddock.sandbox.settings import PAYLOAD_ID
 from paddock.testing.machines import Machine, MachineProcess, why_no_machines
 from paddock.testing.ray_cluster import RayCluster, ray_cluster
 from paddock.types import JsonObject
@@ -187,6 +191,46 @@ def test_images_are_built_as_by_one_process_each_on_one_node(items: ItemCommands
         name, _, address = line.replace(": _ s, on ", " ").partition(" ")
         assert head_commit(places[address], name) == head_commit(alone, name)
         assert [where for where in places if head_commit(places[where], name)] == [address]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_node_that_dies_costs_no_image_and_leaves_no_half_of_one(
+    items: ItemCommands, repositories: Path, seed: int
+) -> None:
+    second, alone = items.cluster.nodes[1], items.head.disk / f"alone-{seed}"
+    for home in (alone, *(node.home for node in items.cluster.nodes)):
+        own_images(home)
+    words = ["images", "build", "--rows", str(repositories / "rows.jsonl"), "--local-repository", str(repositories)]
+    assert items.run(*words, "--home", str(alone)).code == 0
+    running = items.start(*words, *SPREAD)
+    until(lambda: any((second.home / "building").glob("*.lock")), running)
+    time.sleep(random.Random(seed).uniform(0.0, 3.0))
+    second.kill()
+    built = output_of(running)
+    assert (built.code, built.out) == (0, [f"small__{nth}" for nth in range(4)]), built
+    named = dict(line.replace(": _ s, on ", " ").split(" ") for line in built.err if line.startswith("small__"))
+    places = {node.address: node.home for node in items.cluster.nodes}
+    for name in built.out:
+        holders = {where for where, home in places.items() if ImageStore(home, payload_id=PAYLOAD_ID).has(name)}
+        # The last one that it built may have been whole before it could say so.
+        assert {named[name]} <= holders <= {named[name], second.address}
+        assert all(files_of(places[where], name) == files_of(alone, name) for where in holders)
+    for home in places.values():
+        store = ImageStore(home, payload_id=PAYLOAD_ID)
+        assert all(map(store.has, store.names()))
+    second.boot()
+    items.cluster.start(second)
+    assert items.run(*words, *SPREAD).code == 0
+    second.run([str(PYTHON), "-m", "paddock", *words], timeout_s=600, cwd=ROOT)
+    assert not any((second.home / "building").iterdir())
+    assert all(files_of(second.home, name) == files_of(alone, name) for name in built.out)
+
+
+def files_of(home: Path, name: str) -> set[str]:
+    """The paths in the layers of an image."""
+    layers = ImageStore(home, payload_id=PAYLOAD_ID).get(name).layers
+    return {str(path.relative_to(layer)) for layer in layers for path in layer.rglob("*")}
 
 
 def head_commit(home: Path, name: str) -> str | None:
