@@ -14,7 +14,7 @@ Size    attention slides over a short window, so that thousands of tokens of pro
 import argparse
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +62,9 @@ WINDOW = 96
 class RandomCalls:
     """Random calls of a profile's tools."""
 
-    def __init__(self, tools: list[dict[str, Any]], chance: random.Random) -> None:
+    def __init__(self, tools: list[dict[str, Any]], chance: random.Random, commands: Sequence[str] = COMMANDS) -> None:
         self._chance = chance
+        self._commands = commands
         self._functions = [tool["function"] for tool in tools]
         self._weights = [8.0 if one["name"] in SHELLS else 1.0 for one in self._functions]
 
@@ -101,15 +102,14 @@ class RandomCalls:
             return self._chance.choice((1, 2, 10))
         if kind == "boolean":
             return self._chance.random() < 0.5
-        return self._chance.choice(_texts(name))
+        return self._chance.choice(self._texts(name))
 
-
-def _texts(name: str) -> tuple[str, ...]:
-    if name in ("command", "cmd"):
-        return COMMANDS
-    if name in ("input", "patch"):
-        return PATCHES
-    return FILES if "path" in name.lower() or "file" in name.lower() or name == "dir" else WORDS
+    def _texts(self, name: str) -> Sequence[str]:
+        if name in ("command", "cmd"):
+            return self._commands
+        if name in ("input", "patch"):
+            return PATCHES
+        return FILES if "path" in name.lower() or "file" in name.lower() or name == "dir" else WORDS
 
 
 def conversation(calls: RandomCalls, text: str, system: str, chance: random.Random, turns: int) -> list[dict[str, Any]]:
@@ -171,6 +171,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--harness", nargs="+", default=["codeact"], help="whose tools it calls")
     parser.add_argument("--profile", default="default", help="of each of them")
+    parser.add_argument("--commands", nargs="+", default=COMMANDS, help="that its shell calls have")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=STEPS, help="of teaching; 0: the model stays random")
     parser.add_argument("--threads", type=int, default=1, help="more are slower where other programs run")
@@ -186,7 +187,7 @@ def main() -> None:
     system = "".join(path.read_text() for path in systems)
     text = "".join(path.read_text() for path in sorted((ROOT / "src" / "paddock").glob("[a-z]*/*.py"))[:60])
     template = ChatTemplate(TEMPLATE.read_text(), {"eos_token": MARKS[2]})
-    calls = RandomCalls(tools, chance)
+    calls = RandomCalls(tools, chance, args.commands)
 
     def render(turns: int, *, whole: bool) -> str:
         messages = conversation(calls, text, system if whole else "", chance, turns)
@@ -214,6 +215,7 @@ def main() -> None:
     told = {
         "harness": args.harness,
         "profile": args.profile,
+        "commands": args.commands,
         "seed": args.seed,
         "tools": [tool["function"]["name"] for tool in tools],
     }

@@ -12,15 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
-from urllib.request import Request, urlopen
 
-import orjson
 import pytest
 from tests.e2e.conftest import HOME, ROOT
 from tests.e2e.test_spread_faults import SEEDS, note, of_a_node
 from tests.support.spread import CollectedRun, left_behind, use_images
 
-from paddock.http.access import bearer
 from paddock.testing.machines import Machine, machines, why_no_machines
 from paddock.testing.nodes import NodeMachine
 from paddock.types import JsonObject
@@ -77,7 +74,7 @@ def test_all_processes_of_a_node_are_killed(demo: DemoNodes, seed: int) -> None:
     out, log = demo.machines[0].disk / f"run-{seed}", demo.machines[0].disk / f"run-{seed}.log"
     with demo.start(out, log) as running:
         try:
-            until(lambda: n_ended(out) >= at and n_sandboxes(node), running)
+            until(lambda: n_ended(out) >= at and node.n_sandboxes(), running)
             # Every process but the machine's first, and the one that says so.
             node.machine.run(["sh", "-c", "kill -KILL -1"])
             time.sleep(BACK_S)
@@ -100,12 +97,6 @@ def test_all_processes_of_a_node_are_killed(demo: DemoNodes, seed: int) -> None:
 def n_ended(folder: Path) -> int:
     file = folder / "rollouts.jsonl"
     return file.read_bytes().count(b"\n") if file.exists() else 0
-
-
-def n_sandboxes(node: NodeMachine) -> int:
-    request = Request(f"{node.url}/status", headers=bearer(TOKEN))
-    with urlopen(request, timeout=10) as reply:
-        return int(orjson.loads(reply.read())["sandboxes"])
 
 
 def until(holds: Callable[[], object], running: "subprocess.Popen[bytes]") -> None:

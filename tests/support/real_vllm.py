@@ -12,8 +12,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,15 +51,17 @@ class RealVllm(NamedTuple):
         return [call for call in read_calls(self.log) if "allowed_token_ids" not in call.sampling]
 
 
-def tiny_model(home: Path, python: str, root: Path, *, harness: str) -> Path:
+def tiny_model(home: Path, python: str, root: Path, *, harness: str, commands: Sequence[str] = ()) -> Path:
     """The folder below `home` of one that calls the harness's tools; made where it is not there yet. `root`: of the
-    checkout."""
-    folder = home / "models" / f"tiny-{harness}"
+    checkout; `commands`: of its shell, in place of the usual ones."""
+    kind = f"-{sha256(repr(commands).encode()).hexdigest()[:8]}" if commands else ""
+    folder = home / "models" / f"tiny-{harness}{kind}"
     if not (folder / "taught.json").exists():  # which is written last
         folder.parent.mkdir(parents=True, exist_ok=True)
         script = root / "scripts" / "tiny_model.py"
         env = {**os.environ, "HF_HUB_OFFLINE": "1"}
-        subprocess.run([python, str(script), str(folder), "--harness", harness], check=True, env=env)
+        words = ["--commands", *commands] if commands else []
+        subprocess.run([python, str(script), str(folder), "--harness", harness, *words], check=True, env=env)
     return folder
 
 

@@ -8,8 +8,10 @@ import sys
 from ipaddress import IPv4Address
 from pathlib import Path
 
+import httpx
 import orjson
 
+from paddock.http.access import bearer
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.settings import FIRST_UID, SandboxSettings
 from paddock.testing.machines import Machine, MachineProcess
@@ -57,6 +59,11 @@ class NodeMachine:
                 return
             self.serving.communicate()
         raise RuntimeError(f"{self.machine.name} serves no sandboxes: {_end(self._log)}")
+
+    def n_sandboxes(self) -> int:
+        """Sandboxes that live there, by what the node says."""
+        headers = bearer(self._token.read_text())
+        return int(httpx.get(f"{self.url}/status", headers=headers, timeout=30, trust_env=False).json()["sandboxes"])
 
     def programs(self) -> list[str]:
         """The command lines that run on the machine, of sandboxes and their keepers too."""
