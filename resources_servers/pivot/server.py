@@ -26,6 +26,7 @@ from paddock.resources_servers.pivot.executed.options import ExecutedOptions
 from paddock.resources_servers.pivot.judge.equivalence import EquivalenceJudge, JudgeOpinion
 from paddock.resources_servers.pivot.judge.options import JudgeOptions
 from paddock.resources_servers.pivot.layered import LayeredOptions
+from paddock.resources_servers.pivot.mining.replay_options import ReplayOptions
 from paddock.resources_servers.pivot.semantic import SemanticOptions
 from paddock.resources_servers.pivot.task import (
     ActionComparison,
@@ -76,6 +77,9 @@ class PivotConfig(ServerConfig):
         if self.judge is not None and self.comparator != "semantic":
             raise ValueError(f"judge: asked by `comparator: semantic` alone, not by `{self.comparator}`")
         return self
+
+    replay: ReplayOptions = ReplayOptions()
+    """How `paddock pivot mine --replay` plays trajectories again; no request reads it."""
 
 
 class PivotTask(BaseModel):

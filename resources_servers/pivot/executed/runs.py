@@ -26,7 +26,7 @@ Runnable = ShellCommand | Edit | ReadFile | ListFolder | Search
 _STATS_AT_ONCE = 200
 _OWN_TIMEOUT_S = 30.0
 _MIB = 1 << 20
-_ENV = {
+ACTION_ENV = {
     **{
         f"GIT_{who}_{what}": value
         for who in ("AUTHOR", "COMMITTER")
@@ -65,23 +65,23 @@ async def run_actions(
     provider: Provider, step: StepSnapshot, actions: Sequence[Action], options: ExecutedOptions
 ) -> ActionRun:
     """Run the actions one after the other in one fresh sandbox of the step, which is gone at the end."""
-    spec = SandboxSpec(image=step.image, workdir=step.workdir, env=_ENV, limits=options.limits, purpose="grading")
+    spec = SandboxSpec(image=step.image, workdir=step.workdir, env=ACTION_ENV, limits=options.limits, purpose="grading")
     handle = await provider.create(spec, request_id=uuid.uuid4().hex)
-    run = _Run(provider, handle.sandbox_id, step.workdir, options)
+    runner = ActionRunner(provider, handle.sandbox_id, step.workdir, options)
     try:
-        return await run.all(actions)
+        return await runner.run(actions)
     except BudgetExceeded as over:
         return ActionRun({}, "", problem=f"over its budget: {over.message}")
     finally:
         await provider.destroy(handle.sandbox_id)
 
 
-class _RefusedError(Exception):
+class CallRefusedError(Exception):
     """A call that its tool would refuse, or that ran for too long."""
 
 
-class _Run:
-    """A live sandbox and what was shown so far."""
+class ActionRunner:
+    """Runs actions in one live sandbox, all within `timeout_s` from its making on."""
 
     def __init__(self, provider: Provider, sandbox_id: str, workdir: str, options: ExecutedOptions) -> None:
         self._provider = provider
@@ -91,16 +91,17 @@ class _Run:
         self._deadline = time.monotonic() + options.timeout_s
         self._failed = False
 
-    async def all(self, actions: Sequence[Action]) -> ActionRun:
+    async def run(self, actions: Sequence[Action]) -> ActionRun:
         shown: list[str] = []
         try:
             for action in actions:
-                shown.append(await self._one(action))
-        except _RefusedError as refusal:
+                shown.append(await self.show(action))
+        except CallRefusedError as refusal:
             return ActionRun(await self._files(), "\n".join(shown), self._failed, str(refusal))
         return ActionRun(await self._files(), "\n".join(shown), self._failed)
 
-    async def _one(self, action: Action) -> str:
+    async def show(self, action: Action) -> str:
+        """Run one action and return what it printed; CallRefusedError where its tool refuses it or its time is up."""
         match action:
             case ShellCommand():
                 return await self._exec(["bash", "-c", action.command], action.workdir)
@@ -122,10 +123,10 @@ class _Run:
         """Run a command of an action, within what is left of its time."""
         left_s = self._deadline - time.monotonic()
         if left_s <= 0:
-            raise _RefusedError(f"not done within {self._options.timeout_s:g} s")
+            raise CallRefusedError(f"not done within {self._options.timeout_s:g} s")
         result = await self._result(argv, resolve(workdir, self._workdir), left_s)
         if result.killed_by is not None:
-            raise _RefusedError(f"killed ({result.killed_by}) after {result.duration_s:.1f} s")
+            raise CallRefusedError(f"killed ({result.killed_by}) after {result.duration_s:.1f} s")
         self._failed = self._failed or result.exit_code != 0
         return bytes(result.stdout).decode(errors="replace")
 
@@ -144,7 +145,7 @@ class _Run:
         except IsADirectoryError:
             return await self._exec(["ls", "-1", path])
         except OSError as error:
-            raise _RefusedError(f"{path}: {error.strerror}") from error
+            raise CallRefusedError(f"{path}: {error.strerror}") from error
         lines = data.decode(errors="replace").split("\n")
         return "\n".join(lines[action.first_line - 1 : action.last_line])
 
@@ -157,11 +158,11 @@ class _Run:
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except (OSError, UnicodeDecodeError) as error:
-                raise _RefusedError(f"{path}: {error}") from error
+                raise CallRefusedError(f"{path}: {error}") from error
         try:
             after = apply(edits, before)
         except EditError as error:
-            raise _RefusedError(f"the edit is refused: {error}") from error
+            raise CallRefusedError(f"the edit is refused: {error}") from error
         for path, text in after.items():
             if before.get(path) != text:
                 await self._provider.write(self._id, path, text.encode())

@@ -42,9 +42,17 @@ from paddock.types import JsonObject
 from paddock.types.responses import content_text
 
 LeftOut = Literal[
-    "unreadable", "says_only", "refused", "looked_before", "undone", "duplicate", "too_long", "contaminated"
+    "unreadable",
+    "says_only",
+    "refused",
+    "looked_before",
+    "undone",
+    "duplicate",
+    "too_long",
+    "contaminated",
+    "not_replayed",
 ]
-_REFUSALS = (
+REFUSALS = (
     "no replacement was performed",
     "no match found",
     "string to replace not found",
@@ -54,6 +62,7 @@ _REFUSALS = (
     "patch failed",
     "your proposed edit has introduced new syntax error",
 )
+"""What tools say, in lower case, of an edit that they refused."""
 _RESTORING = ("git checkout", "git restore", "git stash", "git reset", "git revert")
 
 
@@ -117,7 +126,7 @@ class Candidates:
             return "unreadable"
         if any(isinstance(action, Think | UpdatePlan | Ask | Finish) for action in step.actions):
             return "says_only"
-        if any(mark in result.lower() for result in step.results for mark in _REFUSALS):
+        if any(mark in result.lower() for result in step.results for mark in REFUSALS):
             return "refused"
         if _looked_before(steps, number):
             return "looked_before"
@@ -175,7 +184,8 @@ def _action(tools: RowTools, call: JsonObject) -> Action | None:
     return tools.expected([expected])[0].action
 
 
-def _changes(action: Action | None) -> bool:
+def may_change(action: Action | None) -> bool:
+    """Say whether an action may leave other files than it found."""
     if isinstance(action, ShellCommand):
         return not effects(action.command).reads_only
     return not isinstance(action, ReadFile | Search | ListFolder | Think | UpdatePlan | Ask)
@@ -183,10 +193,10 @@ def _changes(action: Action | None) -> bool:
 
 def _looked_before(steps: Sequence[TrajectoryStep], number: int) -> bool:
     actions = steps[number].actions
-    if any(map(_changes, actions)):
+    if any(map(may_change, actions)):
         return False
     for earlier in reversed(steps[:number]):
-        if any(map(_changes, earlier.actions)):
+        if any(map(may_change, earlier.actions)):
             return False
         if earlier.actions == actions:
             return True

@@ -1,11 +1,13 @@
 """The folder of a mining: candidates, the policy's run over them, the rows that were chosen, the report.
 
 Files   `candidates.jsonl`: a row per candidate. `run/`: a run of `paddock eval` over them. `train.jsonl`,
-        `validation.jsonl`: the pivots. `report.json`, `report.md`: what became of all.
+        `validation.jsonl`: the pivots. `replays.jsonl`: how far trajectories were played again. `report.json`,
+        `report.md`: what became of all.
 Law     each file is there whole or not at all. Going on needs the same candidates.
 Errors  ConfigError where the folder holds something else.
 """
 
+import asyncio
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,9 +19,14 @@ import orjson
 from paddock.collect.folder import INDEX
 from paddock.collect.recovery import read_index
 from paddock.errors import ConfigError
+from paddock.resources_servers.pivot.executed.options import ExecutedOptions
+from paddock.resources_servers.pivot.executed.step import StepSnapshot
 from paddock.resources_servers.pivot.mining.candidates import Candidates, PivotCandidate
 from paddock.resources_servers.pivot.mining.files import read_trajectories
-from paddock.resources_servers.pivot.mining.rows import repository_of, row_of, split_of
+from paddock.resources_servers.pivot.mining.replay import TrajectoryReplay
+from paddock.resources_servers.pivot.mining.replay_options import ReplayOptions
+from paddock.resources_servers.pivot.mining.replays import REPLAYS, read_replays, replay_candidates, replay_report
+from paddock.resources_servers.pivot.mining.rows import Split, repository_of, row_of, snapshot_of, split_of
 from paddock.resources_servers.pivot.mining.selection import (
     Choice,
     SampledCandidate,
@@ -30,6 +37,7 @@ from paddock.resources_servers.pivot.mining.selection import (
 from paddock.types import JsonObject
 from paddock.whole_file import write_whole
 
+SPLITS: tuple[Split, ...] = ("train", "validation")
 CANDIDATES, RUN, REPORT = "candidates.jsonl", "run", "report"
 _BINS = 10
 _BAR = 40
@@ -69,6 +77,11 @@ class MiningFolder:
                 rewards.setdefault(result.uuid, []).append(result.reward)
         return rewards
 
+    def snapshots(self) -> set[str]:
+        """Return the images that the folder's pivots start from."""
+        lines = [line for name in SPLITS for line in (self.root / f"{name}.jsonl").read_bytes().splitlines()]
+        return {row["snapshot"]["image"] for row in map(orjson.loads, lines) if "snapshot" in row}
+
     def write_rows(self, rows: Iterable[JsonObject], name: str) -> None:
         write_whole(self.root / f"{name}.jsonl", b"".join(orjson.dumps(row) + b"\n" for row in rows))
 
@@ -107,6 +120,37 @@ def find_candidates(
     return found, kept
 
 
+def replay_into(
+    folder: MiningFolder,
+    candidates: Sequence[PivotCandidate],
+    images: Mapping[str, StepSnapshot],
+    executed: ExecutedOptions,
+    options: ReplayOptions,
+    *,
+    resume: bool,
+) -> dict[str, TrajectoryReplay]:
+    """Play the trajectories of candidates again; once the policy was asked, return what came of it then."""
+    if folder.candidates.exists():
+        return read_replays(folder.root)
+    if not resume and (folder.root / REPLAYS).exists():
+        raise ConfigError(
+            f"{folder.root}: holds a mining already: --resume goes on with it, or name another folder",
+            kind="folder_used",
+        )
+    return asyncio.run(replay_candidates(folder.root, candidates, images, executed, options))
+
+
+def only_replayed(
+    found: Candidates, candidates: Sequence[PivotCandidate], replays: Mapping[str, TrajectoryReplay]
+) -> list[PivotCandidate]:
+    """Return the candidates that have a snapshot; the others are counted as `not_replayed`."""
+    kept = [candidate for candidate in candidates if snapshot_of(candidate, replays) is not None]
+    found.left_out["not_replayed"] += len(candidates) - len(kept)
+    if not kept:
+        raise ConfigError("no step of these trajectories could be played again", kind="no_candidates")
+    return kept
+
+
 def _is_of(held_out: HeldOutTasks, candidate: PivotCandidate) -> bool:
     trajectory = candidate.trajectory
     return trajectory.instance_id in held_out.instances or repository_of(candidate) in held_out.repositories
@@ -136,20 +180,23 @@ def finish(
     sampled: Sequence[PivotCandidate],
     options: SelectionOptions,
     validation_share: float,
+    replays: Mapping[str, TrajectoryReplay],
 ) -> JsonObject:
     """Choose the pivots by the rewards in the folder's run; write rows and report, and return the report."""
     rewards = folder.rewards()
     candidates = [SampledCandidate(one.uuid, one.trajectory.name, tuple(rewards.get(one.uuid, ()))) for one in sampled]
     choices = choose(candidates, options)
-    splits: dict[str, list[JsonObject]] = {"train": [], "validation": []}
+    splits: dict[Split, list[JsonObject]] = {name: [] for name in SPLITS}
     for candidate, drawn in zip(sampled, candidates, strict=True):
         if choices[candidate.uuid] == "pivot":
-            row = row_of(candidate)
+            row = row_of(candidate, replays)
             row["metadata"] |= {"mean_reward": drawn.mean, "spread": drawn.spread}
             splits[split_of(repository_of(candidate), validation_share)].append(row)
     for name, rows in splits.items():
         folder.write_rows(rows, name)
     report = _report(found, sampled, candidates, choices)
+    if replays:
+        report["replays"] = replay_report(replays)
     report["rows"] = {name: len(rows) for name, rows in splits.items()}
     folder.write_report(report, _text(report))
     return report
@@ -193,7 +240,17 @@ def _text(report: JsonObject) -> str:
         for key, counts in sorted(report[f"by_{name}"].items(), key=lambda pair: -sum(pair[1].values())):
             lines.append(f"| {key} | {sum(counts.values())} | {counts.get('pivot', 0)} |")
         lines.append("")
-    return "\n".join([*lines, *_table("Rows", report["rows"])])
+    return "\n".join([*lines, *_replay_lines(report.get("replays")), *_table("Rows", report["rows"])])
+
+
+def _replay_lines(replays: JsonObject | None) -> list[str]:
+    if replays is None:
+        return []
+    counts = {name: replays[name] for name in ("steps_with_snapshot", "snapshots", "disk_mib")}
+    early = [
+        f"- {one['trajectory']}, step {one['step']}: {one['why']}. {one['detail']}" for one in replays["ended_early"]
+    ]
+    return [*_table("Replays", {**replays["ends"], **counts}), *early, ""]
 
 
 def _table(title: str, values: Mapping[str, Any]) -> list[str]:

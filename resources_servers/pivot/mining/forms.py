@@ -61,6 +61,7 @@ def read_record(record: JsonObject, name: str) -> Trajectory:
         resolved=about.resolved(),
         cwd=about.cwd(),
         image=about.text("image_name", "image", "docker_image"),
+        hidden_paths=tuple(path for path in _hidden_paths(record) if isinstance(path, str)),
     )
 
 
@@ -93,6 +94,11 @@ class _About:
     def cwd(self) -> str | None:
         found = self.text("cwd", "workdir", "working_dir")
         return found if found and found.startswith("/") else None
+
+
+def _hidden_paths(record: JsonObject) -> list[Any]:
+    paths = record.get("hidden_paths")
+    return paths if isinstance(paths, list) else []
 
 
 def _list(value: Any) -> list[JsonObject]:

@@ -1,21 +1,25 @@
 """Pivot rows of candidates, and which of two splits a repository belongs to.
 
-Row     `responses_create_params` (history and tools), `expected_action`, `cwd` where it is known, `metadata` with where
-        the step comes from: what our pivot server reads, in NeMo-Gym's published form.
+Row     `responses_create_params` (history and tools), `expected_action`, `cwd` where it is known, `snapshot`
+        where the trajectory was played again so far, `metadata` with where the step comes from: what our pivot server
+        reads, in NeMo-Gym's published form.
 Split   by a hash of the repository's name, else of the task's, so that no repository is in both.
 """
 
 import hashlib
+from collections.abc import Mapping
 from typing import Literal
 
+from paddock.resources_servers.pivot.executed.step import StepSnapshot
 from paddock.resources_servers.pivot.mining.candidates import PivotCandidate
+from paddock.resources_servers.pivot.mining.replay import TrajectoryReplay
 from paddock.types import JsonObject
 
 Split = Literal["train", "validation"]
 
 
-def row_of(candidate: PivotCandidate) -> JsonObject:
-    """Return the pivot row of a candidate."""
+def row_of(candidate: PivotCandidate, replays: Mapping[str, TrajectoryReplay] = {}) -> JsonObject:
+    """Return the pivot row of a candidate. `replays`: of trajectories by name; they give rows their `snapshot`."""
     trajectory = candidate.trajectory
     calls = [
         {"type": "function_call", "name": call["name"], "arguments": call["arguments"]} for call in candidate.calls
@@ -36,7 +40,16 @@ def row_of(candidate: PivotCandidate) -> JsonObject:
         "expected_action": expected,
         "metadata": {key: value for key, value in metadata.items() if value is not None},
     }
+    snapshot = snapshot_of(candidate, replays)
+    if snapshot is not None:
+        return {**row, "cwd": snapshot.workdir, "snapshot": snapshot.model_dump()}
     return {**row, "cwd": trajectory.cwd} if trajectory.cwd else row
+
+
+def snapshot_of(candidate: PivotCandidate, replays: Mapping[str, TrajectoryReplay]) -> StepSnapshot | None:
+    """Return the snapshot that a candidate's step starts from; None: its trajectory was not played so far."""
+    replay = replays.get(candidate.trajectory.name)
+    return replay.snapshots.get(candidate.step) if replay is not None else None
 
 
 def repository_of(candidate: PivotCandidate) -> str:

@@ -31,6 +31,8 @@ class Trajectory:
     """Absolute directory in which the tools run; None: the source does not say."""
     image: str | None = None
     """The image that the expert worked in, as the source names it; None: it does not."""
+    hidden_paths: tuple[str, ...] = ()
+    """Absolute paths of the image that the expert's sandbox did not have."""
 
 
 def tools_of_calls(items: list[JsonObject]) -> list[JsonObject]:

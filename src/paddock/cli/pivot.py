@@ -8,6 +8,11 @@ Exit    0 rows and report are written; 2 a mistake in the command or the config;
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paddock.config import Config
+    from paddock.resources_servers.pivot.server import PivotConfig
 
 SUBCOMMANDS = True
 ENDS_IN_ORDER = True
@@ -56,6 +61,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     mine.add_argument(
         "--validation-share", type=float, default=0.1, metavar="SHARE", help="of repositories (default: 0.1)"
     )
+    mine.add_argument("--replay", action="store_true", help="play trajectories again, and keep a snapshot of each step")
+    mine.add_argument(
+        "--images", type=Path, metavar="FILE", help="with --replay: JSON, instance or repository to image and workdir"
+    )
     mine.add_argument("--concurrency", type=int, metavar="N", help="answers in flight (default: as of paddock eval)")
     mine.add_argument("--resume", action="store_true", help="go on with the mining in the folder")
     mine.add_argument("--dry-run", action="store_true", help="count candidates, sample nothing, write nothing")
@@ -67,7 +76,16 @@ def run(args: argparse.Namespace) -> int:
     from paddock.cli.configs import load_config
     from paddock.config import validate
     from paddock.errors import ConfigError
-    from paddock.resources_servers.pivot.mining.folder import MiningFolder, find_candidates, finish, read_held_out
+    from paddock.resources_servers.pivot.mining.folder import (
+        MiningFolder,
+        find_candidates,
+        finish,
+        only_replayed,
+        read_held_out,
+        replay_into,
+    )
+    from paddock.resources_servers.pivot.mining.replay import TrajectoryReplay
+    from paddock.resources_servers.pivot.mining.replays import drop_snapshots, read_images, replay_report
     from paddock.resources_servers.pivot.mining.rows import row_of
     from paddock.resources_servers.pivot.mining.selection import SelectionOptions
 
@@ -75,8 +93,11 @@ def run(args: argparse.Namespace) -> int:
     options = validate(SelectionOptions, {name: getattr(args, name) for name in names}, "paddock pivot mine")
     if not 0 <= args.validation_share < 1:
         raise ConfigError("--validation-share needs 0 or more, and less than 1", kind="flag_invalid")
+    if args.images and not args.replay:
+        raise ConfigError("--images needs --replay", kind="flag_invalid")
     # What is wrong with the config is said before anything is read or written.
-    load_config(args.config)
+    server = _pivot_server(load_config(args.config))
+    images = read_images(args.images) if args.images else {}
     found, sampled = find_candidates(
         args.paths,
         only_resolved=args.only_resolved,
@@ -93,15 +114,38 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return 0
     folder = MiningFolder(args.out)
-    folder.write_candidates([row_of(candidate) for candidate in sampled], resume=args.resume)
-    going_on = ["--resume"] if args.resume and folder.run.exists() else []
-    pace = ["--concurrency", str(args.concurrency)] if args.concurrency else []
-    quiet = ["--quiet"] if args.quiet else []
-    rows = ["--rows", str(folder.candidates), "--repeats", str(options.samples), "--out", str(folder.run)]
-    code = main(["eval", *args.config, *rows, *pace, *going_on, *quiet])
+    replays: dict[str, TrajectoryReplay] = {}
+    if args.replay:
+        replays = replay_into(folder, sampled, images, server.executed, server.replay, resume=args.resume)
+        ends = replay_report(replays)["ends"]
+        print(f"replays: {', '.join(f'{count} {end}' for end, count in ends.items())}")  # noqa: T201 - as above
+        if server.comparator == "executed":
+            sampled = only_replayed(found, sampled, replays)
+    folder.write_candidates([row_of(candidate, replays) for candidate in sampled], resume=args.resume)
+    code = main(["eval", *args.config, *_eval_flags(args, folder.candidates, folder.run)])
     if code not in (0, 3):
         return code
-    report = finish(folder, found, sampled, options, args.validation_share)
+    report = finish(folder, found, sampled, options, args.validation_share, replays)
+    if args.replay and code == 0:
+        drop_snapshots(folder.root, server.executed, folder.snapshots())
     counts = ", ".join(f"{count} {name}" for name, count in report["rows"].items())
     print(f"pivots: {counts}; report in {folder.root / 'report.md'}")  # noqa: T201 - as above
     return code
+
+
+def _pivot_server(config: "Config") -> "PivotConfig":
+    """Return the settings of the config's pivot server; of the first where it has several."""
+    from paddock.errors import ConfigError
+    from paddock.resources_servers.pivot.server import PivotConfig
+
+    for name, instance in config.instances.items():
+        if (instance.kind, instance.implementation) == ("resources_servers", "pivot"):
+            return config.settings(name, PivotConfig)
+    raise ConfigError("the config has no block of the pivot server", kind="no_pivot_server")
+
+
+def _eval_flags(args: argparse.Namespace, candidates: Path, run: Path) -> list[str]:
+    going_on = ["--resume"] if args.resume and run.exists() else []
+    pace = ["--concurrency", str(args.concurrency)] if args.concurrency else []
+    quiet = ["--quiet"] if args.quiet else []
+    return ["--rows", str(candidates), "--repeats", str(args.samples), "--out", str(run), *pace, *going_on, *quiet]

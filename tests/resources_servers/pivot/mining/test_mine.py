@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from paddock.resources_servers.pivot.mining.candidates import Candidates
 from paddock.resources_servers.pivot.mining.forms import read_record
 from paddock.resources_servers.pivot.mining.rows import split_of
 from paddock.resources_servers.pivot.mining.selection import SampledCandidate, SelectionOptions, choose
+from paddock.testing.sandboxes import WORKDIR, repository_image, sandbox_home, store_of
 from paddock.testing.upstream import ScriptedAnswer, ScriptedUpstream
 from paddock.types import JsonObject
 
@@ -208,3 +210,29 @@ def test_mistakes_are_told_before_anything_is_written(
     assert main(["pivot", "mine", str(empty), "--config", "no_such.yaml", "--out", str(tmp_path / "out")]) == 2
     assert "no_such.yaml" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.sandbox
+@pytest.mark.skipif(not shutil.which("busybox"), reason="no busybox here")
+def test_answers_at_steps_that_were_played_again_are_run(tmp_path: Path, config: Path) -> None:
+    steps = [sh("ls src", "a.py"), sh("echo 1 > b.py", ""), sh("ls src -1", "a.py"), sh("cat b.py", "2"), sh("ls -a")]
+    trajectories = tmp_path / "trajectories.jsonl"
+    trajectories.write_bytes(orjson.dumps(chat(*steps, name="one", repo="a/b")))
+    images = tmp_path / "images.json"
+    out = tmp_path / "out"
+    command = ["pivot", "mine", str(trajectories), "--out", str(out), "--quiet"]
+    command += ["--validation-share", "0", "--replay", "--images", str(images)]
+    with sandbox_home() as home:
+        name = repository_image(store_of(home), "repo", {"src/a.py": "x = 1\n"})
+        images.write_bytes(orjson.dumps({"a/b": {"image": name, "workdir": WORKDIR}}))
+        block = "pivot.resources_servers.pivot"
+        command += ["--config", str(config), f"{block}.comparator=executed", f"{block}.executed.sandbox.home={home}"]
+        assert main(command) == 0
+        report = orjson.loads((out / "report.json").read_bytes())
+        kept = [name for name in store_of(home).names() if name.startswith("pivot/")]
+        assert main([*command, "--resume"]) == 0
+    rows = [orjson.loads(line) for line in (out / "train.jsonl").read_bytes().splitlines()]
+    assert [json.loads(row["expected_action"]["arguments"])["command"] for row in rows] == ["ls src", "ls src -1"]
+    assert [row["snapshot"]["image"] for row in rows] == [name, *kept]
+    assert report["steps"]["not_replayed"] == 1
+    assert report["replays"]["ended_early"][0]["step"] == 3
