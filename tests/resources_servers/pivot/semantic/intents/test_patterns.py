@@ -144,7 +144,7 @@ def lines_of(pattern: str, dialect: Dialect, *options: str) -> list[str] | None:
     return found.stdout.splitlines() if found.returncode < 2 and "warning" not in found.stderr else None
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("grep") is None, reason="there is no grep")
 @settings(max_examples=400, deadline=None)
 @given(
