@@ -2,13 +2,14 @@
 
 Law     two are the same where `paddock.shell.equivalent` says so of each, in one directory, with the same variables,
         the same text to read and the same file to write. Before that each is spelled in one way: Python source by its
-        syntax tree, modes of `chmod` as numbers, `install -d` and `mkdir -m` as what they stand for, options of git and
-        pip without those that only change looks.
+        syntax tree, modes of `chmod` as numbers, `install -d` and `mkdir -m` as what they stand for, the options of
+        programs that `paddock.shell.program_options` knows without those that only change looks.
 Cut     as of a test run: the end of what is printed says how it went.
 Errors  None where the output is cut to less, or a word is a pattern of the shell's that this does not follow.
 """
 
 import ast
+import posixpath
 import re
 import shlex
 from collections.abc import Sequence
@@ -17,8 +18,11 @@ from dataclasses import dataclass, replace
 from paddock.resources_servers.pivot.semantic.intents.bare_commands import BareCommand, Stage
 from paddock.resources_servers.pivot.semantic.intents.kinds import IntentKind, Surroundings
 from paddock.resources_servers.pivot.semantic.intents.test_runs import MIN_FIRST_LINES, MIN_LAST_LINES
+from paddock.resources_servers.pivot.semantic.intents.views import is_file_name
 from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, clip, differ
+from paddock.resources_servers.pivot.semantic.paths import resolve
 from paddock.shell import equivalent
+from paddock.shell.program_options import canonical_words
 from paddock.tools import Action
 
 _MAX_SOURCE_CHARS = 20_000
@@ -26,17 +30,10 @@ _MAX_SOURCE_CHARS = 20_000
 _PYTHON = re.compile(r"(?:/usr/bin/)?python3?")
 _OCTAL = re.compile(r"0*([0-7]{3})")
 _SYMBOLIC = re.compile(r"([ugoa]+)=([rwx]*)")
-_GIT_LOOKS = {
-    "status": frozenset({"-s", "--short", "-b", "-sb", "--branch", "--porcelain", "--long"}),
-    "diff": frozenset({"--no-color", "--color", "--no-ext-diff"}),
-    "show": frozenset({"--no-color", "--color"}),
-    "log": frozenset({"--no-color", "--color", "--oneline", "--decorate", "--no-decorate", "--graph"}),
-    "branch": frozenset({"--no-color", "--color"}),
-}
-_PIP_LOOKS = frozenset({
-    "-q", "-qq", "--quiet", "-v", "--verbose", "--no-input", "--disable-pip-version-check", "--no-color",
-    "--progress-bar=off",
-})  # fmt: skip
+_MODULES = frozenset({"black", "ruff", "mypy", "pip"})
+"""Programs that `python -m` runs as their own name does."""
+_ADDED_BITS = re.compile(r"\+[rx]+")
+_NAMES = {"python3": "python", "pip3": "pip", "fdfind": "fd", "ggrep": "grep"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +64,26 @@ def _of_command(command: BareCommand) -> list[ProgramPipeline] | None:
         parts = _folders(command.stages[0])
         if parts is not None:
             return [_run(command, (replace(command.stages[0], words=words),)) for words in parts]
-    stages = tuple(replace(stage, words=_spelled(stage.words)) for stage in command.stages)
+    stages = tuple(replace(stage, words=_spelled(stage)) for stage in _without_cat(command.stages))
+    first = stages[0].words
+    if first[:2] == ("python", "-c") and len(first) == 3 and command.stdin is None and "stdin" not in first[2]:
+        stages = (replace(stages[0], words=("python",)), *stages[1:])
+        command = replace(command, stdin=command.stages[0].words[-1])
+    elif first[:1] == ("make",) and first[1:] and first[1].startswith("--directory="):
+        command = replace(command, directory=resolve(first[1].partition("=")[2], command.directory))
+        stages = (replace(stages[0], words=("make", *first[2:])), *stages[1:])
     return [_run(command, stages)]
+
+
+def _without_cat(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    """Give the file that `cat` sends into a program to the program itself."""
+    if len(stages) < 2 or len(stages[0].words) != 2 or stages[0].words[0] != "cat" or stages[0].globs:
+        return stages
+    program, *words = stages[1].words
+    operands = [word for word in words if not word.startswith("-")]
+    if (program, len(operands)) not in (("wc", 0), ("jq", 1)):
+        return stages
+    return (replace(stages[1], words=(*stages[1].words, stages[0].words[1])), *stages[2:])
 
 
 def _run(command: BareCommand, stages: Sequence[Stage]) -> ProgramPipeline:
@@ -91,18 +106,48 @@ def _reads_python(words: Sequence[str]) -> bool:
     return words == ("python",)
 
 
-def _spelled(words: tuple[str, ...]) -> tuple[str, ...]:
+def _spelled(stage: Stage) -> tuple[str, ...]:
+    """Return the words of a program in one spelling, as far as it is known."""
+    words = stage.words
+    program = "python" if _PYTHON.fullmatch(words[0]) else _NAMES.get(words[0], words[0])
+    words = (program, *words[1:])
+    if program == "tar" and len(words) > 1 and re.fullmatch(r"[A-Za-z]*[xctzjJvp]+f?", words[1]):
+        words = ("tar", "-" + words[1], *words[2:])
+    if program == "python":
+        words = canonical_words(words) or words
+    if words[1:2] == ("-m",) and program == "python" and words[2:] and words[2] in _MODULES:
+        words = words[2:]
+    if not stage.globs:
+        words = canonical_words(words) or words
+    if program == "git":
+        words = _git(words)
     match words:
-        case [python, "-c", source, *rest] if _PYTHON.fullmatch(python):
+        case ["python", "-c", source, *rest]:
             return ("python", "-c", _tree(source), *rest)
-        case [python] | [python, "-"] if _PYTHON.fullmatch(python):
+        case ["python", "-"]:
             return ("python",)
-        case ["git", subcommand, *rest] if subcommand in _GIT_LOOKS:
-            return ("git", subcommand, *(word for word in rest if word not in _GIT_LOOKS[subcommand]))
-        case ["pip" | "pip3", "install", *rest]:
-            return ("pip", "install", *(word for word in rest if word not in _PIP_LOOKS))
-        case [python, "-m", "pip", "install", *rest] if _PYTHON.fullmatch(python):
-            return ("pip", "install", *(word for word in rest if word not in _PIP_LOOKS))
+        case ["python", script, *rest] if not script.startswith("-"):
+            return ("python", posixpath.normpath(script), *rest)
+        case ["chmod", mode, path] if _ADDED_BITS.fullmatch(mode):
+            return ("chmod", "a" + mode, path)
+        case _:
+            return words
+
+
+def _git(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return git's words in one spelling: newer names of subcommands, defaults, and `--` where it says nothing."""
+    match words:
+        case ["git", "switch", option, *rest] if option.startswith("--create="):
+            return ("git", "checkout", "-b", option.partition("=")[2], *rest)
+        case ["git", "show"]:
+            return ("git", "show", "HEAD")
+        case ["git", "restore", *paths] if paths and not any(path.startswith("-") for path in paths):
+            return ("git", "checkout", "--", *paths)
+        case ["git", "checkout", *paths] if paths and all(map(is_file_name, paths)):
+            return ("git", "checkout", "--", *paths)
+        case ["git", "log" | "blame" | "diff" | "add", *_] if "--" in words:
+            at = words.index("--")
+            return words[:at] + words[at + 1 :] if all(map(is_file_name, words[at + 1 :])) else words
         case _:
             return words
 
@@ -144,9 +189,10 @@ def _folders(stage: Stage) -> list[tuple[str, ...]] | None:
         return None
     if program == "mkdir" and mode is None:
         return None
-    if program == "install" and (flags != {"-d"} or mode is None):
+    if program == "install" and flags != {"-d"}:
         return None
-    assert mode is not None
+    if mode is None:
+        return [("mkdir", "-p", paths[0])]
     makes = ("mkdir", "-p", paths[0]) if "-p" in flags or program == "install" else ("mkdir", paths[0])
     return [makes, ("chmod", mode, paths[0])]
 

@@ -32,7 +32,11 @@ _COMMANDS = (
     (("./bin/test",), "sympy"),
     (("go", "test"), "go"),
     (("cargo", "test"), "cargo"),
-    *(((program, *words), "npm") for program in ("npm", "yarn", "pnpm") for words in (("test",), ("run", "test"))),
+    *(
+        ((program, *words), "npm")
+        for program in ("npm", "yarn", "pnpm")
+        for words in (("test",), ("t",), ("run", "test"))
+    ),
     *((words, "jest") for words in (("jest",), ("vitest",))),
 )
 """How a run begins, and by which runner it is."""
