@@ -18,10 +18,9 @@ from typing import NamedTuple
 import orjson
 
 from paddock.server.dialects import Conversation, chat_messages
-from paddock.server.dialects.items import CALLS
 from paddock.tokens import Placement, PrefixMatch, TurnIndex
 from paddock.types import JsonObject
-from paddock.types.responses import item_type
+from paddock.types.responses import CALLS, item_type
 
 _PROMPT_KEYS = ("model", "messages", "tools", "chat_template_kwargs")
 

@@ -1,11 +1,14 @@
 """Plays turns that are there already: scripts, known-good turns of an environment, or recorded rollouts.
 
 Law     that of `paddock.server.recording_server`: the same request again gets the same turn, while nothing continues
-        it. A call that can't be answered plays nothing. Recorded turns have no ids: engine `text`.
-Errors  RequestError: `no_rollout` for a call outside a rollout, those of `scripts` and `recordings`, `frozen`.
+        it. A call that can't be answered plays nothing. Recorded turns have no ids: engine `text`. A turn of a script
+        is played once; its items get fresh ids, so that one script may serve any number of rollouts.
+Errors  RequestError: `no_rollout` for a call outside a rollout, `no_script` without a script, `script_ended` past its
+        end (asking again would not help), those of `recordings`, `frozen`.
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
@@ -13,13 +16,43 @@ from paddock.errors import RequestError
 from paddock.http import SCRIPT, Call, Peer, ReplayScript, Route
 from paddock.models_servers.replay.config import ReplayConfig
 from paddock.models_servers.replay.recordings import Recordings
-from paddock.models_servers.replay.scripts import Scripts
 from paddock.server import Handler
-from paddock.server.dialects import Answer, ItemClosed
+from paddock.server.dialects import Answer, ItemClosed, with_ids
 from paddock.server.exchange import Batch
 from paddock.server.recording_server import PendingCall, RecordingServer
 from paddock.types import Engine, JsonObject
 from paddock.types.responses import calls
+
+
+class Scripts:
+    """Scripts by rollout secret, at most `limit` of them."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._scripts: OrderedDict[str, tuple[ReplayScript, int]] = OrderedDict()
+
+    def put(self, secret: str, script: ReplayScript) -> None:
+        """Replaces an earlier script; the next call plays its first turn."""
+        self._scripts[secret] = (script, 0)
+        self._scripts.move_to_end(secret)
+        while len(self._scripts) > self._limit:
+            self._scripts.popitem(last=False)
+
+    def play(self, secret: str) -> list[JsonObject]:
+        """The next turn's output items."""
+        if secret not in self._scripts:
+            raise RequestError("this rollout has no script: PUT /r/<secret>/script comes first", kind="no_script")
+        script, next_turn = self._scripts[secret]
+        if next_turn >= len(script.turns):
+            raise RequestError(
+                f"this rollout's script has {len(script.turns)} turns, and all are played", kind="script_ended"
+            )
+        self._scripts[secret] = (script, next_turn + 1)
+        self._scripts.move_to_end(secret)
+        return [with_ids(item, fresh=True) for item in script.turns[next_turn]]
+
+    def forget(self, secret: str) -> None:
+        self._scripts.pop(secret, None)
 
 
 class ReplayServer(RecordingServer[ReplayConfig]):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from paddock.collect import CollectionResult, EvalSettings, FailedAttempt, Plan
-from paddock.collect.breaker import Breaker
+from paddock.collect.journal import Breaker
 
 MakeCase = Callable[..., Plan]
 RunPlan = Callable[..., Awaitable[CollectionResult]]

@@ -17,7 +17,7 @@ from pathlib import Path
 import orjson
 
 from paddock.collect.folder import write_json
-from paddock.collect.recovery import to_line
+from paddock.collect.lines import to_line
 from paddock.collect.results import FailedAttempt, RolloutResult
 from paddock.collect.writer import JournalWriter, Part
 from paddock.errors import InfraError

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from paddock.collect.folder import CONFIG, DURABLE, FAILURES, ROLLOUTS
 from paddock.collect.identity import public_tree
-from paddock.collect.recovery import to_line
+from paddock.collect.lines import to_line
 from paddock.collect.results import FailedAttempt, RolloutResult
 from paddock.collect.writer import JournalWriter, Part
 from paddock.config import Config

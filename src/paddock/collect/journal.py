@@ -2,22 +2,25 @@
 
 Law     a rollout's line, its index line and, when it completes its row, the row's result are written in that order.
         A row's rewards are held only until its last member has ended.
+Breaker it stops a collection in which nothing works any more. Only failures that another attempt may mend count
+        (outcomes `infra` and `verifier`), and only those of one cause: same owner, kind and stage. A verdict, or a
+        failure of another cause, begins the count anew.
 """
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 
-from paddock.collect.breaker import Breaker
 from paddock.collect.folder import DURABLE, FAILURES, INDEX, JOURNALS, RESULTS, ROLLOUTS
 from paddock.collect.identity import RunIdentity
-from paddock.collect.lines import digest_of
-from paddock.collect.recovery import to_line
+from paddock.collect.lines import digest_of, to_line
 from paddock.collect.results import FailedAttempt, RolloutResult
 from paddock.collect.tally import Board
 from paddock.collect.writer import JournalWriter, Part
-from paddock.types import JsonObject
+from paddock.types import RETRIED, JsonObject, Owner
 
 
 class Groups:
@@ -44,6 +47,42 @@ class Groups:
 
     def add(self, result: RolloutResult) -> None:
         self._open.setdefault(result.group_id, {})[result.member] = result
+
+
+class Cause(NamedTuple):
+    """What failures must have in common to be counted together."""
+
+    owner: Owner
+    kind: str
+    stage: str | None
+
+
+class Breaker:
+    """Counts attempts that failed for one cause, with no verdict between them."""
+
+    def __init__(self, limit: int) -> None:
+        """`limit`: number of failures after which it opens; 0: it never does."""
+        self.open = asyncio.Event()
+        self.why: str | None = None
+        """One line for the user, set when it opens."""
+        self._limit = limit
+        self._cause: Cause | None = None
+        self._count = 0
+
+    def verdict(self) -> None:
+        self._cause, self._count = None, 0
+
+    def failure(self, failed: FailedAttempt) -> None:
+        if failed.outcome not in RETRIED:
+            return
+        cause = Cause(failed.owner, failed.kind, failed.stage)
+        self._count = self._count + 1 if cause == self._cause else 1
+        self._cause = cause
+        if self._limit and self._count >= self._limit and not self.open.is_set():
+            stage = f" in stage {cause.stage}" if cause.stage else ""
+            message = " ".join(failed.message.split())[:300]
+            self.why = f"stopped: the last {self._count} attempts all failed with {cause.kind}{stage}: {message}"
+            self.open.set()
 
 
 class Journal:

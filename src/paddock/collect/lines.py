@@ -13,8 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import orjson
+
 from paddock.collect.folder import DAMAGED, RUN
 from paddock.errors import ConfigError
+from paddock.types import Record
 from paddock.types.formats import DIGEST_KEY, FORMAT, FORMAT_KEY, later_format_text
 
 _FORMAT_PART = f',"{FORMAT_KEY}":{FORMAT}'.encode()
@@ -78,6 +81,11 @@ def seal(line: bytes) -> bytes:
     """A JSON object with its newline, given the format and digest with which it is stored."""
     body = line[:-2] + _FORMAT_PART
     return body + _DIGEST_PART % zlib.crc32(body)
+
+
+def to_line(record: Record) -> bytes:
+    """The line of a result or a failed attempt."""
+    return seal(orjson.dumps(record.model_dump(exclude_defaults=True)) + b"\n")
 
 
 def is_sealed(line: bytes) -> bool:

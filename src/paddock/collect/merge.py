@@ -24,8 +24,8 @@ from paddock.collect.folder import (
 )
 from paddock.collect.identity import RunIdentity, differences, read_identity
 from paddock.collect.journal import row_result_lines
-from paddock.collect.lines import digest_of, is_sealed, seal
-from paddock.collect.recovery import StoredRun, read_failures, recover, to_line
+from paddock.collect.lines import digest_of, is_sealed, seal, to_line
+from paddock.collect.recovery import StoredRun, read_failures, recover
 from paddock.collect.results import RolloutResult
 from paddock.collect.run import CollectionResult, stored_pace, summarise
 from paddock.collect.tally import Pace

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from paddock.collect.folder import FAILURES, INDEX, ROLLOUTS, RUN
 from paddock.collect.identity import RunIdentity, read_identity, validation_text
-from paddock.collect.lines import Fault, LineSpan, StoredLine, is_sealed, seal, stored_lines
+from paddock.collect.lines import Fault, LineSpan, StoredLine, is_sealed, stored_lines, to_line
 from paddock.collect.results import FailedAttempt, MemberKey, RolloutResult, result_of, stamped_key
 from paddock.errors import PaddockError
 from paddock.http import rollout_from_wire
@@ -191,10 +191,6 @@ def read_record(read: Callable[[JsonObject], RecordT], line: StoredLine) -> Reco
         return read(own)
     except (PaddockError, ValidationError) as error:
         raise _unreadable_fault(error, sealed=is_sealed(line.data)) from error
-
-
-def to_line(record: RolloutResult | FailedAttempt) -> bytes:
-    return seal(orjson.dumps(record.model_dump(exclude_defaults=True)) + b"\n")
 
 
 def torn_bytes(path: Path) -> int:

@@ -20,6 +20,8 @@ class Agent(NamedTuple):
 
     name: str
     config: AgentConfig
+    environment: str
+    """Its resources server."""
     harness: str
     """What acts inside the agent: its `harness`, else its implementation."""
     model: str
@@ -28,10 +30,6 @@ class Agent(NamedTuple):
     """Whether it makes the model's request itself, so that a row need not bring one."""
     group_wise: bool = False
     """Whether its environment judges the members of a group together."""
-
-    @property
-    def environment(self) -> str:
-        return self.config.resources_server.name
 
     @property
     def datasets(self) -> list[Dataset]:
@@ -106,7 +104,8 @@ def _agent(config: Config, name: str) -> Agent:
     harness = getattr(settings, "harness", None)
     acts = harness if isinstance(harness, str) else instance.implementation
     model = _model(config, settings.model_server.name)
-    return Agent(name, settings, acts, model, cls.OWN_PROMPT, _is_group_wise(config, settings.resources_server.name))
+    environment = settings.resources_server.name
+    return Agent(name, settings, environment, acts, model, cls.OWN_PROMPT, _is_group_wise(config, environment))
 
 
 def _is_group_wise(config: Config, environment: str) -> bool:

@@ -16,7 +16,6 @@ from typing import Literal, NamedTuple
 
 import orjson
 
-from paddock.collect.breaker import Breaker
 from paddock.collect.folder import CONFIG, INDEX, RESULTS, RUN, SUMMARY, has_run, locked, write_json
 from paddock.collect.hand_out import HandOut, batches_of
 from paddock.collect.identity import (
@@ -29,7 +28,7 @@ from paddock.collect.identity import (
     read_identity,
 )
 from paddock.collect.jobs import MemberJob
-from paddock.collect.journal import Groups, Journal
+from paddock.collect.journal import Breaker, Groups, Journal
 from paddock.collect.plan import Plan
 from paddock.collect.recovery import StoredRun, recover
 from paddock.collect.restarts import WORKERS_LOST

@@ -21,14 +21,13 @@ import orjson
 
 from paddock.errors import RequestError
 from paddock.types import JsonObject, Turn
-from paddock.types.responses import content_text, item_type, output_items
+from paddock.types.responses import CALLS, content_text, item_type, output_items
 
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash
 
 DIGEST_BYTES = 12
 """Length of the digest of a history up to some item; equal digests are taken for equal histories."""
-CALLS = ("function_call", "custom_tool_call")
 OUTPUTS = ("function_call_output", "custom_tool_call_output")
 HANDLE_PREFIX = "turn_"
 DELIVERY_KEYS = frozenset({"stream", "stream_options"})

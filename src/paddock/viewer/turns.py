@@ -10,11 +10,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 from paddock.types import JsonObject, Rollout
-from paddock.types.responses import content_text, item_type, output_items
+from paddock.types.responses import CALLS, content_text, item_type, output_items
 
 Kind = Literal["reasoning", "text", "call", "result", "other"]
 _RESULTS = ("function_call_output", "custom_tool_call_output")
-_CALLS = ("function_call", "custom_tool_call")
 
 
 class TurnItem(NamedTuple):
@@ -71,7 +70,7 @@ def _turn_items(items: Sequence[JsonObject]) -> Iterator[TurnItem]:
     results = [item for item in items if item_type(item) in _RESULTS]
     for item in items:
         kind = item_type(item)
-        if kind in _CALLS:
+        if kind in CALLS:
             yield TurnItem("call", _text(item.get("name")), _arguments(item))
             own = next((result for result in results if result.get("call_id") == item.get("call_id")), None)
             if own is not None:

@@ -13,10 +13,9 @@ from paddock.server.dialects import Answer, EventReader, ItemClosed, TokenCounts
 from paddock.server.dialects.chat_answers import read_completion
 from paddock.server.dialects.chat_reader import ChatReader
 from paddock.server.dialects.failures import EngineFailedError, UnreadableError
-from paddock.server.dialects.items import custom_call_item, reasoning_item
 from paddock.server.dialects.responses_answers import ResponsesReader, read_response
 from paddock.types import FinishReason, JsonObject
-from paddock.types.responses import call_item, message_item
+from paddock.types.responses import call_item, custom_call_item, message_item, reasoning_item
 
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 items: st.SearchStrategy[JsonObject] = (

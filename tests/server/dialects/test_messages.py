@@ -12,11 +12,10 @@ from paddock.errors import RequestError
 from paddock.server.dialects import Answer, ItemClosed, ItemDelta, ItemOpened, TokenCounts, body_of, make_writer
 from paddock.server.dialects.conversation import conversation, read_request
 from paddock.server.dialects.from_messages import MALFORMED
-from paddock.server.dialects.items import custom_call_item, reasoning_item, skeleton
 from paddock.server.dialects.to_chat import chat_request
 from paddock.server.dialects.to_responses import responses_request
 from paddock.types import FinishReason, JsonObject
-from paddock.types.responses import call_item, message_item
+from paddock.types.responses import call_item, custom_call_item, message_item, reasoning_item, skeleton
 
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 arguments = words | st.dictionaries(words, words).map(lambda said: orjson.dumps(said).decode())

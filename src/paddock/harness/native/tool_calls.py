@@ -16,9 +16,7 @@ from paddock.harness.contract import MalformedCall
 from paddock.harness.native.toolbox import RawToolCall, Toolbox, ToolResult
 from paddock.tools import InvalidCall
 from paddock.types import JsonObject
-from paddock.types.responses import item_type, new_id, output_items
-
-CALLS = ("function_call", "custom_tool_call")
+from paddock.types.responses import CALLS, item_type, new_id, output_items
 
 
 class StepResults(NamedTuple):

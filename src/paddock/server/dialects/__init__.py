@@ -13,11 +13,11 @@ from paddock.server.dialects.conversation import (
     require_renderable,
 )
 from paddock.server.dialects.errors import CONTEXT_KIND, ErrorReply, dialect_of, error_reply, is_overlong
-from paddock.server.dialects.items import custom_call_item, reasoning_item, with_ids
 from paddock.server.dialects.parts import ItemClosed, ItemDelta, ItemOpened, Part, Writer
 from paddock.server.dialects.replies import body_of, completion_body, message_body, response_body
 from paddock.server.dialects.sse import Event, EventReader, named_event, plain_event
 from paddock.server.dialects.whole import make_writer, whole_reply
+from paddock.types.responses import custom_call_item, reasoning_item, with_ids
 
 __all__ = [
     "CONTEXT_KIND",

@@ -11,9 +11,8 @@ from collections.abc import Sequence, Set
 from typing import Any
 
 from paddock.server.dialects.failures import AnswerFault, EngineFailedError, UnreadableError
-from paddock.server.dialects.items import CALLS, reasoning_text
 from paddock.types import FinishReason, JsonObject
-from paddock.types.responses import content_text, item_type
+from paddock.types.responses import CALLS, content_text, item_type, reasoning_text
 from paddock.types.shapes import (
     Field,
     ShapeProblem,

@@ -17,10 +17,9 @@ from typing import Any
 
 import orjson
 
-from paddock.server.dialects.items import reasoning_text
 from paddock.server.dialects.tools import arguments_of
 from paddock.types import JsonObject
-from paddock.types.responses import content_text, item_type, output_items
+from paddock.types.responses import content_text, item_type, output_items, reasoning_text
 
 
 def canonical_message(role: str, content: Any) -> JsonObject:

@@ -17,10 +17,9 @@ from paddock.server.dialects.answer_rules import gives_text, require_ending, req
 from paddock.server.dialects.answers import Answer, TokenCounts, Tokens, read_chat_usage, sampled_in_chat
 from paddock.server.dialects.chat_items import call_of, reasoning_of
 from paddock.server.dialects.failures import EngineFailedError, UnreadableError
-from paddock.server.dialects.items import reasoning_item
 from paddock.server.dialects.tools import NO_NAMESPACES
 from paddock.types import FinishReason, JsonObject
-from paddock.types.responses import content_text, message_item, output_items
+from paddock.types.responses import content_text, message_item, output_items, reasoning_item
 
 _FINISH_REASONS: dict[str, FinishReason] = {
     "stop": "stop",

@@ -11,12 +11,11 @@ from typing import Any
 import orjson
 
 from paddock.server.dialects.answers import Answer, TokenCounts
-from paddock.server.dialects.items import CALLS, reasoning_text
 from paddock.server.dialects.parts import Channel, ItemClosed, ItemDelta, ItemOpened, Part
 from paddock.server.dialects.replies import chat_finish_reason, chat_usage, tool_call
 from paddock.server.dialects.sse import plain_event
 from paddock.types import JsonObject
-from paddock.types.responses import content_text, item_type, new_id
+from paddock.types.responses import CALLS, content_text, item_type, new_id, reasoning_text
 
 _FIELDS: dict[Channel, str] = {
     "text": "content",

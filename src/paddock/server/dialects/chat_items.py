@@ -11,11 +11,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paddock.server.dialects.failures import UnreadableError
-from paddock.server.dialects.items import CALLS, custom_call_item, reasoning_item
 from paddock.server.dialects.parts import Channel, ItemClosed, ItemDelta, ItemOpened, Part
 from paddock.server.dialects.tools import NO_NAMESPACES, input_of
 from paddock.types import JsonObject
-from paddock.types.responses import call_item, content_text, message_item, output_items
+from paddock.types.responses import (
+    CALLS,
+    call_item,
+    content_text,
+    custom_call_item,
+    message_item,
+    output_items,
+    reasoning_item,
+)
 
 
 @dataclass

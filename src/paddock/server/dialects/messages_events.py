@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from paddock.server.dialects.answers import Answer, TokenCounts
 from paddock.server.dialects.errors import messages_error
-from paddock.server.dialects.items import CALLS, reasoning_text
 from paddock.server.dialects.parts import Channel, ItemClosed, ItemDelta, ItemOpened, Part
 from paddock.server.dialects.replies import (
     input_json,
@@ -23,7 +22,7 @@ from paddock.server.dialects.replies import (
 )
 from paddock.server.dialects.sse import named_event
 from paddock.types import JsonObject
-from paddock.types.responses import item_type
+from paddock.types.responses import CALLS, item_type, reasoning_text
 
 _EMPTY: dict[str, JsonObject] = {
     "text": {"type": "text", "text": ""},

@@ -17,9 +17,17 @@ import orjson
 
 from paddock.server.dialects.answers import Answer, Dialect, TokenCounts
 from paddock.server.dialects.from_messages import MALFORMED
-from paddock.server.dialects.items import CALLS, reasoning_text
 from paddock.types import JsonObject
-from paddock.types.responses import TURN_ID, content_text, item_type, make_response, new_id, output_items
+from paddock.types.responses import (
+    CALLS,
+    TURN_ID,
+    content_text,
+    item_type,
+    make_response,
+    new_id,
+    output_items,
+    reasoning_text,
+)
 
 IncompleteReason = Literal["max_output_tokens", "content_filter"]
 

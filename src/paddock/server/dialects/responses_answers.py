@@ -14,11 +14,10 @@ import orjson
 from paddock.server.dialects.answer_rules import require_ending, require_item
 from paddock.server.dialects.answers import Answer, read_responses_usage, sampled_in_responses
 from paddock.server.dialects.failures import EngineFailedError, UnreadableError
-from paddock.server.dialects.items import with_ids
 from paddock.server.dialects.parts import Channel, ItemClosed, ItemDelta, ItemOpened, Part
 from paddock.server.dialects.sse import Event
 from paddock.types import FinishReason, JsonObject
-from paddock.types.responses import calls, is_cut
+from paddock.types.responses import calls, is_cut, with_ids
 
 _CHANNELS: dict[str, Channel] = {
     "response.output_text.delta": "text",

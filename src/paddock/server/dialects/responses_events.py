@@ -11,12 +11,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from paddock.server.dialects.answers import Answer
-from paddock.server.dialects.items import skeleton
 from paddock.server.dialects.parts import Channel, ItemClosed, ItemDelta, ItemOpened, Part
 from paddock.server.dialects.replies import response_body, with_handle
 from paddock.server.dialects.sse import named_event
 from paddock.types import JsonObject
-from paddock.types.responses import item_type, make_response, new_id
+from paddock.types.responses import item_type, make_response, new_id, skeleton
 
 
 class _TextEvents(NamedTuple):

@@ -29,14 +29,13 @@ from paddock.server.dialects import Answer, Part, TokenCounts, Tokens
 from paddock.server.dialects.canonical import chat_messages
 from paddock.server.dialects.chat_items import ChatItems
 from paddock.server.dialects.conversation import PARAMETERS, Conversation, merge_sampling, require_renderable
-from paddock.server.dialects.items import CALLS
 from paddock.server.exact.engine import Chunk, Parser, ParserFactory, TokenEngine
 from paddock.server.exchange import Batch
 from paddock.server.fields import Block
 from paddock.server.recording_server import OVERFLOW, PendingCall, RecordingConfig, RecordingServer
 from paddock.tokens import Decoder, Placement, Prompter, Vocabulary
 from paddock.types import Engine, JsonObject
-from paddock.types.responses import item_type
+from paddock.types.responses import CALLS, item_type
 from paddock.types.seeds import seed_from
 
 REASONING_FIELDS = ("reasoning_content",)

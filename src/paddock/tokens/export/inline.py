@@ -25,10 +25,9 @@ from paddock.http import rollout_to_wire
 from paddock.tokens.export.rollouts import plan_rollout
 from paddock.tokens.export.sample_plan import SamplePlan
 from paddock.types import JsonObject, Rollout, Turn
-from paddock.types.responses import item_type, output_items
+from paddock.types.responses import CALLS, item_type, output_items
 
 CARRIERS = ("message", "function_call", "reasoning")
-CALLS = ("function_call", "custom_tool_call")
 RESULTS = ("function_call_output", "custom_tool_call_output")
 TOKEN_FIELDS = frozenset({"prompt_token_ids", "generation_token_ids", "generation_log_probs", "routed_experts"})
 PLACEHOLDER_ID = 0
