@@ -5,8 +5,9 @@ Destructive  always: a command that is so by `paddock.shell.effects`, alone or i
 Beyond       where a response makes more calls than the expert: every one that is not known only to look or to note. A
              look is a read, a search, a listing, or a command that only reads and leaves its shell as it was; a note is
              a thought or a plan. A call that cannot be read, or that a provider runs, is not known to be either.
-Guess        there, too: a look of the kind of a matched look, which is a second guess at it: a read beside a read, or a
-             command of the same programs; and one that does again what another did.
+Guess        there, too: a look of the kind of a matched look, which is a second guess at it: a view of a file beside a
+             view, whatever tool or command shows them, a search beside a search, or a command of the same programs; and
+             one that does again what another did.
 In place     where it makes no more: a command that writes, and an edit of a file that a matched edit changes, since the
              file then comes out otherwise. A call that fits an expected one, only not in its order, is neither.
 """
@@ -17,6 +18,9 @@ from typing import Literal, NamedTuple
 
 from paddock.edits import Delete
 from paddock.resources_servers.pivot.semantic.batches import files_of
+from paddock.resources_servers.pivot.semantic.intents import intents_of
+from paddock.resources_servers.pivot.semantic.intents.programs import PROGRAMS
+from paddock.resources_servers.pivot.semantic.intents.views import VIEWS
 from paddock.resources_servers.pivot.semantic.match_results import MatchResult, clip, describe, differ
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.paths import resolve
@@ -49,8 +53,10 @@ def find_veto(
         change = next((call for call in surplus if not only_looks(call.action, options)), None)
         if change is not None:
             return _surplus("changing_surplus", change, "which is not known only to look")
-        kinds = {_look_kind(action) for action in matched if only_looks(action, options)}
-        guess = next((call for call in surplus if call.fits or _look_kind(call.action) in kinds), None)
+        kinds = {kind for action in matched if only_looks(action, options) for kind in _look_kinds(action, options)}
+        guess = next(
+            (one for one in surplus if one.fits or not kinds.isdisjoint(_look_kinds(one.action, options))), None
+        )
         return _surplus("second_guess", guess, "which is a second guess") if guess else None
     edited = {path for action in matched if isinstance(action, Edit) for path in files_of(action, options)}
     change = next((call for call in surplus if not call.fits and _undoes(call.action, edited, options)), None)
@@ -69,11 +75,16 @@ def _effects(action: ShellCommand, options: SemanticOptions) -> Effects:
     return effects(action.command, cwd=where)
 
 
-def _look_kind(action: Action | None) -> object:
+def _look_kinds(action: Action | None, options: SemanticOptions) -> set[object]:
+    """Name what a look is for, where that is known, and what it is made with. What programs show is no one kind."""
+    if action is None:
+        return set()
+    if isinstance(action, ReadFile):
+        return {VIEWS.record}
+    kinds: set[object] = {one.kind.record for one in intents_of(action, options.cwd) if one.kind is not PROGRAMS}
     if isinstance(action, ShellCommand):
-        script = parse(action.command)
-        return tuple(node.words[0].text for node in simple_commands(script) if node.words)
-    return type(action)
+        return kinds | {tuple(node.words[0].text for node in simple_commands(parse(action.command)) if node.words)}
+    return kinds | {type(action)}
 
 
 def only_looks(action: Action | None, options: SemanticOptions) -> bool:

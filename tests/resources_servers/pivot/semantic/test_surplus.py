@@ -175,6 +175,20 @@ def test_a_second_guess_earns_nothing(score: Score) -> None:
     assert score(E, [E, E2])[:2] == (0.0, "changing_surplus")
 
 
+@pytest.mark.parametrize(
+    ("right", "guess"),
+    [
+        (bash("cat /a.py"), ("read", {"path": "/b.py"})),
+        (("read", {"path": "/a.py"}), bash("sed -n 1,40p /b.py")),
+        (bash("cat /a.py"), bash("head -50 /b.py | nl")),
+        (bash("grep -rn x /r"), bash("rg -n y /r")),
+        (bash("ls /a"), bash("find /b -maxdepth 1")),
+    ],
+)
+def test_a_guess_made_with_another_tool_is_a_second_guess(score: Score, right: Any, guess: Any) -> None:
+    assert score(right, [right, guess])[:2] == (0.0, "second_guess")
+
+
 def test_f1_pays_guesses_and_destruction_nothing(score: Score) -> None:
     assert score(E, [E, E2], multiple_calls="f1").reward == pytest.approx(2 / 3)
     assert score(E, [E, bash("rm -rf /r")], multiple_calls="f1").reward == 0.0
