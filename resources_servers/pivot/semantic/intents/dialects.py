@@ -24,6 +24,7 @@ _SHARED_LETTERS = frozenset("bBwWsS")
 _PERL_LETTERS = _SHARED_LETTERS | frozenset("dDtnrfvxu")
 _PERL_CLASS_LETTERS = frozenset("wWsSdDtnrfv")
 _REPEATS = frozenset("*+?{")
+_REPEAT_ENDS = frozenset("*+?}")
 _ANCHORS = frozenset({WORD_START, WORD_END, r"\b", r"\B", "^", "$"})
 
 
@@ -65,6 +66,9 @@ class _DialectReader:
                 parts.append(self.plain(char, parts))
             if parts[-1] in _REPEATS and parts[-2:-1] and parts[-2] in _ANCHORS:
                 # Programs differ in whether this repeats the anchor or stands for itself.
+                raise UnknownPatternError
+            if self.posix and parts[-1] == "?" and parts[-2:-1] and parts[-2] in _REPEAT_ENDS:
+                # Repeats the repeat; to Python it is a lazy one.
                 raise UnknownPatternError
         return "".join(parts)
 
