@@ -182,6 +182,6 @@ def test_a_decision_is_about_options_that_a_table_has() -> None:
         assert set(named) <= known, (command, sorted(set(named) - known))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_programs_of_the_same_version_say_what_the_tables_say(capsys: pytest.CaptureFixture[str]) -> None:
     assert SCRIPT.main("--check") == 0, capsys.readouterr().out
