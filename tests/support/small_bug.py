@@ -16,7 +16,7 @@ from paddock.types import JsonObject
 IMAGE = "small-bug"
 REWARDS = {"fixer": 1.0, "idler": 0.0}
 """What each agent is paid, if nothing goes wrong."""
-_TOOLS = ("awk", "mktemp", "xargs")
+_TOOLS = ("comm", "mktemp", "xargs")
 """Of busybox, which a scrub of the image asks for."""
 _WRONG, _RIGHT = "    return a - b", "    return a + b"
 _PLACE = "test_calc.py"

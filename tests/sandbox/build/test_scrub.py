@@ -231,3 +231,13 @@ def test_a_tree_without_a_repository_is_no_error(inside: Inside) -> None:
     script = "mkdir /testbed; touch /testbed/x.pyc\n" + section("scrub", scrub_commands("/testbed", ["gone"]))
     done = inside(script + section("left", check_scrubbed("/testbed", ["gone"])))
     assert told(done.output) == {"scrub": "", "left": ""}
+
+
+@pytest.mark.parametrize("tool", ["find", "sort", "cut", "grep"])
+@pytest.mark.parametrize("script", [check_scrubbed, scrub_commands])
+def test_a_tool_that_does_not_work_is_no_clean_repository(
+    tool: str, script: Callable[[str], str], inside: Inside
+) -> None:
+    broken = f"mkdir /broken; printf 'exit 127' > /broken/{tool}; chmod +x /broken/{tool}; PATH=/broken:$PATH"
+    done = inside(f"{START}one SECRET; git reset -q --hard HEAD~1\n{broken}\n(set +e\n{script('/testbed')}\n)")
+    assert done.code != 0, done.output

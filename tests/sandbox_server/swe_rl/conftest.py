@@ -55,7 +55,7 @@ def fill(tree: Path, store: ImageStore) -> None:
     folder = tree / "testbed"
     folder.mkdir()
     (tree / "usr/bin").mkdir(parents=True)
-    for name in ("awk", "basename", "dirname", "mktemp", "xargs"):
+    for name in ("basename", "comm", "dirname", "mktemp", "xargs"):
         shutil.copy(shutil.which(name, path="/usr/bin:/bin") or "", tree / "usr/bin" / name)
     git(folder, "init", "-q", "-b", "main")
     for text in (BROKEN, FIXED):

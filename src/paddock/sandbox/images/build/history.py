@@ -18,7 +18,15 @@ unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OB
 workdir=$(cd "$workdir" && pwd -P)
 
 git_folders() {  # `.git` of the tree and of every tree in it, the deepest first
-    find "$workdir" -name .git -prune -print | awk '{ print length($0) "\t" $0 }' | sort -rn | cut -f2-
+    find "$workdir" -name .git -prune -print > "$scratch/unsorted" || :
+    while IFS= read -r path; do printf '%s\t%s\n' "${#path}" "$path"; done < "$scratch/unsorted" > "$scratch/lengths"
+    sort -rn "$scratch/lengths" > "$scratch/sorted"
+    cut -f2- "$scratch/sorted" > "$scratch/folders"
+    # A tool that does not work here must not look like a tree without history.
+    if [ -e "$workdir/.git" ] && ! grep -Fqx -- "$workdir/.git" "$scratch/folders"; then
+        echo "$workdir/.git was not found: find or grep does not work here" >&2
+        exit 1
+    fi
 }
 
 repositories() {  # git folders anywhere else
@@ -136,7 +144,7 @@ rebuild() {  # $1 a `.git`, folder or file
 }
 
 marks=
-git_folders > "$scratch/folders"
+git_folders
 while IFS= read -r folder; do rebuild "$folder"; done < "$scratch/folders"
 cd "$workdir"
 if [ -n "$marks" ]; then
@@ -162,10 +170,13 @@ check() {  # $1 a `.git`
     marks="$marks $(ours rev-list --max-parents=0 HEAD) $(ours rev-parse HEAD)"
     branch=$(ours symbolic-ref -q HEAD || echo HEAD)
     ours for-each-ref --format='ref: %(refname) %(objectname)' | grep -vF "ref: $branch " || :
-    ours rev-list --all --reflog --not HEAD | sed 's/^/commit beyond HEAD: /'
+    ours rev-list --all --reflog --not HEAD > "$scratch/commits"
+    sed 's/^/commit beyond HEAD: /' "$scratch/commits"
     ours rev-list --objects HEAD | cut -d' ' -f1 | sort > "$scratch/reached"
-    ours cat-file --batch-all-objects --batch-check='%(objectname)' | sort > "$scratch/present"
-    comm -13 "$scratch/reached" "$scratch/present" | sed 's/^/object beyond HEAD: /'
+    ours cat-file --batch-all-objects --batch-check='%(objectname)' > "$scratch/objects"
+    sort "$scratch/objects" > "$scratch/present"
+    comm -13 "$scratch/reached" "$scratch/present" > "$scratch/beyond"
+    sed 's/^/object beyond HEAD: /' "$scratch/beyond"
     ours config --local --get-regexp '^(remote|branch|submodule)\.' | sed 's/^/config: /' || :
     git_folder=$(ours rev-parse --absolute-git-dir)
     common=$(cd "${folder%/.git}" && cd "$(ours rev-parse --git-common-dir)" && pwd -P)
@@ -179,7 +190,7 @@ check() {  # $1 a `.git`
 }
 
 marks=
-git_folders > "$scratch/folders"
+git_folders
 while IFS= read -r folder; do check "$folder"; done < "$scratch/folders"
 if [ -n "$marks" ]; then
     repositories > "$scratch/elsewhere"

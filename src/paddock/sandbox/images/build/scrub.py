@@ -1,6 +1,6 @@
 """What an image may not show an agent: history beyond HEAD, package caches, hidden files. Scripts to be run inside.
 
-Run     `sh -c <script>` in a sandbox of the image, before an agent gets it; both need git, awk and find, no network.
+Run     `sh -c <script>` in a sandbox of the image, before an agent gets it: with git and the tools of POSIX.
 Scrub   exits 0 when all is done, else its error output says what failed, and the image must not be used. Working files
         stay as they are; HEAD keeps its commit id unless `single_commit`.
 Check   prints one line for each thing that is still there: no output, nothing found. It trusts nothing that scrub did.
