@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "src" / "paddock" / "shell" / "option_tables"
 TABLES = sorted(FOLDER.glob("*.options.toml"))
-DECISION_KEYS = {"looks", "twins", "exclusive", "aliases", "ends", "mixes", "number", "paths"}
+DECISION_KEYS = {"looks", "twins", "exclusive", "ordered", "aliases", "ends", "mixes", "number", "paths"}
 
 
 def load() -> ModuleType:
@@ -177,7 +177,7 @@ def test_a_decision_is_about_options_that_a_table_has() -> None:
         assert set(section) <= DECISION_KEYS, command
         known = {name for kind in SCRIPT.KINDS for text in tables[command].get(kind, ()) for name in text.split()}
         known |= {name for text in section.get("twins", ()) for name in text.split()}
-        named = [*section.get("looks", ()), *section.get("ends", ())]
+        named = [name for key in ("looks", "ordered", "ends") for name in section.get(key, ())]
         named += [name for text in section.get("exclusive", ()) for name in text.split()]
         assert set(named) <= known, (command, sorted(set(named) - known))
 

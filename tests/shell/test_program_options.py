@@ -20,6 +20,7 @@ SAME = [
     ("git log -5", "git log -n 5"),
     ("git diff --staged", "git diff --cached"),
     ("tar -xzvf a", "tar --extract --gzip --file a"),
+    ("tar -xf a -C d", "tar -C d -xf a"),
     ("black -q src/", "black src"),
     ("python -V", "python --version"),
     ("python -u s.py -u", "python s.py -u"),
@@ -53,6 +54,15 @@ UNKNOWN = [
     "npm install --save --no-save x",
     "ruff check --fix --fix-only src",
     "make --keep-going=1",
+    # The place of these among others, or among operands, counts.
+    "tar -cf o.tar -C a x -C b y",
+    "tar -cf o.tar a --exclude=x",
+    "jq . a --args b",
+    "git log a --not b",
+    "git log --all --not --branches",
+    "git log --exclude=x --all",
+    "curl -o a -O http://x http://y",
+    "cp -d -L a b",
 ]
 
 

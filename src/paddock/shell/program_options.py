@@ -4,7 +4,8 @@ Source  `option_tables/*.options.toml`, by `scripts/option_tables.py`; `option_t
 Shapes  `options_of("git diff")` -> every name of a command's options -> `ProgramOption`. `canonical_words` spells the
         words of a command in one way: long names, values attached, looks left out, options in front and in order.
 Law     two commands with equal canonical words do the same: one option given twice keeps its order, an option that a
-        later one may undo (`exclusive`, or `--x` and `--no-x`) keeps all as they are.
+        later one may undo (`exclusive`, or `--x` and `--no-x`) keeps all as they are, and so does one whose place among
+        operands counts (`ordered`).
 Errors  None: a command that is in no decision, or an option that its table lacks.
 """
 
@@ -39,6 +40,7 @@ class CommandDecision:
     looks: frozenset[str] = frozenset()
     twins: tuple[frozenset[str], ...] = ()
     exclusive: tuple[frozenset[str], ...] = ()
+    ordered: frozenset[str] = frozenset()
     mixes: bool = True
     ends: frozenset[str] = frozenset()
     number: str | None = None
@@ -64,7 +66,7 @@ def decisions() -> Mapping[str, CommandDecision]:
     for command, table in tomllib.loads(text).items():
         aliases = table.pop("aliases", ())
         sets = {key: tuple(frozenset(names.split()) for names in table.get(key, ())) for key in _SETS}
-        names = {key: frozenset(table.get(key, ())) for key in ("looks", "ends")}
+        names = {key: frozenset(table.get(key, ())) for key in ("looks", "ordered", "ends")}
         for name in (command, *aliases):
             found[name] = CommandDecision(**{**table, **sets, **names})
             _ALIASES[name] = command
@@ -121,6 +123,8 @@ def canonical_words(words: Sequence[str]) -> tuple[str, ...] | None:
     for rivals in decision.exclusive:
         if len(names & {table.get(one, _NONE).name for one in rivals}) > 1:
             return None
+    if operands and names & {table.get(one, _NONE).name for one in decision.ordered}:
+        return None
     kept = [(name, text) for name, text in given if not table.get(name, _NONE).names & decision.looks]
     names = {name for name, _ in kept}
     if any("--no-" + name[2:] in names for name in names):

@@ -31,22 +31,18 @@ def python_harm(code: str) -> Harm | ScriptText:
             tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return Harm("unknown", "Python that does not parse")
-    imported = {
-        alias.asname or alias.name: (node.module or "", alias.name)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    modules = {
-        alias.asname: alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import)
-        for alias in node.names
-        if alias.asname
-    }
-    for call in ast.walk(tree):
-        if not isinstance(call, ast.Call):
-            continue
+    calls: list[ast.Call] = []
+    imported: dict[str, tuple[str, str]] = {}
+    modules: dict[str, str] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call():
+                calls.append(node)
+            case ast.ImportFrom(module, names):
+                imported.update((alias.asname or alias.name, (module or "", alias.name)) for alias in names)
+            case ast.Import(names):
+                modules.update((alias.asname, alias.name) for alias in names if alias.asname)
+    for call in calls:
         module, function = _callee(call.func, imported)
         module = modules.get(module, module)
         if function in _CALLS.get(module, ()) or (isinstance(call.func, ast.Attribute) and function in _METHODS):
