@@ -80,8 +80,13 @@ def expected_calls(action: ExpectedAction) -> list[ExpectedCall]:
 
 def chars_of(response: object) -> int:
     """Count the characters of a response's calls and messages."""
-    texts = [item.get(key) for item in output_items(response) for key in ("arguments", "input")]
-    return sum(len(text) for text in [*texts, *messages(response)] if isinstance(text, str))
+    return call_chars_of(response) + sum(map(len, messages(response)))
+
+
+def call_chars_of(response: object) -> int:
+    """Count the characters of the arguments of a response's calls."""
+    texts = (item.get(key) for item in output_items(response) for key in ("arguments", "input"))
+    return sum(len(text) for text in texts if isinstance(text, str))
 
 
 def read_expected(task: Mapping[str, Any]) -> ExpectedAction:

@@ -1,7 +1,7 @@
 """Trajectories of files and folders: JSON, JSON lines, Parquet, `.traj`.
 
-Law     files of a folder in the order of their names. What can't be read is reported with its place and does not stop
-        the others.
+Law     files of a folder in the order of their names; of a run's folder its rollouts alone. What can't be read is
+        reported with its place and does not stop the others.
 Errors  ConfigError for a path that is not there, and where Parquet needs a package that is not installed.
 """
 
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from paddock.collect.folder import ROLLOUTS, RUN
 from paddock.errors import ConfigError
 from paddock.resources_servers.pivot.mining.forms import read_record
 from paddock.resources_servers.pivot.mining.trajectory import Trajectory, TrajectoryError
@@ -36,7 +37,10 @@ def read_trajectories(path: Path) -> Iterator[TrajectoryEntry]:
             f"{path}: is not there; needs a file or folder with {', '.join(SUFFIXES)}", kind="no_such_file"
         )
     files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES) if path.is_dir() else [path]
+    runs = {file.parent for file in files if file.name == RUN}
     for file in files:
+        if file.parent in runs and file.name != ROLLOUTS:
+            continue
         yield from _read_file(file)
 
 

@@ -38,7 +38,7 @@ from paddock.resources_servers.pivot.task import (
     ActionComparison,
     ExpectedAction,
     ExpectedMessage,
-    chars_of,
+    call_chars_of,
     expected_calls,
 )
 from paddock.shell import memo
@@ -49,9 +49,9 @@ from paddock.types.responses import content_text, is_complete, messages
 _DEFAULT = SemanticOptions()
 _NO_KEYS: Mapping[str, Any] = MappingProxyType({})
 _MAX_DETAIL_CHARS = 500
-MAX_CHARS = 500_000
-"""Characters of a response that are judged, unless the expert's own calls take more than a quarter of as many: judging
-takes a thread some seconds for as many."""
+MAX_CHARS = 50_000
+"""Characters of a response's calls that are judged, unless the expert's own take more than a quarter of as many:
+judging as many takes a core a quarter of a second."""
 
 
 class _Counts(NamedTuple):
@@ -111,7 +111,7 @@ def _compare(
         return counts.comparison(0.0, "no_action", "expected a call, came nothing")
     if actual > max(options.max_calls, 4 * len(wanted)):
         return counts.comparison(0.0, "too_many_calls", f"expected {len(wanted)} calls, came {actual}")
-    chars, most = chars_of(response), max(MAX_CHARS, 4 * sum(len(call.arguments) for call in wanted))
+    chars, most = call_chars_of(response), max(MAX_CHARS, 4 * sum(len(call.arguments) for call in wanted))
     if chars > most:
         return counts.comparison(0.0, "too_long", f"not decided: {chars} characters came, at most {most} are judged")
     return _score(read_sides(expected, response, params, options, row_task), counts)

@@ -73,7 +73,7 @@ class SemanticOptions(BaseModel):
     partial_credit: PartialCredit | None = None
     """What an action that only comes near earns, where no more calls came than expected. None: nothing; `{}`: the
     values of the ladder that are its defaults."""
-    max_calls: int = Field(default=64, ge=1)
+    max_calls: int = Field(default=32, ge=1)
     """Calls in one response that are judged; a response with more scores 0, unless the expert made as many."""
 
     @model_validator(mode="after")

@@ -95,8 +95,8 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("--validation-share needs 0 or more, and less than 1", kind="flag_invalid")
     if args.images and not args.replay:
         raise ConfigError("--images needs --replay", kind="flag_invalid")
-    # What is wrong with the config is said before anything is read or written.
-    server = _pivot_server(load_config(args.config))
+    config = load_config(args.config)  # what is wrong with it is said before anything is read or written
+    server = _pivot_server(config) if args.replay else None
     images = read_images(args.images) if args.images else {}
     found, sampled = find_candidates(
         args.paths,
@@ -115,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     folder = MiningFolder(args.out)
     replays: dict[str, TrajectoryReplay] = {}
-    if args.replay:
+    if server is not None:
         replays = replay_into(folder, sampled, images, server.executed, server.replay, resume=args.resume)
         ends = replay_report(replays)["ends"]
         print(f"replays: {', '.join(f'{count} {end}' for end, count in ends.items())}")  # noqa: T201 - as above
@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
     if code not in (0, 3):
         return code
     report = finish(folder, found, sampled, options, args.validation_share, replays)
-    if args.replay and code == 0:
+    if server is not None and code == 0:
         drop_snapshots(folder.root, server.executed, folder.snapshots())
     counts = ", ".join(f"{count} {name}" for name, count in report["rows"].items())
     print(f"pivots: {counts}; report in {folder.root / 'report.md'}")  # noqa: T201 - as above
@@ -141,7 +141,11 @@ def _pivot_server(config: "Config") -> "PivotConfig":
     for name, instance in config.instances.items():
         if (instance.kind, instance.implementation) == ("resources_servers", "pivot"):
             return config.settings(name, PivotConfig)
-    raise ConfigError("the config has no block of the pivot server", kind="no_pivot_server")
+    raise ConfigError(
+        "--replay reads settings of the pivot server, of which the config has no block: add its file, such as "
+        "resources_servers/pivot/configs/pivot.yaml",
+        kind="no_pivot_server",
+    )
 
 
 def _eval_flags(args: argparse.Namespace, candidates: Path, run: Path) -> list[str]:

@@ -39,6 +39,9 @@ KINDS: tuple[IntentKind, ...] = (
 )
 """In the order in which they are asked; the first that can read a call has it."""
 
+_MAX_INTENTS = 16
+"""Things that one call may be for; what is for more is compared by its text."""
+
 
 class Intent(NamedTuple):
     """One thing that a call is for."""
@@ -95,6 +98,8 @@ def compare_intents(expected: Action, actual: Action, surroundings: Surroundings
     wanted = intents_of(expected, cwd)
     given = intents_of(actual, cwd) if wanted else ()
     if not wanted or not given:
+        return None
+    if max(len(wanted), len(given)) > _MAX_INTENTS:
         return None
     if len(wanted) != len(given):
         return differ("command_differs", f"expected {describe(expected)}, came {describe(actual)}")

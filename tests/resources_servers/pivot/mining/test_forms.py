@@ -154,6 +154,14 @@ def test_what_is_no_trajectory_says_why(record: dict[str, Any], why: str) -> Non
         read_record(record, "t")
 
 
+def test_of_a_runs_folder_its_rollouts_are_read(tmp_path: Path) -> None:
+    for name in ("run.json", "summary.json", "index.jsonl", "results.jsonl"):
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "rollouts.jsonl").write_bytes(orjson.dumps(FORMS["chat"]) + b"\n")
+    (entry,) = read_trajectories(tmp_path)
+    assert entry.where.endswith("rollouts.jsonl:1")
+
+
 def test_a_folder_is_read_file_by_file_and_what_is_wrong_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(orjson.dumps(FORMS["chat"]) + b"\n\nno JSON\n")
     (tmp_path / "b__b-1.traj").write_bytes(orjson.dumps(FORMS["swe_agent"]))
