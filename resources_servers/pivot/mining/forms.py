@@ -238,7 +238,9 @@ def _atif(record: JsonObject) -> list[JsonObject]:
 def _rollout(record: JsonObject) -> list[JsonObject]:
     params = record["responses_create_params"]
     given = record["response"].get("output") if isinstance(record.get("response"), dict) else []
-    return [*canonical_items(params.get("input", []), []), *canonical_items(given, [])]
+    # Of a prompt that a harness made of its task, the rollout has the task alone.
+    asked = params.get("input") or record.get("problem_statement")
+    return [*canonical_items(asked, []), *canonical_items(given, [])]
 
 
 def _responses(record: JsonObject) -> list[JsonObject]:

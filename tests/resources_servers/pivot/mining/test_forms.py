@@ -154,6 +154,12 @@ def test_what_is_no_trajectory_says_why(record: dict[str, Any], why: str) -> Non
         read_record(record, "t")
 
 
+def test_a_rollout_whose_harness_wrote_the_prompt_begins_with_its_task() -> None:
+    params = {"responses_create_params": {"input": []}, "problem_statement": "Fix it."}
+    items = read_record({**FORMS["rollout"], **params}, "t").items
+    assert items == [{"type": "message", "role": "user", "content": "Fix it."}, *ITEMS[2:]]
+
+
 def test_of_a_runs_folder_its_rollouts_are_read(tmp_path: Path) -> None:
     for name in ("run.json", "summary.json", "index.jsonl", "results.jsonl"):
         (tmp_path / name).write_text("{}")

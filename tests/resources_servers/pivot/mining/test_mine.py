@@ -191,6 +191,21 @@ def test_rows_are_where_the_policys_answers_differ_in_reward(tmp_path: Path, con
     assert (out / "report.md").read_bytes() == before
 
 
+def test_several_trajectories_of_one_instance_have_rewards_of_their_own(tmp_path: Path, config: Path) -> None:
+    trajectories = tmp_path / "trajectories.jsonl"
+    steps = [[sh("ls src"), sh("cat a.py")], [sh("git status"), sh("pytest -q")], [sh("ls src", "a.py"), sh("pwd")]]
+    records = [chat(*own, name="a__b-1", instance_id="a__b-1") for own in steps]
+    trajectories.write_bytes(b"\n".join(map(orjson.dumps, records)))
+    out = tmp_path / "out"
+    command = ["pivot", "mine", str(trajectories), "--config", str(config), "--out", str(out), "--quiet"]
+    assert main([*command, "--validation-share", "0"]) == 0
+    report = orjson.loads((out / "report.json").read_bytes())
+    assert report["steps"] | {"candidates": 5, "duplicate": 1} == report["steps"]
+    assert report["choices"] == {"pivot": 2, "too_hard": 3}
+    rows = [orjson.loads(line) for line in (out / "train.jsonl").read_bytes().splitlines()]
+    assert [row["uuid"] for row in rows] == ["a__b-1:0", "a__b-1#2:1"]
+
+
 def test_mistakes_are_told_before_anything_is_written(
     tmp_path: Path, config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
