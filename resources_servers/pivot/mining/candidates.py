@@ -11,7 +11,7 @@ Errors  none: a trajectory that can't be used has a problem in place of candidat
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 import orjson
@@ -103,9 +103,13 @@ class Candidates:
     problems: list[tuple[str, str]] = field(default_factory=list)
     """The name of each trajectory that was not used, and why."""
     _seen: set[bytes] = field(default_factory=set)
+    _names: Counter[str] = field(default_factory=Counter)
 
     def add(self, trajectory: Trajectory) -> None:
-        """Find the candidates of one more trajectory."""
+        """Find the candidates of one more trajectory. One whose name another has gets a number behind it."""
+        self._names[trajectory.name] += 1
+        if (count := self._names[trajectory.name]) > 1:
+            trajectory = replace(trajectory, name=f"{trajectory.name}#{count}")
         tools = RowTools({"tools": trajectory.tools})
         steps = list(steps_of(trajectory, tools))
         unpaired = next((step for step in steps if _lacks_results(step, is_last=step is steps[-1])), None)

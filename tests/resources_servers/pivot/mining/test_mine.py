@@ -88,6 +88,11 @@ def test_the_same_step_of_two_trajectories_of_one_task_is_one_candidate() -> Non
     assert dict(candidates.left_out) == {"duplicate": 1}
 
 
+def test_trajectories_of_one_name_are_kept_apart() -> None:
+    candidates = found(chat(sh("ls a"), name="t"), chat(sh("ls b"), name="t"), chat(sh("ls c"), name="u"))
+    assert [row.uuid for row in candidates.rows] == ["t:0", "t#2:0", "u:0"]
+
+
 def test_a_call_without_a_result_spoils_its_trajectory() -> None:
     record = chat(sh("ls"), sh("cat a.py"))
     del record["messages"][2]
