@@ -48,6 +48,12 @@ STRICT = 0.9
         ("<f at 0x7f001122>", "<f at 0x7fa0deadbeef>"),
         ("/tmp/tmpab12/x: ok", "/tmp/tmpzz99/x: ok"),
         ("-rw-r--r-- 1 root root 5 Nov 27 18:19 a.py", "-rw-r--r-- 1 root root 5 Jan  3  2024 a.py"),
+        (
+            "total 8\ndrwxr-xr-x 2 root root 4096 Nov 27 18:19 src\n-rw-r--r-- 1 root root 5 Nov 27 18:19 a.py",
+            "total 16\ndrwxrwxrwx 1 tom users 22 Jan  3  2024 src\n-rw-rw-r-- 2 tom users 5 Jan  3  2024 a.py",
+        ),
+        ("..s......F....", "....F.......s."),
+        ("Testing against Django with up to 2 processes", "Testing against Django with up to 64 processes"),
         ("\x1b[31mred\x1b[0m", "red"),
         ("", "Your command ran successfully and did not produce any output."),
     ],
@@ -64,10 +70,20 @@ def test_what_differs_at_each_run_and_what_the_harness_notes_do_not_count(shown:
         ("ls: cannot access 'x': No such file or directory", ""),
         ("2 passed in 0.1s", "3 passed in 0.1s"),
         ("total = amount + 1", "total = amount + 2"),
+        ("-rw-r--r-- 1 root root 5 Nov 27 18:19 a.py", "-rw-r--r-- 1 root root 6 Nov 27 18:19 a.py"),
+        ("-rw-r--r-- 1 root root 5 Nov 27 18:19 a.py", "-rwxr-xr-x 1 root root 5 Nov 27 18:19 a.py"),
     ],
 )
 def test_another_result_is_told(shown: str, recorded: str) -> None:
     assert difference(LS, shown, "", recorded, STRICT)
+
+
+def test_what_is_cut_of_a_walk_is_not_compared_where_nothing_is_changed() -> None:
+    walk = ShellCommand("find . -name '*.py' | head -n 1")
+    assert difference(walk, "./a.py", "", "./b.py", STRICT) == ""
+    assert difference(ShellCommand("find . -name '*.py'"), "./a.py", "", "./b.py", STRICT)
+    assert difference(ShellCommand("find . -exec rm {} + | head -n 1"), "./a.py", "", "./b.py", STRICT)
+    assert difference(ShellCommand("cat a.py | head -n 1"), "x = 1", "", "x = 2", STRICT)
 
 
 LINES = st.lists(st.text("abcxyz", min_size=1, max_size=6), min_size=1, max_size=30)
