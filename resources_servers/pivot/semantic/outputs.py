@@ -1,6 +1,7 @@
 """A shell tool's result without what the tool puts around the program's output.
 
-Source  OpenHands' trailer lines in brackets; Codex' headers up to `Output:` and its JSON object with `output`.
+Source  OpenHands' trailer lines in brackets; Codex' headers up to `Output:` and its JSON object with `output`;
+        mini-swe-agent's tags.
 Errors  None where the program failed or the tool says that it cut the output: what is left is not the whole text.
 """
 
@@ -14,7 +15,14 @@ _TRAILER = re.compile(
 _MAX_TRAILERS = 4
 _HEADER = re.compile(r"\A(?:(?:Chunk ID|Wall time|Process exited|Original token count|Exit code)[^\n]*\n)+Output:\n?")
 _FAILED = re.compile(r"(?:[Ee]xit code:?|exited with code) (?!0\b)-?\d")
-_CUT = ("[... Observation truncated", "bytes omitted ...", "...output truncated...", "<response clipped>")
+_TAGGED = re.compile(r"\s*<returncode>(-?\d+)</returncode>\s*<output>\n?(.*)</output>\s*", re.DOTALL)
+_CUT = (
+    "[... Observation truncated",
+    "bytes omitted ...",
+    "...output truncated...",
+    "<response clipped>",
+    "<output_head>",
+)
 
 
 def is_cut(text: str) -> bool:
@@ -28,6 +36,8 @@ def plain_output(text: str) -> str | None:
         return None
     if text.startswith('{"output"'):
         return _from_json(text)
+    if (tagged := _TAGGED.fullmatch(text)) is not None:
+        return tagged[2] if tagged[1] == "0" else None
     header = _HEADER.match(text)
     around = header[0] if header else ""
     text = text[len(around) :]

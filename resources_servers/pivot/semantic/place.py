@@ -3,8 +3,8 @@
 Order    the row's key `cwd` (of the task, else of its `metadata`), the history, the option `cwd`.
 History  the newest evidence in the last `MAX_ITEMS` items: what a tool or the harness notes (OpenHands, SWE-agent,
          Codex), what a `pwd` printed; then the first prompts; then the one `workdir` that all calls name. A `cd` since
-         then moves a shell that lasts, and none that ends with its call. Of a tool of which neither is known a `cd`
-         elsewhere leaves the place unknown.
+         then moves a shell that lasts, and none that ends with its call, as the tool's do or as the prompts say of all.
+         Of a tool of which neither is known a `cd` elsewhere leaves the place unknown.
 Errors   a `cwd` of the row that is no absolute path is RowError naming the key. A history never raises.
 """
 
@@ -53,6 +53,11 @@ _STATEMENTS = tuple(
     )
 )
 """How prompts say where the work is, the plainest first."""
+_NEW_SHELLS = re.compile(
+    r"(?i)\bdirectory (?:or environment variable )?changes are not persistent\b"
+    r"|\b(?:every|each) (?:action|command) (?:is executed|runs) in a new (?:sub)?shell\b"
+)
+"""How prompts say that no `cd` lasts."""
 _MOVES = re.compile(r"\b(?:cd|pushd|popd|chdir)\b")
 _PRINTS_PLACE = re.compile(r"(?:^|&&|;|\n)\s*pwd\s*\Z")
 _CD_FAILED = re.compile(r"\bcd: ")
@@ -143,6 +148,7 @@ class _Trail:
         found = params.get("input") if isinstance(params, dict) else None
         self._items = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
         self._prompts = list(islice(_prompts(params, self._items), MAX_PROMPTS))
+        self._new_shells = any(_NEW_SHELLS.search(prompt[:MAX_PROMPT_CHARS]) for prompt in self._prompts)
         self._outputs: dict[str, str] = {}
         self._read: dict[int, _Evidence] = {}
 
@@ -212,7 +218,8 @@ class _Trail:
             printed = (plain_output(output) or "").strip().rpartition("\n")[2]
             if printed.startswith("/"):
                 return _Evidence(note=resolve(printed, None))
-        if goes and name not in _SHELL_PER_CALL and not _CD_FAILED.search(output):
+        ends = name in _SHELL_PER_CALL or (self._new_shells and not lasts)
+        if goes and not ends and not _CD_FAILED.search(output):
             return _Evidence(move=_Move(_targets(action.command), lasts))
         return _NOTHING
 

@@ -141,10 +141,15 @@ TIMES_TWO = step(
     "The file /r/a.py has been edited.",
     "c2",
 )
+TAGGED = [
+    CAT[0],
+    {**CAT[1], "output": f"<returncode>0</returncode>\n<output>\n{OLD}</output>"},
+]
+"""As mini-swe-agent notes it."""
 WIDER = editor("        return 0", "        return 0\n    x = abs(x)")
 INSERTED = ("str_replace_editor", {"command": "insert", "path": PATH, "insert_line": 3, "new_str": "    x = abs(x)"})
 """Equal in their effect on OLD, which the edits alone do not show."""
-SHOWN = {"view": VIEWED, "cat": CAT, "sed": SED, "write": WRITTEN}
+SHOWN = {"view": VIEWED, "cat": CAT, "tagged": TAGGED, "sed": SED, "write": WRITTEN}
 
 
 @pytest.mark.parametrize("shown", SHOWN)

@@ -121,6 +121,20 @@ ENTERS = '{"command": "cd /testbed && pytest t.py"}'
 EXPECTED = ExpectedCall(type="function_call", name="execute_bash", arguments=ENTERS)
 
 
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Directory or environment variable changes are not persistent. Every action is executed in a new subshell.",
+        "Note: each command runs in a new shell.",
+    ],
+)
+def test_where_prompts_say_that_no_cd_lasts_none_does(prompt: str) -> None:
+    start = user(f"The working directory is /testbed. {prompt}")
+    assert place(start, *ran("cd tests && ls", tool="bash")) == "/testbed"
+    assert place(user("The working directory is /testbed."), *ran("cd tests && ls", tool="bash")) is None
+    assert place(start, *ran("cd tests", tool="execute_bash")) == "/testbed/tests"
+
+
 def test_a_comparison_uses_the_place_that_the_history_shows() -> None:
     response = {"output": [call_item("execute_bash", '{"command": "pytest t.py"}')]}
     assert compare(EXPECTED, response, {}).reward == 0.0
