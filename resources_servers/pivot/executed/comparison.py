@@ -7,7 +7,8 @@ Unsure  an expert's look that failed, or whose shell found no program, tells not
 Said    a line that the policy's own command holds, and the expert's does not, was said and not shown.
 Looks   else: nothing changed, and of the lines that the expert saw `min_coverage` are shown, in no more than
         `max_shown_ratio` times as many (or `extra_shown_lines` more). A line is compared without the number in front,
-        the folders of its file's name there, and colours, and with its blanks as one.
+        the folders of its file's name there, and colours, and with its blanks as one. Of a long listing the names
+        count, but for those with a dot in front; of a path not whether `./` stands before it, or `/` behind.
 """
 
 import re
@@ -23,6 +24,8 @@ _SHELL_ERROR = re.compile(r"^(?:/bin/|/usr/bin/)?(?:ba|da)?sh: .*$", re.MULTILIN
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NUMBER = re.compile(r"^\s*\d+[:\t|-]")
 _FILE = re.compile(r"^(?:[\w./@+-]*/)?([\w.@+-]+)[:-](?:\d+[:-])?")
+_LISTED = re.compile(r"^[bcdlps-][rwxsStT-]{9}[.+]? +\d+ +\S+ +\S+ +\d+ +(?:\S+ +\S+ +)(?:\S+ )?(\S.*)$")
+_TOTAL = re.compile(r"^total \d[\d.]*[KMG]?$")
 _SUMMARY = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)\b")
 _SUMMARY_LINE = re.compile(r"^=* ?(?:\d+ \w+,? )+in [\d.:]+s\b.*$|^no tests ran in .*$", re.MULTILINE)
 _UNITTEST = re.compile(r"^Ran (\d+) tests? in .*\n\s*\n(OK|FAILED)(?: \((.*)\))?", re.MULTILINE)
@@ -102,8 +105,20 @@ def _compare_looks(wanted: list[str], given: list[str], options: ExecutedOptions
 
 
 def _content_lines(shown: str) -> list[str]:
-    lines = (" ".join(_without_place(_COLOUR.sub("", line)).split()) for line in shown.splitlines())
-    return [line for line in lines if line]
+    return [line for line in (_content(_COLOUR.sub("", line)) for line in shown.splitlines()) if line]
+
+
+def _content(line: str) -> str:
+    """Return what of a line counts; empty: nothing."""
+    if _TOTAL.match(line):
+        return ""
+    if (listed := _LISTED.match(line)) is not None:
+        name = listed[1].partition(" -> ")[0].rstrip("/")
+        return "" if name.startswith(".") else name
+    line = " ".join(_without_place(line).split())
+    if " " in line:
+        return line
+    return "" if line in (".", "..", "./", "../") else line.removeprefix("./").rstrip("/")
 
 
 def _without_place(line: str) -> str:
