@@ -18,9 +18,7 @@ from paddock.resources_servers.pivot.semantic.match_results import MatchResult, 
 from paddock.resources_servers.pivot.task import ExpectedCall
 from paddock.tools import Action, InvalidCall, decode_object, normalise, normalise_by_name
 from paddock.types import JsonObject
-from paddock.types.responses import calls, is_complete, item_type, output_items
-
-_CALL_TYPES = ("function_call", "custom_tool_call")
+from paddock.types.responses import CALLS, is_complete, item_type, output_items, tool_call
 
 
 class ParsedCall(NamedTuple):
@@ -41,6 +39,8 @@ class RowTools:
         self._names = set(self._tools)
         self._distrusted: set[str] = set()
         self._opaque: set[str] = set()
+        self._own: dict[tuple[str, str], ParsedCall] = {}
+        """The expert's calls by tool and arguments."""
 
     def expected(self, calls: Sequence[ExpectedCall]) -> list[ParsedCall]:
         """Parse the expert's calls; decides first how far each tool's schema is believed."""
@@ -49,7 +49,9 @@ class RowTools:
             before = len(self._distrusted) + len(self._opaque)
             parsed_calls = [self._expected(call) for call in calls]
             if len(self._distrusted) + len(self._opaque) == before or len(calls) == 1:
-                return parsed_calls
+                break
+        self._own = {(call.name, call.arguments): one for call, one in zip(calls, parsed_calls, strict=True)}
+        return parsed_calls
 
     def _expected(self, call: ExpectedCall) -> ParsedCall:
         action = self._read(call.name, call.arguments)
@@ -66,6 +68,9 @@ class RowTools:
 
     def actual(self, name: str, arguments: str) -> ParsedCall:
         """Parse the policy's call as the expert's calls of the same tool were."""
+        own = self._own.get((name, arguments))
+        if own is not None and own.action is not None:
+            return own
         if self._tools and name not in self._names:
             return ParsedCall(name, None, differ("unknown_tool", f"{name[:60]!r} is none of the row's tools"))
         if self._is_custom(name) and isinstance(decode_object(arguments, unique=True), InvalidCall):
@@ -119,12 +124,12 @@ def parse_actual_calls(response: object, tools: RowTools) -> list[ParsedCall]:
         kind = item_type(item)
         if not _is_call(item):
             continue
-        if kind not in _CALL_TYPES:
+        if kind not in CALLS:
             parsed_calls.append(
                 ParsedCall(kind, None, differ("unknown_tool", f"{kind[:60]} is none of the row's tools"))
             )
             continue
-        call = calls([item])[0]
+        call = tool_call(item)
         if whole:
             parsed_calls.append(tools.actual(call.name, call.arguments))
         else:

@@ -27,6 +27,8 @@ MAX_FILES_LOOKED_UP = 64
 def compare_edits(expected: Edit, actual: Edit, history: FileHistory, options: SemanticOptions) -> MatchResult:
     if not same_json(expected.rest, actual.rest):
         return differ("arguments_differ", f"of {describe(expected)} other arguments differ")
+    if expected.edits == actual.edits:
+        return SAME
     wanted = resolve_edits(expected, options.cwd)
     given = resolve_edits(actual, options.cwd)
     if wanted == given:

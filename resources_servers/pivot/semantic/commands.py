@@ -20,6 +20,7 @@ from paddock.resources_servers.pivot.semantic.paths import resolve
 from paddock.shell import effects, equivalent
 from paddock.tools import CommandLimits, ShellCommand, Stdin, same_json
 
+_NO_LIMITS = CommandLimits()
 ENOUGH = CommandLimits(time_s=5.0, yield_s=0.25, output_tokens=1000.0)
 
 
@@ -54,6 +55,8 @@ def _unless_harmful(expected: ShellCommand, actual: ShellCommand, options: Seman
 
 def tighter(expected: CommandLimits, actual: CommandLimits) -> str:
     """Say which of the actual call's limits may cut what the expert's call shows; empty: none."""
+    if actual == _NO_LIMITS:
+        return ""
     for name, enough in asdict(ENOUGH).items():
         given, wanted = getattr(actual, name), getattr(expected, name)
         if given is not None and given < (enough if wanted is None else min(enough, wanted)):

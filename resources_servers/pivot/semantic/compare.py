@@ -42,7 +42,7 @@ from paddock.resources_servers.pivot.task import (
     expected_calls,
 )
 from paddock.shell import memo
-from paddock.tools import Ask, Finish, Think, UpdatePlan
+from paddock.tools import Action, Ask, Finish, Think, UpdatePlan, kind_of
 from paddock.types import JsonObject
 from paddock.types.responses import content_text, is_complete, messages
 
@@ -127,7 +127,10 @@ def expected_problem(expected: ExpectedAction, params: JsonObject) -> str | None
 
 def says_only(expected: ExpectedAction, params: JsonObject) -> bool:
     """Say whether the expert only said something: a message, last words, a question, a thought, a plan."""
-    calls = RowTools(params).expected(expected_calls(expected))
+    wanted = expected_calls(expected)
+    if not all(kind_of(call.name) in ("finish", "ask", "think", "plan") for call in wanted):
+        return False
+    calls = RowTools(params).expected(wanted)
     return all(isinstance(call.action, Finish | Ask | Think | UpdatePlan) for call in calls)
 
 
@@ -179,7 +182,7 @@ def _score(sides: Sides, counts: _Counts) -> ActionComparison:
         return counts.comparison((counts.credit or 0.0) / counts.expected, nearest.reason, nearest.detail)
     if veto is not None:
         return counts.comparison(0.0, veto.reason, veto.detail)
-    reward = _reward(counts, all(not only_looks(action, options) for action in matched), options)
+    reward = _reward(counts, matched, options)
     if len(partners) < counts.expected:
         missed = next(i for i in range(counts.expected) if i not in partners)
         reason: Reason = "order_differs" if any(fits[missed][j] for j in range(len(theirs))) else "partial_match"
@@ -192,14 +195,15 @@ def _score(sides: Sides, counts: _Counts) -> ActionComparison:
     return counts.comparison(1.0, "match", "")
 
 
-def _reward(counts: _Counts, only_changes: bool, options: SemanticOptions) -> float:
+def _reward(counts: _Counts, matched: Sequence[Action], options: SemanticOptions) -> float:
     """Pay the matched calls of a response that no surplus call takes the reward from."""
     if options.multiple_calls == "f1":
         return 2 * counts.matched / (counts.expected + counts.actual)
     share = (counts.matched + (counts.credit or 0.0)) / max(counts.expected, counts.actual)
-    if counts.matched < counts.expected or not only_changes:
+    surplus = counts.actual - counts.matched
+    if counts.matched < counts.expected or not surplus or any(only_looks(action, options) for action in matched):
         return share
-    return max(share, 1.0 - options.surplus_look_cost * (counts.actual - counts.matched))
+    return max(share, 1.0 - options.surplus_look_cost * surplus)
 
 
 def _credit(table: list[list[MatchResult]], sides: Sides, partners: Mapping[int, int]) -> float:

@@ -12,6 +12,7 @@ Errors  none: what cannot be read shows nothing.
 
 import json
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from posixpath import basename
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from paddock.resources_servers.pivot.semantic.place import Places, depends_on_pl
 from paddock.shell import effects
 from paddock.tools import Action, Edit, InvalidCall, ReadFile, ShellCommand, normalise
 from paddock.types import JsonObject
-from paddock.types.responses import calls, content_text, item_type
+from paddock.types.responses import CALLS, content_text, item_type, tool_call
 
 
 class PrintedFile(NamedTuple):
@@ -63,10 +64,14 @@ class FileHistory:
         self._schema = schema
         self._places = places
         self._printed_file = printed_file
-        items = params.get("input") if isinstance(params, dict) else None
-        self._items = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+        self._params = params
         self._outputs: dict[str, str] | None = None
         self._texts: dict[str, list[KnownText]] = {}
+
+    @cached_property
+    def _items(self) -> list[JsonObject]:
+        items = self._params.get("input") if isinstance(self._params, dict) else None
+        return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
     def texts(self, path: str) -> list[KnownText]:
         """Return the texts that the history shows of the file at this resolved path, newest first."""
@@ -80,9 +85,9 @@ class FileHistory:
     def _calls_naming(self, name: str) -> Iterator[_PastStep]:
         escaped = json.dumps(name)[1:-1]
         for index, item in enumerate(self._items):
-            if item_type(item) not in ("function_call", "custom_tool_call"):
+            if item_type(item) not in CALLS:
                 continue
-            call = calls([item])[0]
+            call = tool_call(item)
             if name not in call.arguments and escaped not in call.arguments:
                 continue
             action = normalise(call.name, call.arguments, schema=self._schema(call.name))

@@ -24,7 +24,7 @@ from paddock.tools import Action, Edit, ListFolder, ReadFile, Search, ShellComma
 from paddock.tools.commands import SESSION_SHELLS
 from paddock.tools.names import fold
 from paddock.types import JsonObject
-from paddock.types.responses import calls, content_text, item_type
+from paddock.types.responses import content_text, item_type, tool_call
 
 MAX_ITEMS = 400
 """Newest items of a history that are read."""
@@ -36,23 +36,33 @@ MAX_NOTE_CHARS = 1000
 
 _SHELL_PER_CALL = frozenset({"shell", "shell_command", "exec_command", "local_shell", "container.exec"})
 """Shell tools with a shell of its own for each call."""
-_PATH = r"(/[^\s`'\"<>()\[\],;]*)"
+_IN_PATH = r"[^\s`'\"<>()\[\],;]"
+_PATH = rf"(/{_IN_PATH}*)"
 _NOTE = re.compile(
     r"\[Current working directory: (/[^\n\]]*)\]|^\(Current directory: (/[^\n)]*)\)$|<cwd>\s*(/[^<\n]*?)\s*</cwd>",
     re.MULTILINE,
 )
 _STATEMENTS = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"<cwd>\s*{_PATH}\s*</cwd>",
-        rf"(?i)\b(?:working|current) directory(?: is)?:?\s+[`'\"]?{_PATH}",
-        rf"{_PATH} \(this is the working directory",
-        rf"(?i)\bcurrently working in the directory:?\s+[`'\"]?{_PATH}",
-        rf"(?i)\buploaded a (?:\w+ )*?repository(?: in| at)?(?: the)?(?: directory| folder)?:?\s+[`'\"]?{_PATH}",
-        rf"<uploaded_files>\s*{_PATH}\s*</uploaded_files>",
+    (words, re.compile(pattern))
+    for words, pattern in (
+        ("<cwd>", rf"<cwd>\s*{_PATH}\s*</cwd>"),
+        (" directory", rf"(?i)\b(?:working|current) directory(?: is)?:?\s+[`'\"]?{_PATH}"),
+        (
+            " (this is the working directory",
+            # From the beginning of a word on: from each of many slashes it would take quadratic time.
+            rf"(?<!{_IN_PATH})(?:(?!/){_IN_PATH})*{_PATH} \(this is the working directory",
+        ),
+        ("ing in the directory", rf"(?i)\bcurrently working in the directory:?\s+[`'\"]?{_PATH}"),
+        (
+            "uploaded a ",
+            r"(?i)\buploaded a (?:\w{1,40} ){0,9}?repository(?: in| at)?(?: the)?(?: directory| folder)?:?\s+[`'\"]?"
+            + _PATH,
+        ),
+        ("<uploaded_files>", rf"<uploaded_files>\s*{_PATH}\s*</uploaded_files>"),
     )
 )
-"""How prompts say where the work is, the plainest first."""
+"""How prompts say where the work is, the plainest first, each behind words that a prompt without it mostly lacks: a
+pattern takes a hundred times as long to find nothing."""
 _NEW_SHELLS = re.compile(
     r"(?i)\bdirectory (?:or environment variable )?changes are not persistent\b"
     r"|\b(?:every|each) (?:action|command) (?:is executed|runs) in a new (?:sub)?shell\b"
@@ -145,12 +155,29 @@ class _Trail:
     """What a history says of the place, each item read once."""
 
     def __init__(self, params: JsonObject) -> None:
-        found = params.get("input") if isinstance(params, dict) else None
-        self._items = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
-        self._prompts = list(islice(_prompts(params, self._items), MAX_PROMPTS))
-        self._new_shells = any(_NEW_SHELLS.search(prompt[:MAX_PROMPT_CHARS]) for prompt in self._prompts)
+        self._params = params
         self._outputs: dict[str, str] = {}
         self._read: dict[int, _Evidence] = {}
+
+    @cached_property
+    def _items(self) -> list[JsonObject]:
+        found = self._params.get("input") if isinstance(self._params, dict) else None
+        return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+
+    @cached_property
+    def _prompts(self) -> list[str]:
+        return list(islice(_prompts(self._params, self._items), MAX_PROMPTS))
+
+    @cached_property
+    def _new_shells(self) -> bool:
+        """Say whether a prompt says that no `cd` lasts."""
+        return any(_NEW_SHELLS.search(prompt[:MAX_PROMPT_CHARS]) for prompt in self._prompts)
+
+    @cached_property
+    def _last_move(self) -> int:
+        """Return the index of the newest item that may have moved the shell; -1: none."""
+        newest = self._newest(len(self._items))
+        return next((at for at in newest if self._evidence(at).move is not None), -1)
 
     def place(self, otherwise: str | None, before: int | None = None) -> str | None:
         """Return the place before an item, or after the last; `otherwise` is where tools start if nothing shows it."""
@@ -158,7 +185,7 @@ class _Trail:
         start: str | None = None
         moves: list[_Move] = []
         workdirs: set[str] = set()
-        for index in self._newest(end, 0):
+        for index in self._newest(end):
             evidence = self._evidence(index)
             if evidence.note is not None:
                 start = evidence.note
@@ -175,11 +202,11 @@ class _Trail:
 
     def moves_after(self, index: int) -> bool:
         """Say whether the shell may have gone elsewhere since the item of this index."""
-        return any(self._evidence(at).move is not None for at in self._newest(len(self._items), index))
+        return self._last_move >= index
 
-    def _newest(self, end: int, first: int) -> range:
-        """Return the indices of the items before `end`, from the newest on to `first`."""
-        return range(end - 1, max(first, end - MAX_ITEMS) - 1, -1)
+    def _newest(self, end: int) -> range:
+        """Return the indices of the items before `end` that are read, from the newest on."""
+        return range(end - 1, max(0, end - MAX_ITEMS) - 1, -1)
 
     def _evidence(self, index: int) -> _Evidence:
         # An item's evidence needs the outputs after it: whoever asks for it has read those, from the last one on.
@@ -193,9 +220,9 @@ class _Trail:
                 text = content_text(item.get("output"))
                 if isinstance(call_id := item.get("call_id"), str):
                     self._outputs[call_id] = text
-                return _Evidence(note=_noted(text))
+                return _noted(text)
             case "message" if item.get("role") != "assistant":
-                return _Evidence(note=_noted(content_text(item.get("content"))))
+                return _noted(content_text(item.get("content")))
             case "function_call" | "custom_tool_call":
                 return self._evidence_of_call(item)
             case _:
@@ -203,9 +230,9 @@ class _Trail:
 
     def _evidence_of_call(self, item: JsonObject) -> _Evidence:
         """Return the place that a call's `pwd` printed, or where the call goes."""
-        call = calls([item])[0]
+        call = tool_call(item)
         text = call.arguments
-        if not ("pwd" in text or "workdir" in text or "cwd" in text or _MOVES.search(text)):
+        if not ("pwd" in text or "workdir" in text or "cwd" in text or _moves(text)):
             return _NOTHING
         action = normalise(call.name, text)
         if not isinstance(action, ShellCommand):
@@ -213,38 +240,45 @@ class _Trail:
         if action.workdir:
             return _Evidence(workdir=resolve(action.workdir, None) if action.workdir.startswith("/") else None)
         name, output = fold(call.name), self._outputs.get(call.call_id or "", "")
-        lasts, goes = name in SESSION_SHELLS, _MOVES.search(action.command) is not None
+        lasts, goes = name in SESSION_SHELLS, _moves(action.command)
         if _PRINTS_PLACE.search(action.command) and (lasts or not goes):
             printed = (plain_output(output) or "").strip().rpartition("\n")[2]
             if printed.startswith("/"):
                 return _Evidence(note=resolve(printed, None))
-        ends = name in _SHELL_PER_CALL or (self._new_shells and not lasts)
+        ends = name in _SHELL_PER_CALL or (not lasts and self._new_shells)
         if goes and not ends and not _CD_FAILED.search(output):
             return _Evidence(move=_Move(_targets(action.command), lasts))
         return _NOTHING
+
+
+def _moves(text: str) -> bool:
+    """Say whether a text has a word that changes the directory; the pattern takes ten times as long to find none."""
+    maybe = "cd" in text or "pushd" in text or "popd" in text or "chdir" in text
+    return maybe and _MOVES.search(text) is not None
 
 
 def _prompts(params: JsonObject, items: Sequence[JsonObject]) -> Iterator[str]:
     if isinstance(params, dict):
         yield from (text for text in (params.get("instructions"), params.get("input")) if isinstance(text, str))
     for item in items:
-        if item_type(item) == "message" and item.get("role") != "assistant":
+        if item.get("role") != "assistant" and item_type(item) == "message":
             yield content_text(item.get("content"))
 
 
-def _noted(text: str) -> str | None:
+def _noted(text: str) -> _Evidence:
     """Return the last place that a text notes at its end."""
     end = text[-MAX_NOTE_CHARS:]
     if "irectory: /" not in end and "<cwd>" not in end:
-        return None
+        return _NOTHING
     found = ["".join(groups).strip() for groups in _NOTE.findall(end)]
-    return resolve(found[-1], None) if found else None
+    return _Evidence(note=resolve(found[-1], None)) if found else _NOTHING
 
 
 def _stated(prompts: Sequence[str]) -> str | None:
-    for pattern in _STATEMENTS:
-        for prompt in prompts:
-            found = pattern.search(prompt[:MAX_PROMPT_CHARS])
+    texts = [(prompt[:MAX_PROMPT_CHARS], prompt[:MAX_PROMPT_CHARS].lower()) for prompt in prompts]
+    for words, pattern in _STATEMENTS:
+        for text, lowered in texts:
+            found = pattern.search(text) if words in lowered else None
             if found is not None:
                 return resolve(found[1].rstrip(".:") or "/", None)
     return None

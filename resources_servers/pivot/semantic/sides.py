@@ -1,9 +1,10 @@
 """Both sides of a comparison, read: the expert's calls and the policy's as actions, and what is known beside them.
 
 Joined  views of one file that go on where another's end are one call (`joined_views`).
+Place   looked for in the history only where it may decide.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from paddock.resources_servers.pivot.semantic.calls import ParsedCall, RowTools, parse_actual_calls
@@ -14,6 +15,7 @@ from paddock.resources_servers.pivot.semantic.joined_views import join_views
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.place import Places, depends_on_place
 from paddock.resources_servers.pivot.task import ExpectedAction, expected_calls
+from paddock.tools import Edit, ShellCommand, same_json
 from paddock.types import JsonObject
 
 
@@ -37,7 +39,17 @@ def read_sides(
     ours = tools.expected(expected_calls(expected))
     theirs = parse_actual_calls(response, tools)
     places = Places(params, options, row_task)
-    if any(depends_on_place(call.action) for call in (*ours, *theirs)):
-        options = options.model_copy(update={"cwd": places.last})
+    if not _are_one_action(ours, theirs) and any(depends_on_place(call.action) for call in (*ours, *theirs)):
+        options = options.model_copy(update={"cwd": places.last}) if places.last != options.cwd else options
     ours, theirs = join_views(ours, options), join_views(theirs, options)
     return Sides(ours, theirs, Surroundings(FileHistory(params, tools.schema, printed_file, places), options))
+
+
+def _are_one_action(ours: Sequence[ParsedCall], theirs: Sequence[ParsedCall]) -> bool:
+    """Say whether one call came that asks for what the expert's does, word for word: wherever it runs, it does too."""
+    if len(ours) != 1 or len(theirs) != 1:
+        return False
+    own, other = ours[0].action, theirs[0].action
+    if not isinstance(own, ShellCommand | Edit) or not isinstance(other, ShellCommand | Edit):
+        return False
+    return own == other and same_json(own.rest, other.rest)

@@ -46,6 +46,8 @@ def find_veto(
     surplus: Sequence[UnmatchedCall], matched: Sequence[Action], beyond: bool, options: SemanticOptions
 ) -> MatchResult | None:
     """Say why the unmatched calls leave no reward; None: they only cost their share. `beyond`: more than expected."""
+    if not surplus:
+        return None
     harm = next((call for call in surplus if is_destructive(call.action, options)), None)
     if harm is not None:
         return _surplus("destructive_surplus", harm, "which is destructive")

@@ -10,10 +10,11 @@ Access  with a token, every route but `GET /` and `/healthz` answers 401 without
         which can't bring it, are open too: they say what the routes are. See also `paddock.server.request_checks`.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
@@ -45,20 +46,21 @@ def build_app(
         for route, handler in telemetry.handlers().items()
     }
     app = _App(has_token=access.token is not None, title=f"paddock {server.KIND}: {server.name}", version=__version__)
+    for route, endpoint in endpoints.items():
+        app.router.add_api_route(
+            route.path,
+            endpoint.answer,
+            methods=[route.method],
+            summary=route.summary,
+            openapi_extra=operation(route, server),
+            route_class_override=_WholeRequestRoute,
+        )
     add_docs(app)
     app.add_api_route("/metrics", _exposition(telemetry), methods=["GET"], include_in_schema=False)
     app.add_api_route("/", _constant({"status": "ok"}), methods=["GET"], summary="Liveness")
     app.add_api_route(
         "/healthz", _health(server), methods=["GET"], summary="What this server is, and whether it can serve"
     )
-    for route, endpoint in endpoints.items():
-        app.add_api_route(
-            route.path,
-            endpoint.answer,
-            methods=[route.method],
-            summary=route.summary,
-            openapi_extra=operation(route, server),
-        )
     server.extend(app)
     app.add_exception_handler(HTTPException, _error_handler(server))
     # The last one that is added is asked first: before any that the server added itself.
@@ -71,6 +73,14 @@ def build_app(
 def _is_long(route: Route[Any, Any], server: Server[Any]) -> bool:
     """A verdict that waits for other members does not go on for a caller that has gone."""
     return route.long or (route is VERIFY and isinstance(server, ResourcesServer) and server.GROUP_WISE)
+
+
+class _WholeRequestRoute(APIRoute):
+    """A route whose endpoint takes the request: no parameters and dependencies have to be resolved at each."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler: Callable[[Request], Coroutine[Any, Any, Response]] = self.endpoint
+        return handler
 
 
 class _App(FastAPI):

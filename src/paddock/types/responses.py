@@ -61,20 +61,18 @@ def calls(response: Any) -> list[ToolCall]:
 
     A call without a string name is kept with the name `""`: it was a call, and it can match nothing.
     """
-    found: list[ToolCall] = []
-    for item in output_items(response):
-        kind = item_type(item)
-        if kind not in CALLS:
-            continue
-        name, call_id = item.get("name"), item.get("call_id")
-        raw = item.get("arguments" if kind == "function_call" else "input")
-        call = ToolCall(
-            name if isinstance(name, str) else "",
-            raw if isinstance(raw, str) else "",
-            call_id if isinstance(call_id, str) else None,
-        )
-        found.append(call)
-    return found
+    return [tool_call(item) for item in output_items(response) if item_type(item) in CALLS]
+
+
+def tool_call(item: JsonObject) -> ToolCall:
+    """The call of an item whose type is one of `CALLS`."""
+    name, call_id = item.get("name"), item.get("call_id")
+    raw = item.get("arguments" if item_type(item) == "function_call" else "input")
+    return ToolCall(
+        name if isinstance(name, str) else "",
+        raw if isinstance(raw, str) else "",
+        call_id if isinstance(call_id, str) else None,
+    )
 
 
 def content_text(content: Any) -> str:

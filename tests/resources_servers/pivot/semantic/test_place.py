@@ -1,6 +1,7 @@
 """Claims on where one is: the row's own key, what the history shows, the server's setting, in that order."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from paddock.errors import RowError
 from paddock.resources_servers.pivot.semantic import SemanticOptions, compare, row_cwd
+from paddock.resources_servers.pivot.semantic.paths import resolve
 from paddock.resources_servers.pivot.semantic.place import MAX_ITEMS, Places
 from paddock.resources_servers.pivot.task import ExpectedCall
 from paddock.types import JsonObject
@@ -55,6 +57,21 @@ def test_a_prompt_that_says_where_the_work_is_is_believed(prompt: str) -> None:
     assert place(user(prompt), *ran("ls")) == "/testbed"
     assert place({"role": "system", "content": prompt}, user("Fix it.")) == "/testbed"
     assert place(user("Fix it."), instructions=prompt) == "/testbed"
+
+
+@given(st.text(alphabet="/ab .(\n", max_size=40))
+def test_the_path_before_a_statement_is_that_of_its_whole_word(text: str) -> None:
+    statement = "(this is the working directory"
+    found = re.search(rf"(/[^\s`'\"<>()\[\],;]*) {re.escape(statement)}", f"{text} {statement}")
+    assert place(user(f"{text} {statement}")) == (found and resolve(found[1].rstrip(".:") or "/", None))
+
+
+def test_a_call_that_is_the_experts_own_is_the_same_wherever_it_runs() -> None:
+    went = [*ran("cd $X"), *ran("ls")]
+    expected = ExpectedCall(type="function_call", name="execute_bash", arguments='{"command": "cat a.py"}')
+    for arguments in ('{"command": "cat a.py"}', '{"command":"cat a.py"}'):
+        output = [call_item("execute_bash", arguments)]
+        assert compare(expected, {"output": output}, {"input": [UPLOADED, *went]}).reward == 1.0
 
 
 HISTORIES: list[tuple[Sequence[Any], str | None]] = [
