@@ -112,12 +112,12 @@ class Action:
 
 
 ACTIONS: dict[NodeRoute[Any, Any], Callable[[Action, Any], Awaitable[Record]]] = {
-    wire.CREATE: Action.create,
-    wire.DESTROY: Action.destroy,
     wire.EXEC: Action.exec,
-    wire.OPEN_SHELL: Action.open_shell,
     wire.SHELL_RUN: Action.shell_run,
     wire.SHELL_POLL: Action.shell_poll,
+    wire.CREATE: Action.create,
+    wire.DESTROY: Action.destroy,
+    wire.OPEN_SHELL: Action.open_shell,
     wire.SHELL_TYPE: Action.shell_type,
     wire.SHELL_INTERRUPT: Action.shell_interrupt,
     wire.CLOSE_SHELL: Action.close_shell,

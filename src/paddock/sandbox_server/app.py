@@ -44,6 +44,10 @@ class NodeApp:
     def build(self) -> Starlette:
         # FastAPI would resolve parameters and dependencies at each call, of which there are none.
         app = Starlette()
+        # Routes are tried in their order: those that are asked for most come first.
+        for route in ACTIONS:
+            endpoint = self._endpoint(_act(route), UNDOS.get(route))
+            app.add_route(route.path, _answering(endpoint), methods=[route.method])
         self._reports.add_to(app)
         app.add_route(wire.LEASES, _answering(self._open_lease), methods=["POST"])
         app.add_route(wire.RENEWAL, _answering(self._renew), methods=["POST"])
@@ -52,9 +56,6 @@ class NodeApp:
         app.add_route(wire.CALLS, _answering(self._cancel_call), methods=["DELETE"])
         app.add_route(wire.FILE, _answering(self._endpoint(_read, None)), methods=["GET"])
         app.add_route(wire.FILE, _answering(self._endpoint(_write, None)), methods=["PUT"])
-        for route in ACTIONS:
-            endpoint = self._endpoint(_act(route), UNDOS.get(route))
-            app.add_route(route.path, _answering(endpoint), methods=[route.method])
         app.router.add_websocket_route(wire.TUNNEL_LINK, self._link)
         return app
 

@@ -19,6 +19,7 @@ import hmac
 import ipaddress
 import re
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -116,6 +117,8 @@ def refusal_reason(scope: Scope) -> RequestError | None:
     return None
 
 
+# Read at each request, and the same for all of a client.
+@lru_cache(maxsize=64)
 def _is_local(host: str) -> bool:
     match = _HOST.fullmatch(host)
     if match is None or int(match["port"] or 0) > _LAST_PORT:

@@ -27,6 +27,8 @@ DOWNLOAD_SILENCE_S = 600.0
 CONNECT_TIMEOUT_S = 10.0
 PING_S = 15.0
 """Seconds between pings over a tunnel's link."""
+UNREAD_HEADERS = ("accept", "accept-encoding", "user-agent")
+"""What aiohttp sends by itself, and no node reads."""
 LARGE_BYTES = 1 << 18
 OK = 200
 
@@ -104,6 +106,7 @@ class NodeHttp:
                 headers=own,
                 timeout=timeout,
                 allow_redirects=False,
+                skip_auto_headers=UNREAD_HEADERS,
             ) as reply:
                 return NodeAnswer(reply.status, await reply.read())
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
