@@ -2,15 +2,16 @@
 
 Source  what agents write: `s = open(p).read()`, `s = s.replace(a, b)`, `open(p, "w").write(s)`, the same with `Path`
         and `with`; `assert`, `print` and imports beside.
-Law     statements in order, without branches; every path, old and new text is a literal, or a name for one. A text is
-        written to the file that it was read from, once, and not read after.
+Law     statements in order; every path, old and new text is a literal, or a name for one. A text is written to the file
+        that it was read from, once, and not read after. Of branches only what an assertion says: `if old not in s:`
+        before an end, and at the program's end `if old in s:`, with nothing but words and ends besides.
 None    everything else: loops, functions, other modules' calls, other modes, encodings other than UTF-8, assertions of
         more than that a file holds what is replaced.
 """
 
 import ast
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from posixpath import normpath
 from typing import NamedTuple
@@ -68,7 +69,7 @@ def python_changes(code: str) -> list[Write | FunctionOnFile] | None:
             warnings.simplefilter("ignore")
             tree = ast.parse(code)
         program = _WritingProgram()
-        program.block(tree.body)
+        program.block(tree.body, at_end=True)
     except (_UnreadProgramError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     made = {change.function for change in program.changes if isinstance(change, FunctionOnFile)}
@@ -92,9 +93,23 @@ class _WritingProgram:
         self.required: set[ReplaceText] = set()
         """Replacements of what was asserted: whether the program goes on is known where they are made."""
 
-    def block(self, statements: list[ast.stmt]) -> None:
-        for statement in statements:
-            self.statement(statement)
+    def block(self, statements: list[ast.stmt], *, at_end: bool = False) -> None:
+        """Read statements in order. `at_end`: nothing that matters comes after them in the program."""
+        for index, statement in enumerate(statements):
+            if isinstance(statement, ast.If):
+                self.condition(statement, at_end=at_end and _only_says(statements[index + 1 :]))
+            else:
+                self.statement(statement)
+
+    def condition(self, node: ast.If, *, at_end: bool) -> None:
+        match node.test:
+            case ast.Compare(left=left, ops=[ast.NotIn()], comparators=others) if _ends(node.body) and not node.orelse:
+                self.assertion(ast.Compare(left, [ast.In()], others))
+            case ast.Compare(ops=[ast.In()]) if at_end and (_only_says(node.orelse) or _ends(node.orelse)):
+                self.assertion(node.test)
+                self.block(node.body, at_end=True)
+            case _:
+                raise _UnreadProgramError
 
     def statement(self, node: ast.stmt) -> None:
         match node:
@@ -282,6 +297,43 @@ class _WritingProgram:
             raise _UnreadProgramError
         self.changes.pop()
         self.changes.extend(FunctionOnFile(file.path, change) for change in content.replacements)
+
+
+def _only_says(statements: Sequence[ast.stmt]) -> bool:
+    """Whether statements do nothing but print what calls nothing."""
+    return all(
+        isinstance(statement, ast.Pass)
+        or (
+            isinstance(statement, ast.Expr)
+            and isinstance(statement.value, ast.Call)
+            and isinstance(statement.value.func, ast.Name)
+            and statement.value.func.id == "print"
+            and _calls(statement) == 1
+        )
+        for statement in statements
+    )
+
+
+def _ends(statements: Sequence[ast.stmt]) -> bool:
+    """Whether statements print at most, and end the program."""
+    *before, last = statements or [ast.Pass()]
+    if not _only_says(before) or _calls(last) > 1:
+        return False
+    match last:
+        case ast.Raise(cause=None):
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Name(id="exit"))):
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="sys"), attr="exit"))):
+            return True
+        case _:
+            return False
+
+
+def _calls(node: ast.stmt) -> int:
+    """Count what may run something: calls, and what can hide one."""
+    hides = (ast.Call, ast.NamedExpr, ast.Await, ast.Lambda, ast.comprehension, ast.Subscript)
+    return sum(isinstance(inner, hides) for inner in ast.walk(node))
 
 
 _UTF8: Callable[[object], bool] = {"utf-8", "utf8", "UTF-8"}.__contains__

@@ -55,6 +55,8 @@ SEEN = [
         f"p.write_text(s.replace({OLD!r}, {NEW!r}, 1))",
         "print('done')",
     ),
+    python(READ, f"if {OLD!r} not in s:", "    print('none')", "    raise SystemExit('none')", REPLACE, WRITE),
+    python(READ, f"if {OLD!r} in s:", f"    {REPLACE}", f"    {WRITE}", "else:", "    print('none')", "print('end')"),
     python(
         f"with open('{PATH}') as f:", "    s = f.read()", REPLACE, f"with open('{PATH}', 'w') as f:", "    f.write(s)"
     ),
@@ -99,6 +101,11 @@ NOT_SEEN_SAME = [
     python(f"open('{PATH}', 'w').write(open('{PATH}').read().replace({OLD!r}, {NEW!r}))"),
     python(READ, "assert 'nothing like it' in s", REPLACE, WRITE),
     python(READ, REPLACE, "eval(s)", WRITE),
+    python(READ, f"if {OLD!r} in s:", f"    {REPLACE}", WRITE, "open('/r/b.py', 'w').write('x')"),
+    python(READ, f"if {OLD!r} in s:", f"    {REPLACE}", f"    {WRITE}", "else:", "    open('/r/b.py', 'w').write('x')"),
+    python(READ, f"if {OLD!r} not in s:", "    print('none')", REPLACE.replace("run", "Popen"), WRITE),
+    python(READ, f"if {OLD!r} in s:", "    raise SystemExit", REPLACE, WRITE),
+    python(READ, f"if {OLD!r} not in s:", "    raise SystemExit(open('/r/b.py', 'w').write('x'))", REPLACE, WRITE),
     python(READ, REPLACE, f"open('{PATH}', 'r+').write(s)"),
     sh(f"python3 - <<E\n{READ}\ns = s.replace('$A', '`id`')\n{WRITE}\nE"),
     sh(f"{SCRATCH}cd /r && patch -R -p1 < /tmp/p.diff"),
