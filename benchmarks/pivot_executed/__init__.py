@@ -43,7 +43,7 @@ async def _replayed(agreement: ComparatorAgreement, folders: list[Path]) -> None
     settings = SandboxSettings()
     provider = await open_provider(settings)
     try:
-        options = ExecutedOptions()
+        options = ExecutedOptions(max_concurrent_sandboxes=4)
         pairs = await replayed_pairs(PAIRS, folders, provider, store_of(settings.home), options)
         await agreement.judge(pairs, ExecutedComparator(provider, options))
     finally:

@@ -4,6 +4,7 @@ Law     `executed` is taken as the truth; a pair that it leaves to `semantic`, o
         counted and left out.
 """
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterable
@@ -33,6 +34,13 @@ class ComparatorAgreement:
         """Each disagreement whole: rows of who ran it, for no report."""
 
     async def judge(self, pairs: Iterable[ActionPair], comparator: ExecutedComparator) -> None:
+        """Judge pairs; those of one step one after the other, so that its expert's action runs once."""
+        by_step: dict[tuple[str, str], list[ActionPair]] = {}
+        for pair in pairs:
+            by_step.setdefault((pair.start.image, json.dumps(pair.expected.arguments)), []).append(pair)
+        await asyncio.gather(*(self._judge_all(own, comparator) for own in by_step.values()))
+
+    async def _judge_all(self, pairs: Iterable[ActionPair], comparator: ExecutedComparator) -> None:
         for pair in pairs:
             await self._judge(pair, comparator)
 

@@ -27,6 +27,8 @@ from paddock.shell import effects
 from paddock.tools import ShellCommand
 
 _FORMS_PER_STEP = 7
+_PAIRS_PER_STEP = 4
+"""Fewer than a step has, so that steps are left out of families that have many."""
 _OTHERS_PER_STEP = 1
 _NEAR_STEPS = 4
 _FILE = re.compile(r"(?<![\w./-])(?:[\w-]+/)*[\w-]+\.(?:py|txt|rst|cfg|toml|html)\b")
@@ -67,8 +69,9 @@ async def replayed_pairs(
     draw = random.Random(11)
     steps = [step for folder in folders for step in replayed_steps(folder, store)]
     draw.shuffle(steps)
+    used = steps[: max(1, count // _PAIRS_PER_STEP)]
     by_family: dict[str, list[list[ActionPair]]] = {}
-    for step in steps:
+    for step in used:
         family, acts = await _forms(step, steps, provider, options)
         drawn = draw.sample(acts, min(len(acts), _FORMS_PER_STEP))
         expected = shell("expert", step.command)
