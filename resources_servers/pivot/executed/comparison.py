@@ -8,7 +8,8 @@ Said    a line that the policy's own command holds, and the expert's does not, w
 Looks   else: nothing changed, and of the lines that the expert saw `min_coverage` are shown, in no more than
         `max_shown_ratio` times as many (or `extra_shown_lines` more). A line is compared without the number in front,
         the folders of its file's name there, and colours, and with its blanks as one. Of a long listing the names
-        count, but for those with a dot in front; of a path not whether `./` stands before it, or `/` behind.
+        count, but for those with a dot in front; of a path not whether `./` or the step's directory stands before it,
+        or `/` behind. That a binary file matches, which tools leave out, is no line.
 """
 
 import re
@@ -25,7 +26,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _NUMBER = re.compile(r"^\s*\d+[:\t|-]")
 _FILE = re.compile(r"^(?:[\w./@+-]*/)?([\w.@+-]+)[:-](?:\d+[:-])?")
 _LISTED = re.compile(r"^[bcdlps-][rwxsStT-]{9}[.+]? +\d+ +\S+ +\S+ +\d+ +(?:\S+ +\S+ +)(?:\S+ )?(\S.*)$")
-_TOTAL = re.compile(r"^total \d[\d.]*[KMG]?$")
+_NO_CONTENT = re.compile(r"^total \d[\d.]*[KMG]?$|^Binary file \S.* matches$|^grep: \S.*: binary file matches$")
 _SUMMARY = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)\b")
 _SUMMARY_LINE = re.compile(r"^=* ?(?:\d+ \w+,? )+in [\d.:]+s\b.*$|^no tests ran in .*$", re.MULTILINE)
 _UNITTEST = re.compile(r"^Ran (\d+) tests? in .*\n\s*\n(OK|FAILED)(?: \((.*)\))?", re.MULTILINE)
@@ -110,11 +111,11 @@ def _content_lines(shown: str) -> list[str]:
 
 def _content(line: str) -> str:
     """Return what of a line counts; empty: nothing."""
-    if _TOTAL.match(line):
+    if _NO_CONTENT.match(line):
         return ""
     if (listed := _LISTED.match(line)) is not None:
         name = listed[1].partition(" -> ")[0].rstrip("/")
-        return "" if name.startswith(".") else name
+        return "" if name.startswith(".") else _without_place(name)
     line = " ".join(_without_place(line).split())
     if " " in line:
         return line

@@ -18,6 +18,7 @@ from paddock.types import Verdict
 from paddock.types.responses import call_item, make_response
 
 CODE = "import sys\n\n\ndef add(a, b):\n    return a - b\n\n\ndef main():\n    print(add(1, 2))\n"
+UUID = "cat /proc/sys/kernel/random/uuid"
 UNITTEST = "import unittest\n\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        self.assertEqual(1, 2)\n"
 FILES = {
     "src/sums.py": CODE,
@@ -75,6 +76,7 @@ async def judge() -> AsyncIterator[Judge]:
         (sh("grep -rn 'def add' src"), [sh("cd src && grep -n 'def add' ./sums.py other.py")]),
         (sh("ls -la src"), [sh("cd src && ls -1p")]),
         (sh("find src -name '*.py'"), [sh("find ./src -name '*.py'")]),
+        (sh("ls -l src/sums.py"), [sh(f"ls {WORKDIR}/src/sums.py")]),
         (sh("mkdir -p out && chmod 700 out"), [sh("mkdir -m 700 out")]),
         (TESTS, [sh("python3 -m unittest tests.test_sums.T -v 2>&1 | tail -20")]),
         (sh("rm README.md"), [sh("git rm -q README.md; git reset -q")]),
@@ -137,6 +139,14 @@ async def test_an_experts_look_that_fails_makes_no_other_failure_right(judge: Ju
     for expected, given in [("rg -n add", "rg -n xyz"), ("cat no_such_file", "cat none_such; true")]:
         verdict = await judge(sh(expected), sh(given))
         assert (verdict.reward, verdict.extras["judged_by"]) == (0.0, "semantic")
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_what_comes_out_otherwise_each_time_is_judged_by_its_text(judge: Judge) -> None:
+    for command in (f"{UUID} > now.txt", UUID):
+        verdict = await judge(sh(command), sh(f"{command} || true"))
+        assert (verdict.reward, verdict.extras["judged_by"]) == (1.0, "semantic")
+        assert (await judge(sh(command), sh("echo 1 > now.txt"))).reward == 0.0
 
 
 @pytest.mark.asyncio(loop_scope="module")
