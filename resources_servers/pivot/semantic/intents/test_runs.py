@@ -25,6 +25,8 @@ _PYTHON = re.compile(r"(?:.*/)?python(?:3(?:\.\d+)?)?")
 
 
 _SCRIPTS = ("manage.py", "runtests.py")
+_OWN_RUNNER = "/tests/runtests.py"
+"""Django's own runner finds its tests beside itself, wherever it is started."""
 _COMMANDS = (
     (("pytest",), "pytest"),
     (("py.test",), "pytest"),
@@ -157,6 +159,9 @@ def _of_command(command: BareCommand) -> TestRun | None:
     if read is None:
         return None
     names, settings = read
+    script = resolve(runner[0], command.directory) if name == "django" else ""
+    if script.endswith(_OWN_RUNNER) and not command.environment and not any("/" in test for test in names):
+        return TestRun((name, script), frozenset(names), settings, None, ())
     if names and _RUNNERS[name].names_are_paths:
         tests, directory = frozenset(_resolved(test, command.directory) for test in names), None
     else:
