@@ -28,6 +28,7 @@ class ComparatorAgreement:
 
     def __init__(self) -> None:
         self._by_family: dict[str, _Counts] = {}
+        self._by_intent: dict[str, _Counts] = {}
         self._disagreements: Counter[tuple[str, str, str, bool]] = Counter()
         self.left_out: Counter[str] = Counter()
         self.details: list[dict[str, Any]] = []
@@ -64,6 +65,8 @@ class ComparatorAgreement:
     def _count(self, pair: ActionPair, claim: ActionComparison, truth: ActionComparison) -> None:
         outcome = (claim.reward == 1.0, truth.reward == 1.0)
         self._by_family.setdefault(pair.family, Counter())[outcome] += 1
+        intent = "near misses and other steps" if pair.actual.near_miss else "other forms"
+        self._by_intent.setdefault(intent, Counter())[outcome] += 1
         if outcome[0] == outcome[1]:
             return
         self._disagreements[pair.family, pair.expected.means, pair.actual.means, outcome[0]] += 1
@@ -71,6 +74,7 @@ class ComparatorAgreement:
             {
                 "family": pair.family,
                 "accepted": outcome[0],
+                "near_miss": pair.actual.near_miss,
                 "means": [pair.expected.means, pair.actual.means],
                 "expected": json.dumps(pair.expected.arguments),
                 "actual": json.dumps(pair.actual.arguments),
@@ -86,6 +90,7 @@ class ComparatorAgreement:
             total.update(counts)
         return {
             "all": _figures(total),
+            **{name: _figures(counts) for name, counts in sorted(self._by_intent.items(), reverse=True)},
             **{family: _figures(counts) for family, counts in sorted(self._by_family.items())},
             "left out": dict(self.left_out),
             "disagreements": [

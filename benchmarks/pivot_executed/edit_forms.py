@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from benchmarks.pivot_executed.pairs import Act, editor, shell
+from benchmarks.pivot_executed.pairs import Act, editor, miss, misses, shell
 
 
 class FileChange(NamedTuple):
@@ -37,15 +37,15 @@ def forms_of_change(change: FileChange, workdir: str) -> list[Act]:
     if change.is_new:
         return _creations(change, full)
     hunks = _hunks(change)
-    acts = [*_writes(change, ""), shell("and touch", _heredoc(change.path, change.after) + "\ntouch seen.txt")]
-    acts += _writes(change._replace(after=change.after + "# checked\n"), " other end")[:2]
+    acts = [*_writes(change, ""), miss("and touch", _heredoc(change.path, change.after) + "\ntouch seen.txt")]
+    acts += misses(_writes(change._replace(after=change.after + "checked = True\n"), " other end")[:2])
     if len(hunks) == 1:
         acts += _replacements(change, hunks[0], full, "")
-        acts += _replacements(change, _other_text(hunks[0]), full, " other text")
-        acts += _by_line(change.path, hunks[0], "", 0) + _by_line(change.path, hunks[0], " a line on", 1)
+        acts += misses(_replacements(change, _other_text(hunks[0]), full, " other text"))
+        acts += _by_line(change.path, hunks[0], "", 0) + misses(_by_line(change.path, hunks[0], " a line on", 1))
     elif hunks:
-        acts += _replacements(change, hunks[0], full, " first only")[:3]
-    return [*acts, shell("git apply", _patch(change)), shell("git checkout", f"git checkout -- {change.path}")]
+        acts += misses(_replacements(change, hunks[0], full, " first only")[:3])
+    return [*acts, shell("git apply", _patch(change)), miss("git checkout", f"git checkout -- {change.path}")]
 
 
 def _creations(change: FileChange, full: str) -> list[Act]:
@@ -56,13 +56,13 @@ def _creations(change: FileChange, full: str) -> list[Act]:
         Act("write_file", "write_file", {"file_path": full, "content": change.after}),
         shell("tee", f"tee {change.path} <<'PADDOCK'\n{change.after}PADDOCK"),
         shell("printf", f"printf '%s' {shlex.quote(change.after)} > {change.path}"),
-        editor("create other text", command="create", path=full, file_text=other),
-        *_writes(change._replace(after=other), " other text")[:1],
-        *_writes(change._replace(path=f"my_{change.path.replace('/', '_')}"), " other name")[:1],
-        shell("append", f"cat >> {change.path} <<'PADDOCK'\n{change.after}PADDOCK"),
-        shell("heredoc twice", f"{_heredoc(change.path, change.after)}\n{_heredoc('second.py', change.after)}"),
-        shell("touch", f"touch {change.path}"),
-        shell("heredoc and rm", f"{_heredoc(change.path, change.after)}\nrm {change.path}"),
+        *misses([editor("create other text", command="create", path=full, file_text=other)]),
+        *misses(_writes(change._replace(after=other), " other text")[:1]),
+        *misses(_writes(change._replace(path=f"my_{change.path.replace('/', '_')}"), " other name")[:1]),
+        miss("append", f"cat >> {change.path} <<'PADDOCK'\n{change.after}PADDOCK"),
+        miss("heredoc twice", f"{_heredoc(change.path, change.after)}\n{_heredoc('second.py', change.after)}"),
+        miss("touch", f"touch {change.path}"),
+        miss("heredoc and rm", f"{_heredoc(change.path, change.after)}\nrm {change.path}"),
     ]
 
 

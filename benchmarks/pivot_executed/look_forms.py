@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from benchmarks.pivot_executed import program_forms
-from benchmarks.pivot_executed.pairs import Act, Neighbours, editor, shell
+from benchmarks.pivot_executed.pairs import Act, Neighbours, editor, miss, misses, shell
 from paddock.shell import effects
 
 _PATH = r"[\w./@+-]+"
@@ -55,9 +55,9 @@ def forms_of(command: str, near: Neighbours) -> tuple[str, list[Act]]:
 
 def any_forms(command: str, workdir: str) -> list[Act]:
     """Return forms and near misses that every command has; those of pipes where it is a simple one that looks."""
-    acts = [shell("cd &&", f"cd {workdir} && {command}"), shell("and touch", f"{command}\ntouch seen.txt")]
+    acts = [shell("cd &&", f"cd {workdir} && {command}"), miss("and touch", f"{command}\ntouch seen.txt")]
     if "<<" in command or "\n" in command:
-        return [*acts, shell("after ls", f"ls > /dev/null\n{command}")]
+        return acts
     if not set(";&|") & set(command):
         acts += [
             shell("2>&1", f"{command} 2>&1"),
@@ -67,9 +67,9 @@ def any_forms(command: str, workdir: str) -> list[Act]:
         if effects(command).reads_only:
             acts += [
                 shell("| cat", f"{command} | cat"),
-                shell("| head -1", f"{command} | head -1"),
+                miss("| head -1", f"{command} | head -1"),
                 shell("| head -200", f"{command} | head -n 200"),
-                shell("> /dev/null", f"{command} > /dev/null"),
+                miss("> /dev/null", f"{command} > /dev/null"),
             ]
     return acts
 
@@ -84,18 +84,22 @@ def _reads(found: dict[str, Any], near: Neighbours) -> list[Act]:
         editor("view", command="view", path=full),
         shell("python", f"python3 -c \"print(open('{path}').read())\""),
     ]
-    others = [shell("cat other", f"cat {other}") for other in near.paths if other != path][:2]
+    others = [miss("cat other", f"cat {other}") for other in near.paths if other != path][:2]
     if not last:
-        return [*whole, shell("head", f"head -n 30 {path}"), shell("tail", f"tail -n +4 {path}"), *others]
+        return [*whole, miss("head", f"head -n 30 {path}"), miss("tail", f"tail -n +4 {path}"), *others]
     size = last - first + 1
     return [
         *whole[:3],
         *_ranges("", path, full, first, last),
         *_ranges(" wider", path, full, max(1, first - 3), last + 2)[:3],
-        *_ranges(" moved", path, full, first + 2, last + 2)[:4],
-        *_ranges(" shorter", path, full, first, max(first, last - 1))[:4],
-        *_ranges(" far wider", path, full, first, last + size + 12)[:3],
-        *(act for other in others for act in _ranges(" other", other.arguments["command"][4:], "", first, last)[:2]),
+        *misses(_ranges(" moved", path, full, first + 2, last + 2)[:4]),
+        *misses(_ranges(" shorter", path, full, first, max(first, last - 1))[:4]),
+        *misses(_ranges(" far wider", path, full, first, last + size + 12)[:3]),
+        *(
+            one
+            for act in others
+            for one in misses(_ranges(" other", act.arguments["command"][4:], "", first, last)[:2])
+        ),
     ]
 
 
@@ -128,29 +132,29 @@ def _searches(found: dict[str, Any], near: Neighbours) -> list[Act]:
         shell("grep 2>/dev/null", f"grep {own} {quoted} {where} 2>/dev/null"),
         shell("grep -E", f"grep {own} -E {quoted} {where}"),
         shell("git grep", f"git grep -n {quoted} -- {where}"),
-        shell("grep -l", f"grep {own} -l {quoted} {where}"),
-        shell("grep -c", f"grep {own} -c {quoted} {where}"),
-        shell("grep -i", f"grep {own} -i {quoted} {where}"),
-        shell("grep -w", f"grep {own} -w {quoted} {where}"),
+        miss("grep -l", f"grep {own} -l {quoted} {where}"),
+        miss("grep -c", f"grep {own} -c {quoted} {where}"),
+        miss("grep -i", f"grep {own} -i {quoted} {where}"),
+        miss("grep -w", f"grep {own} -w {quoted} {where}"),
         shell("grep | head", f"grep {own} {quoted} {where} | head -20"),
-        shell("grep shorter", f"grep {own} {shlex.quote(pattern[:-2] or pattern)} {where}"),
-        shell("grep last word", f"grep {own} {shlex.quote(pattern.split()[-1])} {where}"),
-        *(shell("grep other", f"grep {own} {shlex.quote(one)} {where}") for one in near.patterns[:2] if one != pattern),
+        miss("grep shorter", f"grep {own} {shlex.quote(pattern[:-2] or pattern)} {where}"),
+        miss("grep last word", f"grep {own} {shlex.quote(pattern.split()[-1])} {where}"),
+        *(miss("grep other", f"grep {own} {shlex.quote(one)} {where}") for one in near.patterns[:2] if one != pattern),
         Act("grep tool", "grep", {"pattern": pattern, "path": f"{near.workdir}/{where.removeprefix('./')}"}),
     ]
     if recursive:
         above = where.rsplit("/", 1)[0] if "/" in where else "."
         acts += [
             shell("find -exec grep", f"find {where} -type f -exec grep -nH {quoted} {{}} +"),
-            shell("grep --include", f"grep {own} --include='*.py' {quoted} {where}"),
-            shell("grep above", f"grep {own} {quoted} {above}"),
+            miss("grep --include", f"grep {own} --include='*.py' {quoted} {where}"),
+            miss("grep above", f"grep {own} {quoted} {above}"),
         ]
     elif " " not in where:
         acts += [
             shell("awk", f"awk '/{pattern}/ {{print FNR\":\"$0}}' {where}"),
-            shell("sed", f"sed -n '/{pattern}/p' {where}"),
+            miss("sed", f"sed -n '/{pattern}/p' {where}"),
             shell("cat | grep", f"cat {where} | grep {own} {quoted}"),
-            *(shell("grep elsewhere", f"grep {own} {quoted} {other}") for other in near.paths[:2] if other != where),
+            *(miss("grep elsewhere", f"grep {own} {quoted} {other}") for other in near.paths[:2] if other != where),
         ]
     return acts
 
@@ -162,14 +166,14 @@ def _finds(found: dict[str, Any], near: Neighbours) -> list[Act]:
         shell("find -type f", f"find {where} -type f -name '{name}'"),
         shell("find, name first", f"find {where} -name '{name}'{kind} -print"),
         shell("find from ./", f"find ./{where.removeprefix('./')}{kind} -name '{name}'"),
-        shell("find -iname", f"find {where}{kind} -iname '{name}'"),
-        shell("find -path", f"find {where}{kind} -path '*/{name}'"),
-        shell("git ls-files", f"git ls-files -- '{where}/**/{name}'"),
-        shell("find -maxdepth", f"find {where} -maxdepth 1{kind} -name '{name}'"),
-        shell("find wider", f"find {where}{kind} -name '*{name[:-1]}*'"),
-        shell("find from .", f"find .{kind} -name '{name}'"),
+        miss("find -iname", f"find {where}{kind} -iname '{name}'"),
+        miss("find -path", f"find {where}{kind} -path '*/{name}'"),
+        miss("git ls-files", f"git ls-files -- '{where}/**/{name}'"),
+        miss("find -maxdepth", f"find {where} -maxdepth 1{kind} -name '{name}'"),
+        miss("find wider", f"find {where}{kind} -name '*{name[:-1]}*'"),
+        miss("find from .", f"find .{kind} -name '{name}'"),
         shell("find | grep", f"find {where}{kind} | grep '{name.strip('*')}'"),
-        shell("find -type d", f"find {where} -type d -name '{name}'"),
+        miss("find -type d", f"find {where} -type d -name '{name}'"),
     ]
 
 
@@ -181,11 +185,11 @@ def _listings(found: dict[str, Any], near: Neighbours) -> list[Act]:
         shell("ls -la", f"ls -la {where}"),
         shell("ls", f"ls {where}"),
         shell("ls whole path", f"ls{flags} {near.workdir}/{where.removeprefix('./')}"),
-        shell("cd && ls", f"cd {where} && ls{flags}"),
+        shell("ls whole path /", f"ls{flags} {near.workdir}/{where.removeprefix('./')}/"),
         shell("find", f"find {where} -maxdepth 1"),
-        shell("ls -R", f"ls -R {where}"),
-        shell("ls *.py", f"ls {where}/*.py"),
-        shell("git ls-files", f"git ls-files {where}"),
+        miss("ls -R", f"ls -R {where}"),
+        miss("ls *.py", f"ls {where}/*.py"),
+        miss("git ls-files", f"git ls-files {where}"),
         editor("view folder", command="view", path=f"{near.workdir}/{where.removeprefix('./')}"),
-        *(shell("ls other", f"ls{flags} {other}") for other in beside if other != where),
+        *(miss("ls other", f"ls{flags} {other}") for other in beside if other != where),
     ]

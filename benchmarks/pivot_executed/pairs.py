@@ -1,7 +1,7 @@
 """Pairs of actions that both comparators judge, and where they start from."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from paddock.types.responses import call_item
@@ -13,6 +13,8 @@ class Act(NamedTuple):
     means: str
     tool: str
     arguments: dict[str, Any]
+    near_miss: bool = False
+    """It is meant to do something else, though here it may come out the same."""
 
     def call(self) -> dict[str, Any]:
         return call_item(self.tool, json.dumps(self.arguments))
@@ -45,6 +47,14 @@ class ActionPair(NamedTuple):
 
 def shell(means: str, command: str) -> Act:
     return Act(means, "bash", {"command": command})
+
+
+def miss(means: str, command: str) -> Act:
+    return shell(means, command)._replace(near_miss=True)
+
+
+def misses(acts: Iterable[Act]) -> list[Act]:
+    return [act._replace(near_miss=True) for act in acts]
 
 
 def editor(means: str, **arguments: Any) -> Act:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from benchmarks.pivot_executed.edit_forms import FileChange, forms_of_change
 from benchmarks.pivot_executed.look_forms import OTHER, any_forms, forms_of
-from benchmarks.pivot_executed.pairs import Act, ActionPair, Neighbours, Start, shell
+from benchmarks.pivot_executed.pairs import Act, ActionPair, Neighbours, Start, miss, shell
 from paddock.resources_servers.pivot.executed.options import ExecutedOptions
 from paddock.resources_servers.pivot.executed.runs import ACTION_ENV, ActionRunner, CallRefusedError
 from paddock.sandbox import Provider, SandboxError, SandboxSpec
@@ -34,6 +34,8 @@ _NEAR_STEPS = 4
 _FILE = re.compile(r"(?<![\w./-])(?:[\w-]+/)*[\w-]+\.(?:py|txt|rst|cfg|toml|html)\b")
 _PATTERN = re.compile(r"grep (?:-\w+ )*['\"]([\w .:=]{3,})['\"]")
 _MAX_CHANGED_FILES = 1
+_MAX_SHOWN_LINES = 3
+"""What shows more is a look, too, which the forms of a change would leave out."""
 
 
 class ReplayedStep(NamedTuple):
@@ -102,7 +104,7 @@ def _others(step: ReplayedStep, steps: Sequence[ReplayedStep], draw: random.Rand
     ]
     expected = shell("expert", step.command)
     return [
-        ActionPair(family, expected, shell(family, other.command), step.start)
+        ActionPair(family, expected, miss(family, other.command), step.start)
         for family, pool in (("other steps", own), ("other trajectories", beside))
         for other in draw.sample(pool, min(len(pool), _OTHERS_PER_STEP))
         if other.command != step.command
@@ -129,12 +131,14 @@ async def _forms(
 
 
 async def _change(step: ReplayedStep, provider: Provider, options: ExecutedOptions) -> FileChange | None:
-    """Return what the step's command changes; None: not one text below the step's directory, and only that."""
+    """Return what the step's command changes; None: not one text below the step's directory, or it shows much."""
     spec = SandboxSpec(image=step.start.image, workdir=step.start.workdir, env=ACTION_ENV, purpose="grading")
     handle = await provider.create(spec, request_id=uuid.uuid4().hex)
     try:
         runner = ActionRunner(provider, handle.sandbox_id, step.start.workdir, options)
-        await runner.show(ShellCommand(step.command))
+        shown = await runner.show(ShellCommand(step.command))
+        if shown.count("\n") > _MAX_SHOWN_LINES:
+            return None
         changes = await provider.changes(handle.sandbox_id)
         ignored = options.ignored_paths
         files = [
