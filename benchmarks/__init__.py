@@ -1,5 +1,5 @@
 """Benchmarks: programs that measure ours against a floor in the same run, and report medians of ratios.
 
-`make bench` runs all but the long ones, `cluster` and `capacity`; `python -m benchmarks NAME ...` those that it names.
+`make bench` runs all but the long ones (`WHERE_NAMED`); `python -m benchmarks NAME ...` those that it names.
 Each leaves `runs/bench/NAME.json`.
 """

@@ -79,15 +79,25 @@ def make_caller(
 ) -> None:
     """A model that answers any of `prompts` with any of `answers`, drawn at random in what it is taught: it learns the
     form and nothing about which is right. `folder`: where it goes. Vocabulary of 512."""
+    make_chooser(folder, [(prompt, answers) for prompt in prompts], template=template, seed=seed, steps=steps)
+
+
+def make_chooser(
+    folder: Path, choices: Sequence[tuple[str, Sequence[str]]], *, template: Path, seed: int, steps: int
+) -> None:
+    """The same with answers of each prompt's own."""
     torch.set_num_threads(1)
     chance = random.Random(seed)
+    prompts = [prompt for prompt, _ in choices]
+    answers = list(dict.fromkeys(answer for _, own in choices for answer in own))
     # Text of some other kind too, so that tokens are no whole sentences.
-    tokenizer = make_tokenizer([Path(__file__).read_text(), *prompts, *[*answers] * 8], 512)
+    tokenizer = make_tokenizer([Path(__file__).read_text(), *prompts, *answers * 8], 512)
     model = make_model(tokenizer, seed, max_position_embeddings=512)
 
     def example() -> tuple[list[int], list[int]]:
-        prompt = tokenizer.encode(chance.choice(prompts), add_special_tokens=False)
-        answer = tokenizer.encode(chance.choice(answers), add_special_tokens=False)
+        text, own = chance.choice(choices)
+        prompt = tokenizer.encode(text, add_special_tokens=False)
+        answer = tokenizer.encode(chance.choice(own), add_special_tokens=False)
         return prompt + answer, [-100] * len(prompt) + answer
 
     teach(model, lambda: _pad([example() for _ in range(16)], tokenizer.pad_token_id), steps=steps, lr=3e-3)
