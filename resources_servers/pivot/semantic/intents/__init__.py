@@ -14,7 +14,11 @@ from typing import Any, NamedTuple
 from paddock.resources_servers.pivot.assignment import maximum_matching
 from paddock.resources_servers.pivot.semantic.commands import tighter
 from paddock.resources_servers.pivot.semantic.intents.bare_commands import BareCommand, bare_commands
-from paddock.resources_servers.pivot.semantic.intents.file_changes import FILE_CHANGES
+from paddock.resources_servers.pivot.semantic.intents.file_changes import (
+    FILE_CHANGES,
+    runs_unknown_script,
+    written_by,
+)
 from paddock.resources_servers.pivot.semantic.intents.file_searches import FILE_SEARCHES
 from paddock.resources_servers.pivot.semantic.intents.kinds import IntentKind, Surroundings
 from paddock.resources_servers.pivot.semantic.intents.listings import LISTINGS
@@ -58,17 +62,23 @@ def intents_of(action: Action, cwd: str | None) -> tuple[Intent, ...]:
             (_intents(kind, record) for kind in KINDS if (record := kind.of_action(action, cwd)) is not None), ()
         )
     directory = resolve(action.workdir, cwd) if action.workdir else cwd
+    commands = bare_commands(action.command, directory) or ()
+    read = [_of_command(command, KINDS) for command in commands]
+    written = {
+        path for found in read for intent in found if intent.kind is FILE_CHANGES for path in written_by(intent.record)
+    }
     intents: list[Intent] = []
-    for command in bare_commands(action.command, directory) or ():
-        found = _of_command(command)
+    for command, found in zip(commands, read, strict=True):
+        if len(found) == 1 and found[0].kind is FILE_CHANGES and runs_unknown_script(found[0].record, written):
+            found = _of_command(command, (TEST_RUNS, PROGRAMS))
         if not found:
             return ()
         intents.extend(found)
     return _joined(intents)
 
 
-def _of_command(command: BareCommand) -> tuple[Intent, ...]:
-    for kind in KINDS:
+def _of_command(command: BareCommand, kinds: Sequence[IntentKind]) -> tuple[Intent, ...]:
+    for kind in kinds:
         record = kind.of_command(command)
         if record is not None:
             return _intents(kind, record)

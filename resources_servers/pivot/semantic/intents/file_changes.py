@@ -9,7 +9,7 @@ Joined  neighbours are one record. A scratch file that a later command reads is 
 Errors  None: something else is done, or a part of it is not known.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as with_values
 
@@ -49,6 +49,20 @@ def _of_action(action: Action, cwd: str | None) -> FileChanges | None:
 def _of_command(command: BareCommand) -> FileChanges | None:
     steps = changes_of(command)
     return FileChanges(tuple(steps)) if steps else None
+
+
+def written_by(changes: FileChanges) -> set[str]:
+    """Return the paths of files whose text is given whole."""
+    return {step.path for step in changes.steps if isinstance(step, Write)}
+
+
+def runs_unknown_script(changes: FileChanges, written: Collection[str]) -> bool:
+    """Whether all that is done is to run a script; not a scratch file among the `written`, which makes its changes."""
+    match changes.steps:
+        case (ScratchUse(means="python", source=source),):
+            return source not in written or not source.startswith(_SCRATCH)
+        case _:
+            return False
 
 
 def _join(records: Sequence[FileChanges]) -> list[FileChanges]:
