@@ -9,7 +9,8 @@ Looks   else: nothing changed, and of the lines that the expert saw `min_coverag
         `max_shown_ratio` times as many (or `extra_shown_lines` more). A line is compared without the number in front,
         the folders of its file's name there, and colours, and with its blanks as one. Of a long listing the names
         count, but for those with a dot in front; of a path not whether `./` or the step's directory stands before it,
-        or `/` behind. That a binary file matches, which tools leave out, is no line.
+        or `/` behind. That a binary file matches, which tools leave out, is no line; nor does the one file's name
+        count that only one of two searches writes before its lines.
 """
 
 import re
@@ -27,6 +28,7 @@ _NUMBER = re.compile(r"^\s*\d+[:\t|-]")
 _FILE = re.compile(r"^(?:[\w./@+-]*/)?([\w.@+-]+)[:-](?:\d+[:-])?")
 _LISTED = re.compile(r"^[bcdlps-][rwxsStT-]{9}[.+]? +\d+ +\S+ +\S+ +\d+ +(?:\S+ +\S+ +)(?:\S+ )?(\S.*)$")
 _NO_CONTENT = re.compile(r"^total \d[\d.]*[KMG]?$|^Binary file \S.* matches$|^grep: \S.*: binary file matches$")
+_NAME = re.compile(r"^[\w@+-]*\.\w+:")
 _SUMMARY = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)\b")
 _SUMMARY_LINE = re.compile(r"^=* ?(?:\d+ \w+,? )+in [\d.:]+s\b.*$|^no tests ran in .*$", re.MULTILINE)
 _UNITTEST = re.compile(r"^Ran (\d+) tests? in .*\n\s*\n(OK|FAILED)(?: \((.*)\))?", re.MULTILINE)
@@ -82,10 +84,23 @@ def compare_runs(
         return ExecutedResult(same=same, reason="match" if same else "output_differs", detail=detail)
     said = " ".join(commands.actual.split())
     asked = " ".join(commands.expected.split())
+    hidden = _hidden_names(expected.shown)
     given_lines = [
-        line for line in _content_lines(actual.shown) if len(line) < _SHORT_CHARS or line not in said or line in asked
+        line
+        for line in _content_lines(actual.shown)
+        if (len(line) < _SHORT_CHARS or line not in said or line in asked) and line not in hidden
     ]
-    return _compare_looks(_content_lines(expected.shown), given_lines, options)
+    return _compare_looks(*_without_one_name(_content_lines(expected.shown), given_lines), options)
+
+
+def _without_one_name(wanted: list[str], given: list[str]) -> tuple[list[str], list[str]]:
+    """Take the one file's name away that only one of two searches writes before all its lines."""
+    names = [{_NAME.match(line) and line.partition(":")[0] for line in lines} for lines in (wanted, given)]
+    first, second = (len(found) == 1 and None not in found for found in names)
+    if first == second:
+        return wanted, given
+    cut = [line.partition(":")[2].strip() for line in (wanted if first else given)]
+    return (cut, given) if first else (wanted, cut)
 
 
 def _compare_looks(wanted: list[str], given: list[str], options: ExecutedOptions) -> ExecutedResult:
@@ -107,6 +122,13 @@ def _compare_looks(wanted: list[str], given: list[str], options: ExecutedOptions
 
 def _content_lines(shown: str) -> list[str]:
     return [line for line in (_content(_COLOUR.sub("", line)) for line in shown.splitlines()) if line]
+
+
+def _hidden_names(shown: str) -> set[str]:
+    """Return the names with a dot in front that a long listing shows, which may be shown and need not."""
+    found = (_LISTED.match(_COLOUR.sub("", line)) for line in shown.splitlines())
+    names = (listed[1].partition(" -> ")[0].rstrip("/") for listed in found if listed is not None)
+    return {_without_place(name) for name in names if name.startswith(".")}
 
 
 def _content(line: str) -> str:
