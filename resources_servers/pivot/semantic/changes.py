@@ -8,6 +8,7 @@ Once    an editor refuses an old text that stands twice. Where the history does 
 Trust   a text is believed only when the expert's edit can be made on it: otherwise the file has changed since.
 """
 
+from collections.abc import Iterable
 from typing import TypeGuard
 
 from paddock.edits import Edit as FileEdit
@@ -20,6 +21,8 @@ from paddock.tools import Edit, same_json
 
 DISTINCT_CHARS = 40
 """Characters, without blanks, of an old text that is taken to stand once where the expert's longer one does."""
+MAX_CHANGES = 200
+"""Replacements and hunks of one call that are compared one by one; more are the same as equal ones only."""
 MAX_FILES_LOOKED_UP = 64
 """Edits of more files than this are compared by themselves: the history is not read for each."""
 
@@ -33,6 +36,8 @@ def compare_edits(expected: Edit, actual: Edit, history: FileHistory, options: S
     given = resolve_edits(actual, options.cwd)
     if wanted == given:
         return SAME
+    if max(count_changes(wanted), count_changes(given)) > MAX_CHANGES:
+        return differ("edit_differs", f"not decided: more than {MAX_CHANGES} changes in one call, which are not equal")
     mine = _by_path(wanted)
     if mine.keys() != _by_path(given).keys():
         return differ("path_differs", f"expected {describe(expected)}, came {describe(actual)}")
@@ -48,8 +53,15 @@ def compare_edits(expected: Edit, actual: Edit, history: FileHistory, options: S
     )
 
 
+def count_changes(edits: Iterable[object]) -> int:
+    """Count the changes of edits: each hunk of a patch is one."""
+    return sum(len(edit.hunks) if isinstance(edit, Hunks) else 1 for edit in edits)
+
+
 def compare_unseen(wanted: list[FileEdit], given: list[FileEdit]) -> MatchResult:
     """Compare edits, with resolved paths, of files of which the history shows nothing."""
+    if wanted != given and max(count_changes(wanted), count_changes(given)) > MAX_CHANGES:
+        return differ("edit_differs", f"not decided: more than {MAX_CHANGES} changes in one call, which are not equal")
     mine = _by_path(wanted)
     comparison = same_edit(wanted, given)
     if comparison.same and any(edit.path in mine and _may_stand_twice(edit, mine, given) for edit in given):

@@ -41,7 +41,7 @@ from paddock.resources_servers.pivot.task import (
     call_chars_of,
     expected_calls,
 )
-from paddock.shell import memo
+from paddock.shell import BudgetError, StepBudget, limited, memo, take
 from paddock.tools import Action, Ask, Finish, Think, UpdatePlan, kind_of
 from paddock.types import JsonObject
 from paddock.types.responses import content_text, is_complete, messages
@@ -52,6 +52,10 @@ _MAX_DETAIL_CHARS = 500
 MAX_CHARS = 50_000
 """Characters of a response's calls that are judged, unless the expert's own take more than a quarter of as many:
 judging as many takes a core a quarter of a second."""
+MAX_STEPS = 10_000
+"""Steps (`paddock.shell.memo`) of one comparison: 5,000 nodes of commands, of both sides together, or 2,000 pairs of
+calls. What takes more is `too_long`, and so no match."""
+_STEPS_PER_PAIR = 5
 
 
 class _Counts(NamedTuple):
@@ -89,8 +93,12 @@ def compare(
     `params` is the row's `responses_create_params`: its tools are read, and its history where an edit needs it, or the
     place where one is. `row_task` has the row's own keys, of which `cwd` is read.
     """
-    with memo():
-        return _compare(expected, response, params, options, row_task)
+    counts = _Counts(len(expected_calls(expected)), count_calls(response))
+    try:
+        with memo(), limited(StepBudget(MAX_STEPS)):
+            return _compare(expected, response, params, options, row_task, counts)
+    except BudgetError:
+        return counts.comparison(0.0, "too_long", "not decided: its parts are more than are read and compared")
 
 
 def _compare(
@@ -99,10 +107,9 @@ def _compare(
     params: JsonObject,
     options: SemanticOptions,
     row_task: Mapping[str, Any],
+    counts: _Counts,
 ) -> ActionComparison:
-    actual = count_calls(response)
-    wanted = expected_calls(expected)
-    counts = _Counts(len(wanted), actual)
+    actual, wanted = counts.actual, expected_calls(expected)
     if isinstance(expected, ExpectedMessage):
         return _compare_message(content_text(expected.content), response, counts, options)
     if not actual:
@@ -149,6 +156,8 @@ def _compare_message(expected: str, response: object, counts: _Counts, options: 
 def _compare_readings(
     ours: ParsedCall, theirs: ParsedCall, history: FileHistory, options: SemanticOptions
 ) -> MatchResult:
+    if ours.action != theirs.action:
+        take(_STEPS_PER_PAIR)
     if ours.action is not None and theirs.action is not None:
         return compare_pair(ours.action, theirs.action, history, options)
     return ours.problem or theirs.problem or differ("arguments_differ", "")

@@ -21,10 +21,14 @@ from paddock.edits import EditError, KnownText, Write, apply_known, parse_number
 from paddock.resources_servers.pivot.semantic.outputs import is_cut, plain_output
 from paddock.resources_servers.pivot.semantic.paths import resolve, resolve_edits
 from paddock.resources_servers.pivot.semantic.place import Places, depends_on_place
-from paddock.shell import effects
+from paddock.shell import BudgetError, StepBudget, effects, limited, take
 from paddock.tools import Action, Edit, InvalidCall, ReadFile, ShellCommand, normalise
 from paddock.types import JsonObject
 from paddock.types.responses import CALLS, content_text, item_type, tool_call
+
+_STEPS_PER_COMMAND = 25
+_CHARS_PER_STEP = 200
+_CHANGED_CHARS_PER_STEP = 5000
 
 
 class PrintedFile(NamedTuple):
@@ -59,11 +63,17 @@ class FileHistory:
         schema: Callable[[str], JsonObject | None],
         printed_file: PrintReader,
         places: Places,
+        budget: StepBudget,
     ) -> None:
-        """`schema` gives the JSON schema of the row's tool of a name, as the row's other calls are read with."""
+        """Hold the history of a row.
+
+        `schema` gives the JSON schema of the row's tool of a name, as the row's other calls are read with. `budget` is
+        of all that is read here; a file at which it ends is not known.
+        """
         self._schema = schema
         self._places = places
         self._printed_file = printed_file
+        self._budget = budget
         self._params = params
         self._outputs: dict[str, str] | None = None
         self._texts: dict[str, list[KnownText]] = {}
@@ -76,11 +86,18 @@ class FileHistory:
     def texts(self, path: str) -> list[KnownText]:
         """Return the texts that the history shows of the file at this resolved path, newest first."""
         if path not in self._texts:
-            texts: list[KnownText] = []
-            for step in self._calls_naming(basename(path)):
-                texts = self._after(step.action, step.output, path, step.cwd, texts)
-            self._texts[path] = texts[::-1]
+            try:
+                with limited(self._budget):
+                    self._texts[path] = self._read(path)
+            except BudgetError:
+                self._texts[path] = []
         return self._texts[path]
+
+    def _read(self, path: str) -> list[KnownText]:
+        texts: list[KnownText] = []
+        for step in self._calls_naming(basename(path)):
+            texts = self._after(step.action, step.output, path, step.cwd, texts)
+        return texts[::-1]
 
     def _calls_naming(self, name: str) -> Iterator[_PastStep]:
         escaped = json.dumps(name)[1:-1]
@@ -90,6 +107,7 @@ class FileHistory:
             call = tool_call(item)
             if name not in call.arguments and escaped not in call.arguments:
                 continue
+            take(2 + len(call.arguments) // _CHARS_PER_STEP)
             action = normalise(call.name, call.arguments, schema=self._schema(call.name))
             if not isinstance(action, InvalidCall):
                 cwd = self._places.before(index) if depends_on_place(action) else None
@@ -108,6 +126,7 @@ class FileHistory:
             case ReadFile() if resolve(action.path, cwd) == path:
                 return [*texts, *_texts_in(output, action.first_line, complete=action.whole)]
             case ShellCommand():
+                take(_STEPS_PER_COMMAND)
                 shown = self._printed_file(action, cwd)
                 if shown is not None and shown.path == path:
                     return [*texts, *_texts_in(output, shown.first_line, complete=shown.whole, numbered=shown.numbered)]
@@ -129,6 +148,7 @@ def _outputs(items: list[JsonObject]) -> Iterator[tuple[str, str]]:
 
 def _texts_in(output: str, first_line: int, *, complete: bool = False, numbered: bool | None = None) -> list[KnownText]:
     """Return the text that an output shows; `numbered` None: it has line numbers where they can be read."""
+    take(len(output) // _CHARS_PER_STEP)
     if not output:
         return []
     if numbered is not False:
@@ -156,6 +176,7 @@ def _after_edit(edits: list[FileEdit], output: str, path: str, texts: list[Known
         texts, edits = [KnownText.whole(last.text)], edits[writes[-1] + 1 :]
     after: list[KnownText] = []
     for text in texts:
+        take(1 + len(text.text) // _CHANGED_CHARS_PER_STEP)
         try:
             files = apply_known(edits, {path: text})
         except EditError as error:

@@ -18,7 +18,7 @@ from paddock.errors import RowError
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.outputs import plain_output
 from paddock.resources_servers.pivot.semantic.paths import resolve
-from paddock.shell import Simple, nodes, parse
+from paddock.shell import BudgetError, Simple, StepBudget, limited, nodes, parse, take
 from paddock.shell.syntax import AndOr, Block, Node, Pipeline
 from paddock.tools import Action, Edit, ListFolder, ReadFile, Search, ShellCommand, normalise
 from paddock.tools.commands import SESSION_SHELLS
@@ -33,6 +33,7 @@ MAX_PROMPTS = 4
 MAX_PROMPT_CHARS = 40_000
 MAX_NOTE_CHARS = 1000
 """Characters at the end of a tool's result or a message where its note of the directory stands."""
+_ITEMS_PER_STEP, _MOVES_PER_STEP = 30, 4
 
 _SHELL_PER_CALL = frozenset({"shell", "shell_command", "exec_command", "local_shell", "container.exec"})
 """Shell tools with a shell of its own for each call."""
@@ -115,10 +116,17 @@ def depends_on_place(action: Action | None) -> bool:
 class Places:
     """Where a row's tools run: at the step that is judged, and at the steps of its history."""
 
-    def __init__(self, params: JsonObject, options: SemanticOptions, row_task: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        params: JsonObject,
+        options: SemanticOptions,
+        row_task: Mapping[str, Any],
+        budget: StepBudget | None = None,
+    ) -> None:
+        """`budget` is of all that is read here, None: unbounded; where it ends a `cd` may lead anywhere."""
         self._own = row_cwd(row_task)
         self._option = options.cwd
-        self._trail = _Trail(params)
+        self._trail = _Trail(params, budget)
         self._known: dict[int, str | None] = {}
 
     @cached_property
@@ -154,8 +162,9 @@ _NOTHING = _Evidence()
 class _Trail:
     """What a history says of the place, each item read once."""
 
-    def __init__(self, params: JsonObject) -> None:
+    def __init__(self, params: JsonObject, budget: StepBudget | None) -> None:
         self._params = params
+        self._budget = budget
         self._outputs: dict[str, str] = {}
         self._read: dict[int, _Evidence] = {}
 
@@ -185,6 +194,7 @@ class _Trail:
         start: str | None = None
         moves: list[_Move] = []
         workdirs: set[str] = set()
+        take(len(self._newest(end)) // _ITEMS_PER_STEP)
         for index in self._newest(end):
             evidence = self._evidence(index)
             if evidence.note is not None:
@@ -198,6 +208,7 @@ class _Trail:
             start = _stated(self._prompts)
         if start is None and len(workdirs) == 1:
             (start,) = workdirs
+        take(len(moves) // _MOVES_PER_STEP)
         return reduce(_after, reversed(moves), start if start is not None else otherwise)
 
     def moves_after(self, index: int) -> bool:
@@ -228,6 +239,15 @@ class _Trail:
             case _:
                 return _NOTHING
 
+    def _targets(self, command: str) -> tuple[str, ...] | None:
+        if self._budget is None:
+            return _targets(command)
+        try:
+            with limited(self._budget):
+                return _targets(command)
+        except BudgetError:
+            return None
+
     def _evidence_of_call(self, item: JsonObject) -> _Evidence:
         """Return the place that a call's `pwd` printed, or where the call goes."""
         call = tool_call(item)
@@ -247,7 +267,7 @@ class _Trail:
                 return _Evidence(note=resolve(printed, None))
         ends = name in _SHELL_PER_CALL or (not lasts and self._new_shells)
         if goes and not ends and not _CD_FAILED.search(output):
-            return _Evidence(move=_Move(_targets(action.command), lasts))
+            return _Evidence(move=_Move(self._targets(action.command), lasts))
         return _NOTHING
 
 

@@ -15,8 +15,13 @@ from paddock.resources_servers.pivot.semantic.joined_views import join_views
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.place import Places, depends_on_place
 from paddock.resources_servers.pivot.task import ExpectedAction, expected_calls
+from paddock.shell import StepBudget
 from paddock.tools import Edit, ShellCommand, same_json
 from paddock.types import JsonObject
+
+MAX_HISTORY_STEPS = 12_000
+"""Steps (`paddock.shell.memo`) in which the history is read for one comparison: 6,000 nodes of commands, or 2 million
+characters of what tools printed. What is beyond is not known: edits are compared by themselves then."""
 
 
 class Sides(NamedTuple):
@@ -38,11 +43,13 @@ def read_sides(
     tools = RowTools(params)
     ours = tools.expected(expected_calls(expected))
     theirs = parse_actual_calls(response, tools)
-    places = Places(params, options, row_task)
+    history_budget = StepBudget(MAX_HISTORY_STEPS)
+    places = Places(params, options, row_task, history_budget)
     if not _are_one_action(ours, theirs) and any(depends_on_place(call.action) for call in (*ours, *theirs)):
         options = options.model_copy(update={"cwd": places.last}) if places.last != options.cwd else options
     ours, theirs = join_views(ours, options), join_views(theirs, options)
-    return Sides(ours, theirs, Surroundings(FileHistory(params, tools.schema, printed_file, places), options))
+    history = FileHistory(params, tools.schema, printed_file, places, history_budget)
+    return Sides(ours, theirs, Surroundings(history, options))
 
 
 def _are_one_action(ours: Sequence[ParsedCall], theirs: Sequence[ParsedCall]) -> bool:

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from paddock.resources_servers.pivot.semantic.compare import MAX_STEPS
 from paddock.resources_servers.pivot.semantic.ladder import nearness
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.pairs import compare_pair
 from paddock.resources_servers.pivot.semantic.sides import read_sides
 from paddock.resources_servers.pivot.semantic.surplus import is_destructive
 from paddock.resources_servers.pivot.task import ExpectedAction
-from paddock.shell import memo
+from paddock.shell import BudgetError, StepBudget, limited, memo
 from paddock.tools import Action
 from paddock.types import JsonObject
 
@@ -29,7 +30,20 @@ def undecided_pair(
     row_task: Mapping[str, Any],
 ) -> UndecidedPair | None:
     """Return the pair of a response that `compare` takes for a mismatch, where it is undecided; else None."""
-    with memo():
+    try:
+        return _undecided_pair(expected, response, params, options, row_task)
+    except BudgetError:
+        return None
+
+
+def _undecided_pair(
+    expected: ExpectedAction,
+    response: object,
+    params: JsonObject,
+    options: SemanticOptions,
+    row_task: Mapping[str, Any],
+) -> UndecidedPair | None:
+    with memo(), limited(StepBudget(MAX_STEPS)):
         ours, theirs, surroundings = read_sides(expected, response, params, options, row_task)
         if len(ours) != 1 or len(theirs) != 1:
             return None

@@ -12,7 +12,8 @@ Others   a `replace_all` is the same only as an equal one, and so is a hunk that
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
@@ -21,6 +22,8 @@ from paddock.edits.model import Hunk, Replace, split_lines
 
 _ALIGNED_LINES = 400
 """Above this number of lines all between the common head and tail is one core, unaligned."""
+_ALIGNED_PAIRS = 30_000
+"""So it is where pairs of equal lines, times the lines, are more: each alignment may look at all of them."""
 
 _EQUAL = same_by("equal_edits")
 _CONTAINED = same_by("contained")
@@ -45,7 +48,7 @@ class TextChange(NamedTuple):
         return self.whole_lines and self.old == "\n"
 
 
-class _Core(NamedTuple):
+class Core(NamedTuple):
     """Lines that become other lines, with the old text around them that the change shows."""
 
     before: str
@@ -66,7 +69,10 @@ def _whole_lines(lines: Sequence[str]) -> str:
     return "\n" + "".join(line + "\n" for line in lines)
 
 
-def same_change(expected: TextChange, actual: TextChange) -> EffectComparison:
+def same_change(
+    expected: TextChange, actual: TextChange, cores: Callable[[TextChange], tuple[Core, ...]] | None = None
+) -> EffectComparison:
+    """Compare two changes. `cores`: remembers those of changes that are compared with several; None: nothing does."""
     if expected == actual:
         return _EQUAL
     if expected.replace_all or actual.replace_all:
@@ -78,7 +84,7 @@ def same_change(expected: TextChange, actual: TextChange) -> EffectComparison:
         return _CONTEXT
     if is_contained(actual, expected) or is_contained(expected, actual):
         return _CONTAINED
-    return same_cores([expected], [actual])
+    return same_cores([expected], [actual], cores)
 
 
 def is_contained(small: TextChange, big: TextChange) -> bool:
@@ -122,11 +128,17 @@ def _stripped(text: str) -> set[str]:
     return {line.strip() for line in text.split("\n")}
 
 
-def same_cores(expected: Sequence[TextChange], actual: Sequence[TextChange]) -> EffectComparison:
+def same_cores(
+    expected: Sequence[TextChange],
+    actual: Sequence[TextChange],
+    cores: Callable[[TextChange], tuple[Core, ...]] | None = None,
+) -> EffectComparison:
     """By `shared_context`, core by core, however the cores are spread over the changes."""
     if any(change.replace_all for change in [*expected, *actual]):
         return _TEXT
-    pairs = [[(change, core) for change in changes for core in _cores(change)] for changes in (expected, actual)]
+    pairs = [
+        [(change, core) for change in changes for core in (cores or cores_of)(change)] for changes in (expected, actual)
+    ]
     if not pairs[0] or [core[1:3] for _, core in pairs[0]] != [core[1:3] for _, core in pairs[1]]:
         return _TEXT
     for (mine, our_core), (others, their_core) in zip(*pairs, strict=True):
@@ -135,7 +147,7 @@ def same_cores(expected: Sequence[TextChange], actual: Sequence[TextChange]) -> 
     return _SHARED
 
 
-def _share_context(left: _Core, right: _Core) -> bool:
+def _share_context(left: Core, right: Core) -> bool:
     before = min(left.before, right.before, key=len)
     after = min(left.after, right.after, key=len)
     agree = left.before.endswith(before) and right.before.endswith(before)
@@ -143,7 +155,11 @@ def _share_context(left: _Core, right: _Core) -> bool:
     return agree and bool(before.strip() or after.strip())
 
 
-def _cores(change: TextChange) -> Iterator[_Core]:
+def cores_of(change: TextChange) -> tuple[Core, ...]:
+    return tuple(_cores(change))
+
+
+def _cores(change: TextChange) -> Iterator[Core]:
     closed = change.whole_lines or (change.old.endswith("\n") and (not change.new or change.new.endswith("\n")))
     split = split_lines if closed else _open_lines
     lead = "\n" if change.whole_lines else ""
@@ -153,7 +169,7 @@ def _cores(change: TextChange) -> Iterator[_Core]:
     before, after = old[:head], old[len(old) - tail :] + [""] * closed
     old, new = old[head : len(old) - tail], new[head : len(new) - tail]
     for start, end, replacement in _differences(old, new):
-        yield _Core(
+        yield Core(
             lead + "".join(line + "\n" for line in before + old[:start]),
             tuple(old[start:end]),
             tuple(replacement),
@@ -184,6 +200,10 @@ def _differences(old: list[str], new: list[str]) -> Iterator[_Difference]:
     if not old or not new or len(old) + len(new) > _ALIGNED_LINES:
         if old or new:
             yield _Difference(0, len(old), new)
+        return
+    counts = Counter(new)
+    if sum(counts[line] for line in old) * min(len(old), len(new)) > _ALIGNED_PAIRS:
+        yield _Difference(0, len(old), new)
         return
     for tag, start, end, new_start, new_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag != "equal":

@@ -14,6 +14,7 @@ Errors   none.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 
 from paddock.edits.apply import apply_known
 from paddock.edits.changes import (
@@ -21,6 +22,7 @@ from paddock.edits.changes import (
     anchors_agree,
     apply_to,
     as_whole_lines,
+    cores_of,
     of_hunk,
     of_replace,
     same_change,
@@ -30,7 +32,7 @@ from paddock.edits.comparison import EffectComparison, differs, same_by, same_te
 from paddock.edits.errors import EditError
 from paddock.edits.model import Delete, Edit, Hunks, Insert, Move, Replace, ReplaceLines, Undo, Write
 
-_FREE_ORDER = 64
+_FREE_ORDER = 32
 """Longer lists of changes are compared in their order only."""
 
 _Item = TextChange | Write | Insert | ReplaceLines | Delete | Move | Undo
@@ -181,9 +183,10 @@ def _same_in_any_order(expected: list[TextChange], actual: list[TextChange]) -> 
     ):
         return failed
     left = list(actual)
+    cores = cache(cores_of)
     matches: list[EffectComparison] = []
     for change in expected:
-        results = [same_change(change, other) for other in left]
+        results = [same_change(change, other, cores) for other in left]
         at = next((index for index, result in enumerate(results) if result.same), None)
         if at is None:
             return failed

@@ -4,8 +4,9 @@ Law     never raises on any `str`; time grows linearly with text: what goes wron
         what is understood in it by `lower.MAX_SALVAGE_STEPS` at most. Under `memo`, each text is read once.
 Limits  `MAX_CHARS` characters, `MAX_DEPTH` nested commands, `MAX_PIPES` pipe characters and half a second of processor
         time; beyond one of them, and for a NUL, the script is an error.
-Errors  `Script.error` says why; statements before and around the error are kept as far as they were understood, for a
-        reader that looks for danger. The grammar accepts a little more than bash does; nothing is ever executed here.
+Errors  BudgetError (`memo`) where a budget is in force. `Script.error` says why; statements before and around the error
+        are kept as far as they were understood, for a reader that looks for danger. The grammar accepts a little more
+        than bash does; nothing is ever executed here.
 """
 
 import re
@@ -18,7 +19,7 @@ from tree_sitter import Language, Parser, Tree
 
 from paddock.shell.documents import MARK, STRING, lift
 from paddock.shell.lower import QUOTE, TOO_DEEP, Lowering
-from paddock.shell.memo import once, under_way
+from paddock.shell.memo import once, take, under_way
 from paddock.shell.syntax import Script
 from paddock.shell.words import Unsupported
 
@@ -41,6 +42,9 @@ _HIDDEN_HASH = re.compile(r"(?:[^\s;&|(]|\\[ \t])(?:\\\n)+#")
 """A `#` inside a word that goes on after a line continuation, which the grammar takes for a comment."""
 
 _REMEMBERED_CHARS = 8192
+_CHARS_PER_STEP = 8
+_STEPS_PER_NODE = 2
+"""All that is made of a tree later is in it: a normal form, effects, what it is for."""
 
 _LANGUAGE = Language(tree_sitter_bash.language())
 _LOCAL = threading.local()
@@ -93,6 +97,14 @@ def _parser() -> Parser:
 
 def _tree(text: str) -> Tree | None:
     """The grammar's tree, whose offsets count characters of `text`. None: given up."""
+    take(len(text) // _CHARS_PER_STEP)
+    tree = _grammar_tree(text)
+    if tree is not None:
+        take(_STEPS_PER_NODE * tree.root_node.descendant_count)
+    return tree
+
+
+def _grammar_tree(text: str) -> Tree | None:
     data = _ESCAPED_BLANK.sub("\\1\x01", _STRANGE.sub("\x01", text)).encode()
     if len(data) <= _PATIENCE_BYTES:
         return _parser().parse(data)

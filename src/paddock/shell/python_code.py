@@ -6,11 +6,13 @@ Errors  none: source that does not parse is unknown.
 """
 
 import ast
+import re
 import shlex
 import warnings
 from collections.abc import Iterator, Sequence
 
 from paddock.shell.danger import Harm, ScriptText
+from paddock.shell.memo import take
 
 _CALLS = {
     "os": {"remove", "unlink", "rmdir", "removedirs", "kill", "killpg", "truncate", "abort"},
@@ -23,13 +25,41 @@ _RUNNERS = {
 _METHODS = {"unlink", "rmdir", "rmtree"}
 
 
-def python_harm(code: str) -> Harm | ScriptText:
-    """Python source by the calls that it names."""
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+
+
+def count_tokens(code: str) -> int:
+    """About how many tokens source has: as many as its tree has nodes."""
+    return sum(1 for _ in _TOKEN.finditer(code))
+
+
+def parse_python(code: str) -> ast.Module | None:
+    """The tree of Python source; None: it is none."""
+    take(count_tokens(code) // 3)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(code)
+            return ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def dump_python(code: str) -> str | None:
+    """The tree of Python source as text; None: it is none."""
+    tree = parse_python(code)
+    if tree is None:
+        return None
+    take(count_tokens(code) // 2)
+    try:
+        return ast.dump(tree)
+    except RecursionError:
+        return None
+
+
+def python_harm(code: str) -> Harm | ScriptText:
+    """Python source by the calls that it names."""
+    tree = parse_python(code)
+    if tree is None:
         return Harm("unknown", "Python that does not parse")
     calls: list[ast.Call] = []
     imported: dict[str, tuple[str, str]] = {}

@@ -28,6 +28,7 @@ from paddock.resources_servers.pivot.semantic.intents.test_runs import TEST_RUNS
 from paddock.resources_servers.pivot.semantic.intents.views import VIEWS
 from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, describe, differ
 from paddock.resources_servers.pivot.semantic.paths import resolve
+from paddock.shell import once, take
 from paddock.tools import Action, ShellCommand, same_json
 
 __all__ = ["Intent", "Surroundings", "compare_intents", "intents_of"]
@@ -45,6 +46,7 @@ KINDS: tuple[IntentKind, ...] = (
 
 _MAX_INTENTS = 16
 """Things that one call may be for; what is for more is compared by its text."""
+_STEPS_PER_PAIR = 2
 
 
 class Intent(NamedTuple):
@@ -57,12 +59,14 @@ class Intent(NamedTuple):
 
 def intents_of(action: Action, cwd: str | None) -> tuple[Intent, ...]:
     """Return what an action is for, in order; empty: not all of it is known. `cwd`: where its tool runs, if known."""
-    if not isinstance(action, ShellCommand):
-        return next(
-            (_intents(kind, record) for kind in KINDS if (record := kind.of_action(action, cwd)) is not None), ()
-        )
-    directory = resolve(action.workdir, cwd) if action.workdir else cwd
-    commands = bare_commands(action.command, directory) or ()
+    if isinstance(action, ShellCommand):
+        directory = resolve(action.workdir, cwd) if action.workdir else cwd
+        return once(("intents", action.command, directory), lambda: _of_script(action.command, directory))
+    return next((_intents(kind, record) for kind in KINDS if (record := kind.of_action(action, cwd)) is not None), ())
+
+
+def _of_script(command_line: str, directory: str | None) -> tuple[Intent, ...]:
+    commands = bare_commands(command_line, directory) or ()
     read = [_of_command(command, KINDS) for command in commands]
     written = {
         path for found in read for intent in found if intent.kind is FILE_CHANGES for path in written_by(intent.record)
@@ -111,6 +115,7 @@ def compare_intents(expected: Action, actual: Action, surroundings: Surroundings
         return None
     if max(len(wanted), len(given)) > _MAX_INTENTS:
         return None
+    take(_STEPS_PER_PAIR * len(wanted) * len(given))
     if len(wanted) != len(given):
         return differ("command_differs", f"expected {describe(expected)}, came {describe(actual)}")
     if any(intent.kind.changes for intent in (*wanted, *given)):

@@ -15,7 +15,12 @@ from dataclasses import replace as with_values
 
 from paddock.edits import Delete, EditError, Hunks, KnownText, Move, Replace, Undo, Write, apply_known
 from paddock.edits import Edit as FileEdit
-from paddock.resources_servers.pivot.semantic.changes import MAX_FILES_LOOKED_UP, compare_unseen
+from paddock.resources_servers.pivot.semantic.changes import (
+    MAX_CHANGES,
+    MAX_FILES_LOOKED_UP,
+    compare_unseen,
+    count_changes,
+)
 from paddock.resources_servers.pivot.semantic.intents.bare_commands import BareCommand
 from paddock.resources_servers.pivot.semantic.intents.change_programs import (
     Change,
@@ -91,6 +96,8 @@ def _compare(expected: FileChanges, actual: FileChanges, surroundings: Surroundi
         return differ("edit_differs", "what is in a file that is applied or run is not known")
     if expected == actual:
         return SAME
+    if max(count_changes(expected.steps), count_changes(actual.steps)) > MAX_CHANGES:
+        return differ("edit_differs", f"not decided: more than {MAX_CHANGES} changes, which are not equal")
     own = _absolute_as(expected.steps, _paths(actual.steps))
     other = _absolute_as(actual.steps, _paths(own))
     if _paths(own) != _paths(other):

@@ -8,6 +8,7 @@ import re
 from typing import NamedTuple
 
 from paddock.resources_servers.pivot.semantic.intents.line_ranges import WHOLE, LineRange
+from paddock.shell import take
 
 
 class ScriptLines(NamedTuple):
@@ -25,6 +26,7 @@ _SED_NUMBERS = re.compile(r"\{\s*=\s*;\s*p\s*;?\s*\}")
 
 def sed_lines(script: str, *, quiet: bool) -> ScriptLines | None:
     """Read `A,Bp`, several of them, `Nq`, `A,B!d`, `1,Nd` and `N,$d`; `quiet`: nothing is printed unless told."""
+    take(len(script))
     text, numbers = _SED_NUMBERS.subn("p", script)
     commands = [part.strip() for part in re.split(r"[;\n]", text) if part.strip()]
     quits = commands.pop() if commands and commands[-1].endswith("q") else None

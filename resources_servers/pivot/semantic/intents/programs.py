@@ -8,7 +8,6 @@ Cut     as of a test run: the end of what is printed says how it went.
 Errors  None where the output is cut to less, or a word is a pattern of the shell's that this does not follow.
 """
 
-import ast
 import posixpath
 import re
 import shlex
@@ -23,6 +22,7 @@ from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchRe
 from paddock.resources_servers.pivot.semantic.paths import resolve
 from paddock.shell import equivalent
 from paddock.shell.program_options import canonical_words
+from paddock.shell.python_code import dump_python
 from paddock.tools import Action
 
 _MAX_SOURCE_CHARS = 20_000
@@ -154,12 +154,7 @@ def _git(words: tuple[str, ...]) -> tuple[str, ...]:
 
 def _tree(source: str) -> str:
     """Return Python source as its syntax tree; as it is where it is none, or long."""
-    if len(source) > _MAX_SOURCE_CHARS:
-        return source
-    try:
-        return ast.dump(ast.parse(source))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return source
+    return source if len(source) > _MAX_SOURCE_CHARS else dump_python(source) or source
 
 
 def _folders(stage: Stage) -> list[tuple[str, ...]] | None:

@@ -8,11 +8,11 @@ Errors  None: something else is done.
 
 import ast
 import re
-import warnings
 from typing import NamedTuple
 
 from paddock.resources_servers.pivot.semantic.intents.line_ranges import WHOLE, LineRange
 from paddock.resources_servers.pivot.semantic.intents.view_programs import PrintedLines
+from paddock.shell import parse_python
 
 _MAX_CHARS = 2000
 _MODULES = frozenset({"sys", "pathlib", "io", "itertools", "os"})
@@ -33,14 +33,12 @@ class _FileValue(NamedTuple):
 
 
 def python_lines(source: str) -> PrintedLines | None:
+    tree = parse_python(source) if len(source) <= _MAX_CHARS else None
+    if tree is None:
+        return None
     try:
-        if len(source) > _MAX_CHARS:
-            return None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source)
         found = _Program().run(tree.body)
-    except (_OtherProgramError, SyntaxError, ValueError, RecursionError, MemoryError):
+    except (_OtherProgramError, ValueError, RecursionError):
         return None
     if len(found) != 1:
         return None

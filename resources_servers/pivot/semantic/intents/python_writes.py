@@ -10,7 +10,6 @@ None    everything else: loops, functions, other modules' calls, other modes, en
 """
 
 import ast
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from posixpath import normpath
@@ -18,6 +17,7 @@ from typing import NamedTuple
 
 from paddock.edits import Write
 from paddock.resources_servers.pivot.semantic.intents.text_functions import Append, ReplaceText
+from paddock.shell import parse_python
 
 _MODULES = frozenset({"re", "os", "sys", "io", "pathlib"})
 _MAX_CHARS = 40_000
@@ -62,15 +62,13 @@ _Value = str | _Path | _FileText | _OpenedFile | _Irrelevant
 
 def python_changes(code: str) -> list[Write | FunctionOnFile] | None:
     """Return the changes that a program makes, with paths as written; None: it is not known to make only those."""
-    if len(code) > _MAX_CHARS:
+    tree = parse_python(code) if len(code) <= _MAX_CHARS else None
+    if tree is None:
         return None
+    program = _WritingProgram()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(code)
-        program = _WritingProgram()
         program.block(tree.body, at_end=True)
-    except (_UnreadProgramError, SyntaxError, ValueError, RecursionError, MemoryError):
+    except (_UnreadProgramError, ValueError, RecursionError):
         return None
     made = {change.function for change in program.changes if isinstance(change, FunctionOnFile)}
     return program.changes if program.changes and not program.asserted and program.required <= made else None

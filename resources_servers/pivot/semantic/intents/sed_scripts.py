@@ -20,6 +20,7 @@ from paddock.resources_servers.pivot.semantic.intents.text_functions import (
     Removal,
     Substitution,
 )
+from paddock.shell import take
 
 BACKUPS = ("", ".bak", ".orig", "~")
 """Suffixes of backups that are not looked at."""
@@ -102,6 +103,7 @@ def perl_in_place(words: Sequence[str]) -> FileScript | None:
         return None
     script, *paths = rest
     try:
+        take(len(script))
         reader = _ScriptReader(script.strip().rstrip(";"), "perl")
         command = reader.substitution(None)
         if reader.at != len(reader.text):
@@ -113,6 +115,7 @@ def perl_in_place(words: Sequence[str]) -> FileScript | None:
 
 def sed_script(text: str, dialect: Dialect) -> LineScript | LineText | None:
     """Read a script; None: a command in it is not known."""
+    take(len(text))
     try:
         found = _ScriptReader(text, dialect).script()
     except _UnreadScriptError:

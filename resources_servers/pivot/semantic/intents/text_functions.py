@@ -11,10 +11,13 @@ from dataclasses import dataclass, replace
 
 from paddock.edits import KnownText, Replace
 from paddock.resources_servers.pivot.semantic.intents.regular_expressions import Expression
+from paddock.shell import take
 
 DISTINCT_LITERAL_CHARS = 20
 """Characters, without blanks, of a text that is taken to stand once in a file that is not known."""
 _MAX_STEPS = 10**7
+_PER_STEP = 2000
+"""Steps of a pattern in one of a judgement's budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +144,10 @@ class LineScript:
         ends_in_newline = not lines[-1]
         if ends_in_newline:
             lines.pop()
-        if self._steps(lines) > _MAX_STEPS:
+        steps = self._steps(lines)
+        if steps > _MAX_STEPS:
             return None
+        take(steps // _PER_STEP + len(lines) * len(self.commands) // 2)
         out: list[str] = []
         ranges = [_Range(command.address) for command in self.commands]
         for number, line in enumerate(lines, view.first_line):

@@ -4,16 +4,21 @@ Law     of two files of Python that both parse, the trees must be equal, docstri
         comments that tools read (`noqa`, `type:` and their like). Of other files, blanks at the ends of lines and last
         newlines are looks, but not in Markdown, where two blanks break a line, nor in patches. A change that is itself
         one of looks only is the same as nothing but itself.
-Units   texts above `MAX_CHARS` are compared as they are.
+Units   texts above `MAX_CHARS`, and what a judgement has no steps left for, are compared as they are.
 """
 
 import ast
 import re
 import textwrap
-import warnings
+from collections.abc import Sequence
 from posixpath import splitext
+from typing import NamedTuple
+
+from paddock.shell import BudgetError, once, parse_python, take
+from paddock.shell.python_code import count_tokens
 
 MAX_CHARS = 60_000
+_CHARS_PER_STEP = 500
 _PYTHON = frozenset({".py", ".pyi"})
 _EXACT = frozenset({".md", ".markdown", ".mdx", ".patch", ".diff", ".ipynb", ".snap", ".ambr"})
 _DIRECTIVE = re.compile(
@@ -25,11 +30,19 @@ def same_looks(path: str, before: str, expected: str, actual: str) -> bool:
     """Say whether what became of a file's text differs in looks only. `before` is "" where it is new or not known."""
     if expected.removesuffix("\n") == actual.removesuffix("\n"):
         return True
+    try:
+        return _same_looks(path, before, expected, actual)
+    except BudgetError:
+        return False
+
+
+def _same_looks(path: str, before: str, expected: str, actual: str) -> bool:
     suffix = splitext(path)[1].lower()
     if max(len(expected), len(actual), len(before)) > MAX_CHARS or suffix in _EXACT:
         return False
-    if suffix in _PYTHON and (trees := (_tree(expected), _tree(actual))) != (None, None):
-        return trees[0] == trees[1] != _tree(before) and _directives(expected) == _directives(actual)
+    if suffix in _PYTHON and (_tree(expected), _tree(actual)) != (None, None):
+        same = _are_one_tree(expected, actual) and not _are_one_tree(expected, before)
+        return same and _directives(expected) == _directives(actual)
     return _trimmed(expected) == _trimmed(actual) != _trimmed(before)
 
 
@@ -38,6 +51,13 @@ def same_fragment_looks(path: str, old: str, expected: str, actual: str) -> bool
 
     What is around the part may stand on its first and last line, where comments would swallow it.
     """
+    try:
+        return _same_fragment_looks(path, old, expected, actual)
+    except BudgetError:
+        return False
+
+
+def _same_fragment_looks(path: str, old: str, expected: str, actual: str) -> bool:
     suffix = splitext(path)[1].lower()
     if suffix in _EXACT or max(len(old), len(expected), len(actual)) > MAX_CHARS:
         return False
@@ -46,23 +66,56 @@ def same_fragment_looks(path: str, old: str, expected: str, actual: str) -> bool
         return lasts[0] == lasts[1] and _trimmed(expected) == _trimmed(actual) != _trimmed(old)
     if (firsts[0] != firsts[1] and not _margin(old)) or (lasts[0] != lasts[1] and ("#" in lasts[1] or "" in lasts)):
         return False
-    trees = [_tree(textwrap.dedent(text)) for text in (old, expected, actual)]
+    first, wanted, given = (textwrap.dedent(text) for text in (old, expected, actual))
     margins = {_margin(text) for text in (old, expected, actual) if text.strip()}
-    same = trees[1] == trees[2] != trees[0] and None not in trees and len(margins) == 1
+    same = len(margins) == 1 and _tree(first) is not None
+    same = same and _are_one_tree(wanted, given) and not _are_one_tree(wanted, first)
     return same and _directives(expected) == _directives(actual)
 
 
 def _trimmed(text: str) -> str:
+    take(1 + len(text) // _CHARS_PER_STEP)
+    if " \n" not in text and "\t\n" not in text:
+        return text.rstrip(" \t").rstrip("\n")
     return "\n".join(line.rstrip(" \t") for line in text.split("\n")).rstrip("\n")
 
 
-def _tree(text: str) -> str | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.dump(ast.parse(text))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+def _tree(text: str) -> ast.Module | None:
+    return once(("python", text), lambda: parse_python(text))
+
+
+def _are_one_tree(left: str, right: str) -> bool:
+    """Say whether two sources have the same tree. Of statements that are written alike it is not looked at."""
+    own, other = _tree(left), _tree(right)
+    if own is None or other is None or len(own.body) != len(other.body):
+        return False
+    lines = _lines(left), _lines(right)
+    for mine, theirs in zip(own.body, other.body, strict=True):
+        written = _as_written(mine, lines[0]), _as_written(theirs, lines[1])
+        if written[0] == written[1]:
+            continue
+        take(sum(map(count_tokens, (text for one in written for text in one.lines))) // 2)
+        if ast.dump(mine) != ast.dump(theirs):
+            return False
+    return True
+
+
+def _lines(text: str) -> list[str]:
+    """Return a text's lines as Python counts them."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+class _StatementText(NamedTuple):
+    """A statement's text, with what else is on its lines."""
+
+    start: int
+    end: int | None
+    lines: Sequence[str]
+
+
+def _as_written(node: ast.stmt, lines: Sequence[str]) -> _StatementText:
+    first = min([node, *getattr(node, "decorator_list", ())], key=lambda part: part.lineno)
+    return _StatementText(first.col_offset, node.end_col_offset, lines[first.lineno - 1 : node.end_lineno])
 
 
 def _directives(text: str) -> list[str]:

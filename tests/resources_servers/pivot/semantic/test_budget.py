@@ -1,0 +1,141 @@
+"""Claims on how much one comparison reads: counted steps, and what becomes of a response that would take more."""
+
+import ast
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock.resources_servers.pivot.semantic import SemanticOptions, compare, undecided_pair
+from paddock.resources_servers.pivot.semantic.changes import MAX_CHANGES
+from paddock.resources_servers.pivot.semantic.compare import MAX_STEPS
+from paddock.resources_servers.pivot.semantic.intents.text_looks import same_looks
+from paddock.resources_servers.pivot.task import ActionComparison, ExpectedBatch, ExpectedCall
+from paddock.shell import BudgetError, StepBudget, limited, memo, parse, take
+from paddock.types import JsonObject
+from paddock.types.responses import call_item
+
+OPTIONS = SemanticOptions(cwd="/r", partial_credit={})
+
+
+def arguments(tool: str, **given: Any) -> JsonObject:
+    return {"name": tool, "arguments": json.dumps(given)}
+
+
+def command(text: str) -> JsonObject:
+    return arguments("bash", command=text)
+
+
+def patch(old: str, new: str, hunks: int) -> JsonObject:
+    body = "".join(f"@@\n-{old}{number}\n+{new}{number}\n" for number in range(hunks))
+    return arguments("apply_patch", input=f"*** Begin Patch\n*** Update File: a.py\n{body}*** End Patch\n")
+
+
+def judge(
+    expected: list[JsonObject], actual: list[JsonObject], history: list[JsonObject] | None = None
+) -> ActionComparison:
+    calls = [ExpectedCall(type="function_call", **call) for call in expected]
+    action = calls[0] if len(calls) == 1 else ExpectedBatch(type="function_call_batch", calls=calls)
+    output = [call_item(call["name"], call["arguments"]) for call in actual]
+    return compare(action, {"output": output}, {"input": history or []}, OPTIONS)
+
+
+TOO_MUCH: dict[str, tuple[list[JsonObject], list[JsonObject]]] = {
+    "commands": ([command("cat a.py")], [command(";".join(["cat a.py"] * 3000))]),
+    "pipes": ([command("cat a.py")], [command("|".join(["sed -n 1,5p"] * 900))]),
+    "pairs": (
+        [command(f"sed -n {line}p a.py") for line in range(1, 180, 3)],
+        [command(f"sed -n {line}p b.py") for line in range(1, 180, 3)],
+    ),
+    "Python": ([command("python -c 'print(1)'")], [command("python -c '" + "x=1;" * 4900 + "'")]),
+    "a script of sed": ([command("cat a.py")], [command("sed -n '" + "1p;" * 15_000 + "' a.py")]),
+}
+
+
+@pytest.mark.parametrize("name", TOO_MUCH)
+def test_a_response_with_more_parts_than_are_read_earns_nothing(name: str) -> None:
+    expected, actual = TOO_MUCH[name]
+    comparison = judge(expected, actual)
+    assert (comparison.reward, comparison.reason) == (0.0, "too_long")
+    assert (comparison.metrics["expected_calls"], comparison.metrics["actual_calls"]) == (len(expected), len(actual))
+
+
+@pytest.mark.parametrize("name", ["commands", "pipes", "Python", "a script of sed"])
+def test_a_long_call_that_is_the_experts_own_is_read_by_nobody_and_matches(name: str) -> None:
+    long = TOO_MUCH[name][1]
+    assert judge(long, long).reward == 1.0
+
+
+def test_twenty_pipelines_that_are_all_wrong_are_judged() -> None:
+    def searches(text: str) -> list[JsonObject]:
+        return [command(f"grep -rn '{text}{number}' src | sort | uniq -c") for number in range(20)]
+
+    assert judge(searches("x"), searches("y")).reason == "command_differs"
+    assert judge(searches("x"), searches("x")[::-1]).reward == 1.0
+
+
+def test_what_destroys_behind_more_than_is_read_earns_nothing_beside_a_match() -> None:
+    hidden = command(";".join(["ls"] * 3000) + ";rm -rf /")
+    assert judge([command("cat a.py"), command("ls b")], [command("cat a.py"), hidden]).reward == 0.0
+
+
+def test_more_changes_than_are_compared_are_the_same_as_equal_ones_only() -> None:
+    many = MAX_CHANGES + 1
+    assert judge([patch("o", "n", many)], [patch("o", "n", many)]).reward == 1.0
+    other = judge([patch("o", "n", many)], [patch("o", "m", many)])
+    assert (other.reward < 1.0, other.reason) == (True, "edit_differs")
+
+
+def test_a_history_that_takes_more_than_is_read_leaves_the_file_unknown() -> None:
+    def steps(views: int) -> list[JsonObject]:
+        shown = [call_item("bash", json.dumps({"command": "cat a.py; " * 40}), f"c{number}") for number in range(views)]
+        last = call_item("bash", json.dumps({"command": "cat a.py"}), "last")
+        return [*shown, last, {"type": "function_call_output", "call_id": "last", "output": "x = 1\ny = 1\n"}]
+
+    edit = arguments("str_replace_editor", command="str_replace", path="/r/a.py", old_str="x = 1", new_str="x = 2")
+    sed = command("sed -i 's/^x = 1$/x = 2/' a.py")
+    assert judge([edit], [sed], steps(1)).reward == 1.0
+    assert judge([edit], [sed], steps(400)).reward < 1.0
+
+
+def test_no_pair_is_undecided_that_takes_more_than_is_read() -> None:
+    (expected,), (actual,) = TOO_MUCH["commands"]
+    output = [call_item(actual["name"], actual["arguments"])]
+    call = ExpectedCall(type="function_call", **expected)
+    assert undecided_pair(call, {"output": output}, {"input": []}, OPTIONS, {}) is None
+
+
+def test_steps_are_counted_where_a_budget_is_in_force_and_each_text_once() -> None:
+    budget = StepBudget(MAX_STEPS)
+    parse("cat a.py | head")
+    with memo(), limited(budget):
+        parse("cat a.py | head")
+        left = budget.left
+        parse("cat a.py | head")
+    assert budget.left == left < MAX_STEPS
+
+
+def test_after_a_budget_has_ended_no_step_is_taken_from_it() -> None:
+    with limited(StepBudget(3)):
+        with pytest.raises(BudgetError):
+            take(4)
+        with pytest.raises(BudgetError):
+            take(1)
+    take(10**9)
+
+
+STATEMENTS = st.lists(
+    st.sampled_from(["x = 1", "x  =  1", "x = (1)", "x = '1'", "@d\ndef f():\n  pass", "@e\ndef f():\n  pass", "# c"])
+)
+
+
+@given(STATEMENTS, STATEMENTS, st.sampled_from(["\n", "\r\n", "\n\n"]))
+def test_looks_of_python_are_those_of_the_whole_tree(own: list[str], other: list[str], newline: str) -> None:
+    texts = [newline.join(text.replace("\n", newline) for text in side) + newline for side in (own, other)]
+    trees = [ast.dump(ast.parse(text)) for text in texts]
+    expected = texts[0].removesuffix("\n") == texts[1].removesuffix("\n") or (
+        trees[0] == trees[1] != ast.dump(ast.parse("y = 0"))
+    )
+    assert same_looks("a.py", "y = 0\n", *texts) == expected
