@@ -138,6 +138,7 @@ def _content(line: str) -> str:
     if (listed := _LISTED.match(line)) is not None:
         name = listed[1].partition(" -> ")[0].rstrip("/")
         return "" if name.startswith(".") else _without_place(name)
+    line = f"{line[:-2]}:" if line.endswith("/:") else line  # a folder's name above its listing
     line = " ".join(_without_place(line).split())
     if " " in line:
         return line

@@ -278,8 +278,9 @@ def of_command(command: BareCommand) -> TextSearch | None:
     found = filtered(search, rest) if search is not None else None
     if found is None:
         return None
-    cut = [f"first {command.first_lines}"] if (command.first_lines or MIN_SHOWN) < MIN_SHOWN else []
-    cut += [f"last {command.last_lines}"] if (command.last_lines or MIN_SHOWN) < MIN_SHOWN else []
+    least = MIN_SHOWN * (1 + found.before + found.after)
+    cut = [f"first {command.first_lines}"] if (command.first_lines or least) < least else []
+    cut += [f"last {command.last_lines}"] if (command.last_lines or least) < least else []
     if command.first_lines == 0 or command.last_lines == 0:
         return None
     return replace(found, cut=(*found.cut, *cut))

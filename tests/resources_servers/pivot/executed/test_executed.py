@@ -76,6 +76,7 @@ async def judge() -> AsyncIterator[Judge]:
         (sh("grep -rn 'def add' src"), [sh("cd src && grep -n 'def add' ./sums.py other.py")]),
         (sh("ls -la src"), [sh("cd src && ls -1p")]),
         (sh("ls -la"), [sh("find . -maxdepth 1")]),
+        (sh("ls -R src"), [sh(f"ls -R {WORKDIR}/src/")]),
         (sh("grep 'def add' src/sums.py"), [sh("git grep -n 'def add' -- src/sums.py")]),
         (sh("git grep -n 'def add' -- src/sums.py"), [sh("grep 'def add' src/sums.py")]),
         (sh("find src -name '*.py'"), [sh("find ./src -name '*.py'")]),
