@@ -12,6 +12,7 @@ Errors  none: a trajectory that can't be used has a problem in place of candidat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, count
 from typing import Literal, NamedTuple
 
 import orjson
@@ -103,13 +104,17 @@ class Candidates:
     problems: list[tuple[str, str]] = field(default_factory=list)
     """The name of each trajectory that was not used, and why."""
     _seen: set[bytes] = field(default_factory=set)
-    _names: Counter[str] = field(default_factory=Counter)
+    _names: set[str] = field(default_factory=set)
 
     def add(self, trajectory: Trajectory) -> None:
-        """Find the candidates of one more trajectory. One whose name another has gets a number behind it."""
-        self._names[trajectory.name] += 1
-        if (count := self._names[trajectory.name]) > 1:
-            trajectory = replace(trajectory, name=f"{trajectory.name}#{count}")
+        """Find the candidates of one more trajectory.
+
+        One whose name another has, such as another agent's of the same instance, gets a number behind it: rewards are
+        told apart by names.
+        """
+        names = chain([trajectory.name], (f"{trajectory.name}#{number}" for number in count(2)))
+        trajectory = replace(trajectory, name=next(name for name in names if name not in self._names))
+        self._names.add(trajectory.name)
         tools = RowTools({"tools": trajectory.tools})
         steps = list(steps_of(trajectory, tools))
         unpaired = next((step for step in steps if _lacks_results(step, is_last=step is steps[-1])), None)

@@ -8,11 +8,9 @@ Errors  ConfigError where the folder holds something else.
 """
 
 import asyncio
-import itertools
 import random
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,11 +100,9 @@ def find_candidates(
 ) -> tuple[Candidates, list[PivotCandidate]]:
     """Read all trajectories; return what was found, and the candidates that are sampled, in order.
 
-    `max_candidates` of them are drawn, always the same ones; None: all. Of trajectories with one name, such as several
-    agents' of one instance, the later ones get a number behind it: rewards are told apart by it.
+    `max_candidates` of them are drawn, always the same ones; None: all.
     """
     found = Candidates(max_history_chars)
-    names: set[str] = set()
     for path in paths:
         for entry in read_trajectories(path):
             trajectory = entry.trajectory
@@ -115,20 +111,13 @@ def find_candidates(
             elif trajectory.resolved is False or (only_resolved and not trajectory.resolved):
                 found.problems.append((trajectory.name, "the expert did not solve it, or it is not known to have"))
             else:
-                name = _free_name(trajectory.name, names)
-                names.add(name)
-                found.add(replace(trajectory, name=name))
+                found.add(trajectory)
     kept = [candidate for candidate in found.rows if not _is_of(held_out, candidate)]
     found.left_out["contaminated"] += len(found.rows) - len(kept)
     if max_candidates is not None and len(kept) > max_candidates:
         drawn = set(random.Random(0).sample(range(len(kept)), max_candidates))
         kept = [candidate for index, candidate in enumerate(kept) if index in drawn]
     return found, kept
-
-
-def _free_name(name: str, taken: Container[str]) -> str:
-    numbered = (f"{name}#{number}" for number in itertools.count(2))
-    return next(free for free in itertools.chain([name], numbered) if free not in taken)
 
 
 def replay_into(
