@@ -2,7 +2,7 @@
 
 Law     settings, batches, advantages, loss and optimiser are those of `paddock train configs/train_demo.yaml`; the
         answers are sampled in this process in place of vLLM, each step's by the weights that it trains (age 0), and the
-        pivot server's comparator judges them without servers between. So a run takes a tenth of the time.
+        pivot server's comparator judges them without servers between.
 Held out  every row's likeliest answer, before the first step and after every so many.
 """
 
