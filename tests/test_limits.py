@@ -36,6 +36,7 @@ def test_the_soft_limit_of_open_files_is_raised_to_the_hard_one() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 def test_too_few_open_files_are_refused_before_anything_is_started(tmp_path: Path) -> None:
     out = tmp_path / "run"

@@ -70,7 +70,7 @@ def test_the_vllm_environment_is_locked_but_for_torch() -> None:
     assert "://" not in VLLM_LOCK
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(
     sys.version_info[:2] != (3, 11) or platform.machine() != "x86_64", reason="needs Python 3.11 on x86_64"
 )

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 WORDS = ("faults", "honest", "--project", "pytest", "--seed", "7", "--runtime", "bubblewrap")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not shutil.which("bwrap"), reason="no bubblewrap on this machine")
 def test_a_campaign_hurts_no_honest_patch_and_grades_none_twice(tmp_path: Path) -> None:
     home = os.environ.get(HOME_VARIABLE) or f"/var/tmp/paddock-tests-{os.geteuid()}"

@@ -155,6 +155,7 @@ def test_a_row_that_can_not_be_read_does_not_stop_the_others(images: Images, tmp
     assert "paddock images: pallets__flask-1: [Errno 20] Not a directory" in said.err, "it was tried"
 
 
+@pytest.mark.slow
 def test_what_workers_can_not_build_is_said_as_by_one_process(images: Images, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "locks").touch()  # as above
@@ -167,6 +168,7 @@ def test_what_workers_can_not_build_is_said_as_by_one_process(images: Images, tm
     assert "git.repository: '/nowhere' " in alone.err and "[Errno 20] Not a directory" in alone.err
 
 
+@pytest.mark.slow
 def test_pins_without_hashes_are_said_or_refused(images: Images, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "locks").touch()  # as above
@@ -187,6 +189,7 @@ def test_pins_without_hashes_are_said_or_refused(images: Images, tmp_path: Path)
         assert said.code == 1 and said.err.startswith(words)
 
 
+@pytest.mark.slow
 def test_a_repository_of_this_machine_is_read_where_the_command_allows_it(images: Images, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "locks").touch()  # as above

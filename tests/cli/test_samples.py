@@ -209,6 +209,7 @@ def test_mistakes_are_exit_2(stored: Path, tmp_path: Path, capsys: pytest.Captur
         assert why in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "rollouts.jsonl").write_bytes(b"".join(map(line, range(2000))))

@@ -32,6 +32,7 @@ def home() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 @pytest.mark.sandbox
 async def test_a_node_serves_until_a_signal(home: Path, token_cache: Path, tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ def home() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 @pytest.mark.sandbox
 async def test_it_serves_whoever_takes_the_printed_url_until_a_signal(

@@ -159,6 +159,7 @@ def test_mistakes_are_exit_2_and_say_what_is_nearest(
         assert said.out == ""
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 def test_a_reader_that_has_seen_enough_is_no_error(shown_run: Path) -> None:
     command = f"{sys.executable} -m paddock show {shown_run} | head -n 1"

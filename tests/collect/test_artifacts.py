@@ -59,6 +59,7 @@ def files(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(run)): path.read_bytes() for path in found}
 
 
+@pytest.mark.slow
 async def test_files_beside_rollouts_come_as_they_are_in_one_process(
     leaving: MakeCase, run_plan: RunPlan, tmp_path: Path
 ) -> None:

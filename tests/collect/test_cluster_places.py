@@ -78,6 +78,7 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> Nodes:
     return nodes
 
 
+@pytest.mark.slow
 async def test_nodes_that_join_are_used_and_those_that_go_are_missed(
     nodes: Nodes, make_case: MakeCase, run_plan: RunPlan, read_lines: Any, begun: Any
 ) -> None:
@@ -110,6 +111,7 @@ def in_flight(path: Path) -> list[int]:
     return sorted(counts.values())
 
 
+@pytest.mark.slow
 async def test_a_worker_that_is_there_first_leaves_one_that_starts_its_share(
     nodes: Nodes, make_case: MakeCase, run_plan: RunPlan, tmp_path: Path
 ) -> None:
@@ -130,6 +132,7 @@ async def test_a_worker_that_is_there_first_leaves_one_that_starts_its_share(
     assert collected.n_verdicts == 20
 
 
+@pytest.mark.slow
 async def test_a_place_whose_first_start_fails_holds_nothing_up(
     nodes: Nodes, make_case: MakeCase, run_plan: RunPlan, tmp_path: Path
 ) -> None:
@@ -154,6 +157,7 @@ async def test_a_run_ends_when_no_worker_has_a_place(nodes: Nodes, make_case: Ma
         await run_plan(make_case(3, cluster="auto", cluster_wait_s=0.3))
 
 
+@pytest.mark.slow
 async def test_a_start_on_a_node_that_has_just_died_is_made_elsewhere(
     nodes: Nodes, make_case: MakeCase, run_plan: RunPlan
 ) -> None:

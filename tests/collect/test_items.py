@@ -29,6 +29,7 @@ def spread(n_workers: int, **fields: Any) -> WorkerSpread:
     return WorkerSpread(workers=n_workers, restart_wait_s=0.05, **fields)
 
 
+@pytest.mark.slow
 async def test_items_are_made_by_all_workers_and_none_is_left(work: ItemWork) -> None:
     said: list[str] = []
     async with open_item_workers(work, spread(2), at_once=4) as crew:
@@ -41,6 +42,7 @@ async def test_items_are_made_by_all_workers_and_none_is_left(work: ItemWork) ->
     assert workers() == []
 
 
+@pytest.mark.slow
 async def test_an_error_is_its_item_s_alone_and_keeps_its_owner(work: ItemWork) -> None:
     async with open_item_workers(work, spread(1), at_once=4) as crew:
         results = await asyncio.gather(*(crew.make({"n": n}) for n in (-1, 13, 14, 4)), return_exceptions=True)
@@ -50,6 +52,7 @@ async def test_an_error_is_its_item_s_alone_and_keeps_its_owner(work: ItemWork) 
     assert not isinstance(results[3], BaseException) and results[3].result["n"] == 8
 
 
+@pytest.mark.slow
 async def test_a_killed_worker_costs_the_items_that_it_had(work: ItemWork, tmp_path: Path) -> None:
     async with open_item_workers(work, spread(2), at_once=4) as crew:
         tasks = [asyncio.ensure_future(crew.make({"n": n, "wait_s": 0.2})) for n in range(12)]
@@ -62,6 +65,7 @@ async def test_a_killed_worker_costs_the_items_that_it_had(work: ItemWork, tmp_p
     assert set(begun(tmp_path)) == set(range(12))
 
 
+@pytest.mark.slow
 async def test_an_item_that_kills_its_workers_fails_alone(work: ItemWork, tmp_path: Path) -> None:
     async with open_item_workers(work, spread(2, attempts=2), at_once=2) as crew:
         tasks = [asyncio.ensure_future(crew.make({"n": n, "deadly": n == 3})) for n in range(8)]
@@ -72,6 +76,7 @@ async def test_an_item_that_kills_its_workers_fails_alone(work: ItemWork, tmp_pa
     assert lost.message == "2 workers were lost with it; the last was killed by SIGKILL"
 
 
+@pytest.mark.slow
 async def test_no_worker_left_ends_every_item(work: ItemWork) -> None:
     async with open_item_workers(work, spread(1, attempts=9, max_restarts=1), at_once=1) as crew:
         tasks = [asyncio.ensure_future(crew.make({"n": n, "deadly": True})) for n in range(3)]
@@ -81,6 +86,7 @@ async def test_no_worker_left_ends_every_item(work: ItemWork) -> None:
     assert {getattr(result, "kind", None) for result in results} == {"workers_lost"}
 
 
+@pytest.mark.slow
 async def test_what_is_wrong_with_the_work_is_said_as_it_opens(work: ItemWork) -> None:
     wrong = work._replace(given={**work.given, "wrong": True})
     with pytest.raises(ConfigError, match="it can not be opened"):
@@ -89,6 +95,7 @@ async def test_what_is_wrong_with_the_work_is_said_as_it_opens(work: ItemWork) -
     assert workers() == []
 
 
+@pytest.mark.slow
 async def test_a_cancelled_block_ends_items_in_flight(work: ItemWork, tmp_path: Path) -> None:
     async def wait_long() -> None:
         async with open_item_workers(work, spread(2), at_once=2) as crew:

@@ -336,6 +336,7 @@ async def test_a_cancelled_collection_keeps_what_ended_and_can_be_resumed(
     assert read_lines("failures.jsonl") == []
 
 
+@pytest.mark.slow
 async def test_the_deadline_of_the_run_ends_it_and_it_can_be_resumed(make_case: MakeCase, run_plan: RunPlan) -> None:
     case = {"model": {"delay_s": 0.1}, "concurrency": 2}
     collected = await run_plan(make_case(40, deadline_s=1.0, **case))

@@ -53,6 +53,7 @@ async def scored(config: Config, folder: Path, **spread: Any) -> tuple[ReverifyR
     return report, report.path.read_bytes()
 
 
+@pytest.mark.slow
 async def test_workers_say_what_one_process_says_also_where_one_dies(
     folder: Path, make_config: MakeConfig, tmp_path: Path
 ) -> None:
@@ -74,6 +75,7 @@ async def test_of_what_there_can_be_only_one_is_started_once(
     assert len(starts.read_text().split()) == 1
 
 
+@pytest.mark.slow
 async def test_what_can_not_be_scored_is_said_by_each_worker_as_by_one(folder: Path, make_config: MakeConfig) -> None:
     broken = make_config(environment={"grade": "raise"})
     together, alone = await scored(broken, folder, workers=2), await scored(broken, folder)
@@ -81,6 +83,7 @@ async def test_what_can_not_be_scored_is_said_by_each_worker_as_by_one(folder: P
     assert len(alone[0].failed) == alone[0].n == 24
 
 
+@pytest.mark.slow
 async def test_where_no_worker_can_live_scoring_ends(folder: Path, make_config: MakeConfig) -> None:
     config = yaml.safe_load(with_environment(make_config(), "DeadlyEnvironment").to_yaml())
     config["serve"] = {"restart_wait_s": 0, "max_restarts": 0}

@@ -137,6 +137,7 @@ async def test_the_oracle_plays_in_each_worker(
     assert verdicts(read_lines, "together") == verdicts(read_lines, "alone")
 
 
+@pytest.mark.slow
 async def test_members_that_are_judged_together_run_at_one_worker(
     tmp_path: Path, run_plan: RunPlan, read_lines: ReadLines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,7 +162,8 @@ def test_too_little_room_for_a_group_at_each_worker_is_refused(monkeypatch: pyte
         make_plan(config, EvalSettings(workers=2, concurrency=7), oracle=True)
 
 
-@pytest.mark.parametrize("seed", few(range(20), [0]))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", few(range(20), [0], mark=pytest.mark.long))
 async def test_killed_workers_cost_attempts_and_no_rollout(
     seed: int, make_case: MakeCase, run_plan: RunPlan, read_lines: ReadLines, begun: Begun
 ) -> None:
@@ -264,6 +266,7 @@ async def test_a_run_ends_when_no_worker_can_be_started(
     assert len(started(starts)) == 6
 
 
+@pytest.mark.slow
 async def test_failures_of_one_cause_stop_workers_too(make_case: MakeCase, run_plan: RunPlan) -> None:
     plan = make_case(60, workers=2, concurrency=4, environment={"grade": "infra"}, stop_after_failures=20)
     collected = await run_plan(plan)
@@ -284,6 +287,7 @@ async def test_the_deadline_stops_workers_and_the_run_goes_on_in_one_process(
     verdicts(read_lines, "run")
 
 
+@pytest.mark.slow
 async def test_a_cancelled_collection_leaves_no_worker_and_can_be_resumed(
     make_case: MakeCase, run_plan: RunPlan, read_lines: ReadLines, tmp_path: Path
 ) -> None:
@@ -298,6 +302,7 @@ async def test_a_cancelled_collection_leaves_no_worker_and_can_be_resumed(
     verdicts(read_lines, "run")
 
 
+@pytest.mark.slow
 async def test_of_what_there_can_be_only_one_is_started_once(
     make_case: MakeCase, run_plan: RunPlan, read_lines: ReadLines, tmp_path: Path
 ) -> None:

@@ -34,7 +34,7 @@ OURS = {
     "opencode": ("default", "gpt"),
 }
 FACES = [
-    pytest.param(name, profile, marks=pytest.mark.slow if profile == "default" else pytest.mark.long)
+    pytest.param(name, profile, marks=pytest.mark.slow if (name, profile) == ("codex", "default") else pytest.mark.long)
     for name, profiles in OURS.items()
     for profile in profiles
 ]
@@ -417,6 +417,7 @@ async def test_our_native_harnesses_pass(name: str, profile: str, settings: Sand
     assert sum(one.outcome == "passed" for one in results) >= 36
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cls", "passed"),
     [
@@ -463,6 +464,7 @@ async def test_a_broken_harness_fails(behaviour: str, right: HarnessTarget) -> N
     assert result.detail
 
 
+@pytest.mark.slow
 async def test_the_base_of_the_broken_ones_is_whole(right: HarnessTarget) -> None:
     target = right._replace(cls=Right, spec="right")
     for name in ("its oracle makes exactly the fix", "cancelled in a command, it leaves nothing"):
@@ -491,6 +493,7 @@ def test_a_wrong_wish_is_a_mistake_that_is_told(
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_command_checks_a_harness_from_the_working_directory(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], settings: SandboxSettings
 ) -> None:

@@ -289,6 +289,7 @@ HELD_BY_THE_CLIENT = {"a hanging upstream is infra within the caller's deadline"
 RunAll = Callable[[str], Awaitable[list[BehaviourResult]]]
 
 
+@pytest.mark.slow
 async def test_the_openai_server_passes_every_behaviour(run_all: RunAll) -> None:
     assert [result for result in await run_all("models_server:openai") if result.outcome != "passed"] == []
 

@@ -163,10 +163,12 @@ BROKEN: dict[str, type[ScriptedEnvironment]] = {
 OutcomeOf = Callable[..., Awaitable[BehaviourResult]]
 
 
+@pytest.mark.slow
 async def test_the_pivot_server_passes(run_all: Callable[[str], Awaitable[list[BehaviourResult]]]) -> None:
     assert [result for result in await run_all("resources_server:pivot") if result.outcome != "passed"] == []
 
 
+@pytest.mark.slow
 async def test_a_server_that_judges_a_group_together_passes(
     run_all: Callable[[str], Awaitable[list[BehaviourResult]]],
 ) -> None:
@@ -199,6 +201,7 @@ async def test_a_server_without_rows_fails_and_the_rest_says_what_it_lacks(outco
     assert (skipped.outcome, "there are no rows" in skipped.detail) == ("skipped", True)
 
 
+@pytest.mark.slow
 async def test_a_task_left_running_fails_any_behaviour(outcome_of: OutcomeOf) -> None:
     result = await outcome_of("an answer without items scores 0", "resources_servers", Unruly, {}, ROWS)
     assert (result.outcome, "left running" in result.detail) == ("failed", True)

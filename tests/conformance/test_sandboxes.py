@@ -76,6 +76,7 @@ def test_there_are_many_behaviours_under_different_names() -> None:
     assert len(set(names)) == len(names) >= 80
 
 
+@pytest.mark.slow
 def test_the_command_checks_a_runtime_and_refuses_what_is_none(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

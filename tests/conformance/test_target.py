@@ -81,6 +81,7 @@ def test_an_unreadable_row_is_a_mistake_named_by_its_line(tmp_path: Path, capsys
     assert "rows.jsonl:1: responses_create_params: missing" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 def test_an_interrupted_check_exits_130_without_a_traceback(tmp_path: Path) -> None:
     plugin = "paddock.conformance.scripted:ScriptedEnvironment"

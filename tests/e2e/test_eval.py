@@ -232,6 +232,7 @@ def test_a_killed_collection_is_completed_by_resuming(make_case: MakeCase) -> No
     assert sorted(case.verdict_keys()) == [(row, 0) for row in range(60)]
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 @pytest.mark.parametrize("number", few([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], [signal.SIGTERM]))
 def test_an_interrupted_collection_exits_130_with_a_summary(make_case: MakeCase, number: signal.Signals) -> None:
@@ -290,6 +291,7 @@ def test_the_oracle_needs_no_model_in_the_config(make_case: MakeCase, capsys: py
     assert orjson.loads((case.out / "summary.json").read_bytes())[0]["mean_reward"] == 1.0
 
 
+@pytest.mark.slow
 async def test_a_third_of_upstream_calls_failing_still_gives_verdicts(make_case: MakeCase) -> None:
     case = make_case([ROW] * 300)
     tree = yaml.safe_load(case.config.read_text())
@@ -307,6 +309,7 @@ async def test_a_third_of_upstream_calls_failing_still_gives_verdicts(make_case:
     assert len(failures) > 10
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 def test_running_servers_are_used_where_the_config_or_the_flag_says(make_case: MakeCase) -> None:
     case = make_case([ROW] * 3)
@@ -316,6 +319,7 @@ def test_running_servers_are_used_where_the_config_or_the_flag_says(make_case: M
     assert sorted(case.verdict_keys()) == [(row, 0) for row in range(3)]
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 def test_a_full_disk_is_exit_1_and_can_be_resumed(make_case: MakeCase) -> None:
     case = make_case([ROW] * 30)

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 import psutil
 import pytest
+from tests.sampling import few
 from tests.support.processes import CommandProcess, gone, running
 
 from paddock.cli import main
@@ -154,6 +155,7 @@ async def test_a_broken_run_is_completed_by_resuming_once_the_upstream_is_well(t
     assert (summary["outcomes"], summary["mean_reward"]) == ({"completed": 6}, 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "spent"), [(100, 2), pytest.param(2000, 20, marks=pytest.mark.long)])
 async def test_thirty_percent_errors_lose_no_row_and_few_spend_all_their_tries(
     count: int, spent: int, tmp_path: Path
@@ -196,7 +198,9 @@ def child(command: CommandProcess, name: str) -> psutil.Process:
 
 @pytest.mark.cli
 @pytest.mark.slow
-@pytest.mark.parametrize("victim", ["policy_model", "pivot", "pivot_agent"])
+@pytest.mark.parametrize(
+    "victim", few(["policy_model", "pivot", "pivot_agent"], ["policy_model"], mark=pytest.mark.long)
+)
 def test_a_server_killed_in_mid_run_gives_no_reward_no_hang_and_no_orphan(
     victim: str, slow_upstream: str, tmp_path: Path
 ) -> None:

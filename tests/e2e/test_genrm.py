@@ -134,6 +134,7 @@ OUTAGES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("outage", "timeout_s", "retry_s"), OUTAGES)
 def test_groups_of_a_judge_that_is_down_are_retried_then_masked_and_the_rest_goes_on(
     tmp_path: Path, outage: JsonObject, timeout_s: float, retry_s: float

@@ -82,6 +82,7 @@ def test_its_user_calls_it_as_serve_says_and_a_page_does_not(config: Path, env: 
     assert not file.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root, to be another user")
 def test_another_user_can_neither_call_it_nor_read_the_token(config: Path, env: dict[str, str]) -> None:
     with running("paddock", "serve", config, env=env) as command:

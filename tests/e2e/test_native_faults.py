@@ -18,6 +18,7 @@ import psutil
 import pytest
 import yaml
 from pydantic import BaseModel, ConfigDict
+from tests.sampling import few
 from tests.support.processes import gone, running
 
 from paddock.agents.swe import SweAgent
@@ -251,6 +252,7 @@ def cases() -> Iterator[Any]:
             yield from (pytest.param(what, point, name, marks=mark) for name in ("codeact", "codex", "opencode"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("what", "point", "harness"), list(cases()))
 async def test_what_dies_under_a_rollout_is_no_reward_and_no_word_to_a_model(
     what: str, point: str, harness: str, home: Path, monkeypatch: pytest.MonkeyPatch
@@ -313,7 +315,7 @@ class NativeFaultCase:
 
 @pytest.mark.slow
 @pytest.mark.cli
-@pytest.mark.parametrize("victim", ["agent", "policy", "world"])
+@pytest.mark.parametrize("victim", few(["agent", "policy", "world"], ["policy"], mark=pytest.mark.long))
 def test_a_process_killed_in_mid_run_pays_nobody_leaves_nothing_and_is_made_good(
     victim: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

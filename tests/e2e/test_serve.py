@@ -91,6 +91,7 @@ def refused(url: str) -> bool:
         return probe.connect_ex((host, int(port))) != 0
 
 
+@pytest.mark.slow
 def test_what_a_server_that_is_not_asked_for_lacks_is_no_matter(serve: Serve, whole_config: Path) -> None:
     lacks = "other: {models_servers: {openai: {base_url: '${oc.env:PADDOCK_NOT_SET}', model: m}}}\n"
     whole_config.write_text(whole_config.read_text() + lacks)
@@ -129,6 +130,7 @@ def test_each_server_says_where_it_is_answers_its_pages_and_ends_within_the_time
         assert command.err == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("isolate", "cue"),
     [(True, "hang"), *(pytest.param(isolate, "hang_deaf", marks=pytest.mark.slow) for isolate in (False, True))],

@@ -130,6 +130,7 @@ def test_a_server_that_can_not_start_here_ends_with_code_1(fields: str, message:
     assert (code, err.strip()) == (1, message)
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 def test_a_signal_during_a_start_that_hangs_ends_it(tmp_path: Path) -> None:
     config = tmp_path / "c.yaml"

@@ -96,6 +96,7 @@ def test_a_signal_while_it_is_still_starting_ends_it_without_a_word(
         assert command.err == []
 
 
+@pytest.mark.slow
 def test_a_second_interrupt_ends_it_at_once_without_a_trace(arguments: list[str]) -> None:
     with running("paddock", *arguments) as command:
         command.line("0/8 ")
@@ -106,6 +107,7 @@ def test_a_second_interrupt_ends_it_at_once_without_a_trace(arguments: list[str]
         assert no_trace(command)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isolate", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_servers_end_in_order_when_their_terminal_is_gone(servers: Path, isolate: bool) -> None:
     with running("paddock", "serve", servers, *(["--isolate"] if isolate else [])) as command:
@@ -115,6 +117,7 @@ def test_servers_end_in_order_when_their_terminal_is_gone(servers: Path, isolate
         assert command.err == []
 
 
+@pytest.mark.slow
 def test_what_began_with_nohup_outlives_its_terminal(servers: Path) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -190,6 +193,7 @@ def test_an_interrupt_of_one_server_alone_is_its_end_without_a_trace(servers: Pa
         assert psutil.pid_exists(command.pid)
 
 
+@pytest.mark.slow
 def test_an_interrupt_of_a_server_that_is_still_starting_is_its_end_without_a_trace(servers: Path) -> None:
     with running("paddock", "serve", servers, "--isolate") as command:
         eventually(lambda: bool(command.family()))

@@ -108,6 +108,7 @@ def check(rows: Path, out: Path, *words: str) -> list[str]:
     return ["swe", "check", str(rows), "--runs", "1", "--out", str(out), *words]
 
 
+@pytest.mark.long
 def test_rows_are_checked_as_by_one_process(items: ItemCommands) -> None:
     rows, found = items.head.disk / "demo.jsonl", []
     for words in ((), SPREAD):

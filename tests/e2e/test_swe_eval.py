@@ -132,7 +132,7 @@ def test_an_agent_without_a_harness_takes_none(tmp_path: Path, capsys: pytest.Ca
     assert "no agent of the config has a harness" in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_stored_zero_that_grading_contradicts_is_told(
     tmp_path: Path, row: JsonObject, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -112,6 +112,7 @@ async def test_the_fix_is_resolved_and_nothing_is_not(fixture: GraderFixture, na
     assert (nothing.reward, nothing.reason) == (0.0, "no_patch")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [slow_param(name) for name in INSTANCES])
 async def test_an_unrelated_change_is_unresolved_with_the_tests_of_no_patch(fixture: GraderFixture, name: str) -> None:
     row = INSTANCES[name]
@@ -122,6 +123,7 @@ async def test_an_unrelated_change_is_unresolved_with_the_tests_of_no_patch(fixt
     assert (official, counts(verdict, "FAIL_TO_PASS")) == ("unresolved", tests["FAIL_TO_PASS"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [slow_param(name) for name in INSTANCES])
 async def test_an_equivalent_rewrite_of_the_fix_is_resolved(fixture: GraderFixture, name: str) -> None:
     gold = patch_from_text(INSTANCES[name]["patch"])
@@ -131,6 +133,7 @@ async def test_an_equivalent_rewrite_of_the_fix_is_resolved(fixture: GraderFixtu
     assert (verdict.reward, verdict.reason) == (1.0, "resolved"), verdict
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "index"),
     [slow_param(name, name, index, quick=frozenset() if index else QUICK) for name, index in HUNKS],

@@ -47,6 +47,7 @@ def end(command: CommandProcess, number: signal.Signals) -> None:
     assert gone(family, within_s=30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "number",
     [signal.SIGINT, *(pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGTERM, signal.SIGKILL))],
@@ -67,6 +68,7 @@ def test_a_command_that_is_ended_leaves_no_worker_and_goes_on(
     assert (tmp_path / "run/failures.jsonl").read_bytes() == b""
 
 
+@pytest.mark.slow
 def test_nothing_of_a_config_is_in_a_worker_s_command_line(arguments: list[str], tmp_path: Path) -> None:
     with running("paddock", *arguments) as command:
         while len(stored(tmp_path / "run")) < 4:

@@ -31,6 +31,7 @@ def test_only_the_end_of_a_long_output_is_kept(loop: Loop) -> None:
     assert done.tail.splitlines()[-1] == "300000" and len(done.tail.splitlines()) == 25
 
 
+@pytest.mark.slow
 def test_a_program_that_is_not_there_and_one_that_does_not_end_are_the_machines_fault(
     loop: Loop, tmp_path: Path
 ) -> None:

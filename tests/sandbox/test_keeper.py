@@ -75,12 +75,14 @@ def run_keeper() -> Iterator[Callable[..., RunningKeeper]]:
         yield lambda **state: RunningKeeper(stack, **state)
 
 
+@pytest.mark.slow
 def test_a_sandbox_that_lives_is_alive(run_keeper: Callable[..., RunningKeeper]) -> None:
     one = run_keeper(falling=False)
     one.ask(ALIVE)
     assert one.receive() == ALIVE
 
 
+@pytest.mark.slow
 def test_one_that_seems_to_end_is_not_alive_and_has_died_when_it_has(run_keeper: Callable[..., RunningKeeper]) -> None:
     one = run_keeper(falling=True)
     one.ask(ALIVE)

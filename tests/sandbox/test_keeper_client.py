@@ -121,6 +121,7 @@ async def exec_in(client: KeeperClient) -> Any:
     return await client.exec(["sleep", "60"], {}, "/", [])
 
 
+@pytest.mark.slow
 async def test_a_command_of_the_sandbox_is_found_and_can_be_killed(connect: Start) -> None:
     client = await connect()
     await client.start(PLAN)
@@ -132,6 +133,7 @@ async def test_a_command_of_the_sandbox_is_found_and_can_be_killed(connect: Star
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.slow
 async def test_what_another_process_says_ends_the_sandbox_with_one_line(
     connect: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -147,6 +149,7 @@ async def test_what_another_process_says_ends_the_sandbox_with_one_line(
         await exec_in(client)
 
 
+@pytest.mark.slow
 async def test_a_process_of_the_host_is_not_taken_for_a_command(connect: Start) -> None:
     with subprocess.Popen(["sleep", "60"]) as foreign:  # noqa: ASYNC220
         client = await connect(started={"pid": foreign.pid})
@@ -184,6 +187,7 @@ async def test_what_is_no_message_ends_the_sandbox(connect: Start, raw: str) -> 
         await exec_in(client)
 
 
+@pytest.mark.slow
 async def test_a_keeper_that_hangs_ends_its_sandbox(connect: Start) -> None:
     client = await connect(timeout_s=0.3)
     await client.start(PLAN)
@@ -193,6 +197,7 @@ async def test_a_keeper_that_hangs_ends_its_sandbox(connect: Start) -> None:
     await asyncio.wait_for(client.gone.wait(), 30)
 
 
+@pytest.mark.slow
 async def test_a_descriptor_that_comes_as_its_asker_goes_is_closed(connect: Start) -> None:
     client = await connect()
     await client.start(PLAN)

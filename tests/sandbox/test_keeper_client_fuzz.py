@@ -87,13 +87,14 @@ def run(sent: list[tuple[bytes, int]]) -> None:
         canary.kill()
 
 
+@pytest.mark.slow
 @given(packets)
 @settings(max_examples=40, deadline=None, derandomize=True, database=None)
 def test_any_packets_end_a_link_or_are_answers(sent: list[tuple[bytes, int]]) -> None:
     run(sent)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @given(packets)
 @settings(max_examples=600, deadline=None, derandomize=True, database=None)
 def test_very_many_packets_end_a_link_or_are_answers(sent: list[tuple[bytes, int]]) -> None:

@@ -104,6 +104,7 @@ async def says(provider: LocalProvider, sandbox_id: str) -> bytes:
     return (await provider.exec(sandbox_id, request, request_id=uuid.uuid4().hex)).stdout.head
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 async def test_a_parent_that_is_killed_is_replaced_and_its_sandboxes_go_on(provider: LocalProvider, image: str) -> None:
     before = await started(provider, image)
@@ -249,6 +250,7 @@ def test_a_descriptor_that_there_is_no_room_for_is_told() -> None:
         os.close(highest)
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 def test_commands_start_where_few_files_may_be_open(home: Path, image: str) -> None:
     """Fewer than a command's own limit: it is then what there is."""

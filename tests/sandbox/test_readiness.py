@@ -42,6 +42,7 @@ def lose_state(home: Path) -> Path:
     return away
 
 
+@pytest.mark.slow
 async def test_health_says_when_no_sandbox_can_be_started(home: Path) -> None:
     server = SweServer(SweServerConfig(sandbox=SandboxSettings(home=home)), name="swe", peers={})
     await server.start()
@@ -64,6 +65,7 @@ async def test_health_says_when_no_sandbox_can_be_started(home: Path) -> None:
         await server.stop()
 
 
+@pytest.mark.slow
 async def test_one_start_is_proof_for_a_while_and_a_failure_is_asked_about_again(home: Path) -> None:
     provider = await open_local_provider(SandboxSettings(home=home))
     try:
@@ -80,6 +82,7 @@ async def test_one_start_is_proof_for_a_while_and_a_failure_is_asked_about_again
         await provider.close()
 
 
+@pytest.mark.slow
 async def test_servers_do_not_start_where_no_sandbox_does(home: Path) -> None:
     settings = SandboxSettings(home=home)
     await (await open_local_provider(settings)).close()

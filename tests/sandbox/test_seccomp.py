@@ -143,6 +143,7 @@ def test_a_process_is_under_it_for_good_with_all_that_it_starts() -> None:
     assert said.split() == ["Seccomp:", "2", "1"]
 
 
+@pytest.mark.slow
 @needs_table
 def test_a_thread_a_process_and_a_pool_start_under_it() -> None:
     script = """
@@ -158,6 +159,7 @@ with ProcessPoolExecutor(1) as pool:
     assert sorted(said.split()) == ["1", "pool", "process", "thread"]
 
 
+@pytest.mark.slow
 @needs_table
 def test_a_machine_without_a_table_is_told_which_have_one() -> None:
     script = """

@@ -43,6 +43,7 @@ def test_nodes_are_urls_each_named_once() -> None:
         SandboxSettings(max_sandboxes=3)
 
 
+@pytest.mark.slow
 async def test_settings_with_a_node_give_a_provider_of_it_and_none_of_this_machine() -> None:
     settings = SandboxSettings(nodes=("http://127.0.0.1:1",), answer_margin_s=0.1)
     provider = await open_provider(settings)

@@ -44,6 +44,7 @@ print(*seen, sep=chr(10))
 """What children had open before exec, whose program is looked for in very many folders: all of ours at first."""
 
 
+@pytest.mark.slow
 def test_a_command_that_is_about_to_start_has_its_own_descriptors_and_a_pipe_for_complaints() -> None:
     done = subprocess.run([sys.executable, "-c", SPAWN], capture_output=True, text=True, check=False, timeout=60)
     assert "0 1 2 3" in done.stdout.splitlines(), done.stdout + done.stderr

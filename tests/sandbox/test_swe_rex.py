@@ -78,6 +78,7 @@ async def run(provider: Provider, sandbox: str, script: str, **request: Any) -> 
     return await provider.exec(sandbox, words, request_id=f"{script}{request}")
 
 
+@pytest.mark.slow
 async def test_a_command_has_its_folder_environment_input_and_exit_code(
     provider: Provider, sandbox: str, tmp_path: Path
 ) -> None:
@@ -113,6 +114,7 @@ async def test_files_are_carried_byte_by_byte(provider: Provider, sandbox: str, 
         await provider.write(sandbox, f"{tmp_path}/deep", b"")
 
 
+@pytest.mark.slow
 async def test_a_shell_keeps_its_folder_and_a_long_line_is_waited_for(
     provider: Provider, sandbox: str, tmp_path: Path
 ) -> None:

@@ -166,6 +166,7 @@ def test_a_uid_is_held_by_whoever_has_its_lock_however_its_owner_ends() -> None:
         assert uid.number == ranges.first
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 async def test_agents_and_gradings_have_uids_of_their_own_until_they_are_destroyed(
     provider: LocalProvider, image: str, ranges: UidRanges
@@ -190,6 +191,7 @@ async def test_a_sandbox_that_is_killed_frees_its_uid(provider: LocalProvider, i
     assert await uid_of(provider, await soon_created(provider, image, "grading")) == ranges.of("grading")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 async def test_owners_of_one_machine_never_share_and_a_killed_one_frees_all(
     provider: LocalProvider, image: str, ranges: UidRanges, home: Path

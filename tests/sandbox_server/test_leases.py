@@ -31,6 +31,7 @@ async def add(lease: ClientLease, name: str) -> None:
     await lease.add(SandboxHandle(sandbox_id=name, runtime="bubblewrap", spec=SandboxSpec(image="any")))
 
 
+@pytest.mark.slow
 async def test_a_lease_that_is_not_renewed_ends_with_its_sandboxes_alone() -> None:
     provider = Destroyer()
     leases = leases_of(provider)

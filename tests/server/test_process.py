@@ -28,6 +28,7 @@ def start_process(listener: socket.socket) -> ServerProcess:
     return ServerProcess(handover)
 
 
+@pytest.mark.slow
 async def test_one_that_died_before_it_is_told_to_go_is_said_to_have_been_killed() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         process = start_process(listener)

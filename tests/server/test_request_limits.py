@@ -136,6 +136,7 @@ def partial_request(request: pytest.FixtureRequest) -> Iterator[bytes]:
     yield request.param
 
 
+@pytest.mark.slow
 async def test_a_request_that_stalls_ends(partial_request: bytes) -> None:
     bound = bind("cue", Address("127.0.0.1", 0))
     server = HttpServer(build_app(SERVER), bound.sock, stall_timeout_s=0.05)
@@ -152,6 +153,7 @@ async def test_a_request_that_stalls_ends(partial_request: bytes) -> None:
     assert orjson.loads(said.partition(b"\r\n\r\n")[2])["error"]["kind"] == "request_stalled"
 
 
+@pytest.mark.slow
 async def test_a_request_that_comes_slowly_and_an_answer_that_takes_its_time_are_no_stalls() -> None:
     bound = bind("cue", Address("127.0.0.1", 0))
     server = HttpServer(build_app(SERVER), bound.sock, stall_timeout_s=0.05)

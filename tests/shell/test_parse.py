@@ -165,7 +165,7 @@ UNITS = [
 
 
 @pytest.mark.parametrize(
-    "unit", [pytest.param(unit, marks=[pytest.mark.slow] * bool(nth % 3)) for nth, unit in enumerate(UNITS)]
+    "unit", [pytest.param(unit, marks=[pytest.mark.long] * bool(nth % 3)) for nth, unit in enumerate(UNITS)]
 )
 def test_reading_takes_time_in_proportion_to_the_text(unit: str) -> None:
     """Of CPU; what grows with the square of the length takes minutes."""

@@ -342,6 +342,7 @@ def test_changing_rewrites_differ_somewhere(oracle: Oracle, pairs: list[Rewrite]
     assert not [pair for pair in pairs if pair not in told_apart]
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 def test_the_commands_of_the_table_run(oracle: Oracle) -> None:
     """A table of commands that fail to start would prove nothing."""

@@ -48,6 +48,7 @@ def test_each_has_its_own_disk_temporary_folder_host_name_and_processes(pair: li
     assert int(first.run(["sh", "-c", "ls -d /proc/[0-9]* | wc -l"])) < 10
 
 
+@pytest.mark.slow
 def test_they_reach_each_other_by_address_and_not_by_loopback(pair: list[Machine]) -> None:
     first, second = pair
     serve = "import http.server as h; h.HTTPServer(('0.0.0.0', 5000), h.SimpleHTTPRequestHandler).serve_forever()"
@@ -66,6 +67,7 @@ def test_they_reach_each_other_by_address_and_not_by_loopback(pair: list[Machine
         serving.kill_inside()
 
 
+@pytest.mark.slow
 def test_a_killed_machine_ends_with_all_its_processes_at_once() -> None:
     with machines(2) as (first, second):
         lost = first.start(["sh", "-c", "setsid sleep 987655 & sleep 987656"])
@@ -78,6 +80,7 @@ def test_a_killed_machine_ends_with_all_its_processes_at_once() -> None:
         living.wait(5)
 
 
+@pytest.mark.slow
 def test_nothing_is_left_where_their_owner_is_killed() -> None:
     with subprocess.Popen([sys.executable, "-c", CHILD], stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None

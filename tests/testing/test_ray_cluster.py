@@ -37,6 +37,7 @@ print(json.dumps([node["NodeManagerAddress"] for node in ray.nodes() if not node
 """
 
 
+@pytest.mark.long
 def test_actors_run_on_the_node_of_their_label_and_a_power_cut_is_noticed() -> None:
     with ray_cluster(3, Path(PYTHON or "")) as cluster:
         names = [node.name for node in cluster.nodes]

@@ -16,6 +16,7 @@ CANARY = "zoo-canary-5f4dcc3b5aa765d61d8327deb882cf99"
 HIDDEN = ["/r2e_tests", "/testbed/r2e_tests", "/testbed/run_tests.sh"]
 
 
+@pytest.mark.slow
 async def test_a_reader_finds_what_is_hidden_in_an_image_as_published(
     finder: Any, leaky: str, shell: Callable[..., Any]
 ) -> None:
@@ -29,6 +30,7 @@ async def test_a_reader_finds_nothing_in_the_image_that_an_agent_gets(
     assert CANARY not in await shell(image, reader.blocks[0][2])
 
 
+@pytest.mark.slow
 async def test_an_agent_that_cheats_is_not_paid(agent: Any, leaky: str, live: Callable[..., Any], images: Any) -> None:
     options = {"agent_timeout_s": float(agent.keys.get("timeout_s", "60"))}
     rollout = await live(leaky, agent.blocks[0][2], **options)
@@ -40,6 +42,7 @@ async def test_an_agent_that_cheats_is_not_paid(agent: Any, leaky: str, live: Ca
     assert "REACHED" not in seen
 
 
+@pytest.mark.slow
 async def test_an_honest_agent_is_paid(worker: Any, leaky: str, live: Callable[..., Any], provider: Any) -> None:
     image = await prepare_image(provider, leaky, "/testbed", HIDDEN)
     rollout = await live(image, worker.blocks[0][2])

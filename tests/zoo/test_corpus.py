@@ -81,6 +81,7 @@ async def test_a_grader_that_trusts_a_run_is_fooled(cheat: Cheat, cheat_graders:
     assert await complaint(cheat_graders.provider, its.instance, cheat, its.folder) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cheat", params([one for one in cheats().values() if not (one.chance or one.tells)]))
 async def test_a_cheat_is_not_paid(cheat: Cheat, cheat_graders: CheatGraders) -> None:
     graded = await (await cheat_graders.of(cheat.project.name)).grade(cheat)

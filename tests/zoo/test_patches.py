@@ -12,6 +12,7 @@ import pytest
 pytestmark = [pytest.mark.sandbox, pytest.mark.asyncio(loop_scope="session")]
 
 
+@pytest.mark.slow
 async def test_a_cheater_is_not_paid(cheater: Any, patch_of: Callable[[Any], bytes], grade: Callable[..., Any]) -> None:
     official = cheater.keys["official"]
     limits = {key: int(cheater.keys[key]) for key in ("memory_mib", "pids", "disk_mib") if key in cheater.keys}
@@ -26,6 +27,7 @@ async def test_a_cheater_is_not_paid(cheater: Any, patch_of: Callable[[Any], byt
         assert (got.official == "RESOLVED_FULL") == (official == "pays"), got
 
 
+@pytest.mark.slow
 async def test_an_honest_patch_is_paid(
     honest: Any, patch_of: Callable[[Any], bytes], grade: Callable[..., Any]
 ) -> None:

@@ -33,11 +33,13 @@ def case(provider: LocalProvider, tmp_path_factory: pytest.TempPathFactory) -> C
     return make
 
 
+@pytest.mark.slow
 async def test_there_are_projects_of_each_kind() -> None:
     assert set(PROJECTS) == KINDS
     assert all(len(project.ways) >= 4 for project in PROJECTS.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "way"), [pytest.param(*one, marks=[] if one in SAMPLE else [pytest.mark.long]) for one in WAYS]
 )

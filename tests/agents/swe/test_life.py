@@ -119,6 +119,7 @@ async def test_one_shell_keeps_its_folder_and_separate_ones_do_not(standing: Any
         assert seen in output_items(rollout.response)[3]["output"]
 
 
+@pytest.mark.slow
 async def test_a_time_limit_truncates_and_what_is_there_is_graded(standing: Any) -> None:
     async with standing(agent_timeout_s=3.0, **script(FIX, "sleep 30")) as stand:
         rollout = await stand.run()
@@ -127,6 +128,7 @@ async def test_a_time_limit_truncates_and_what_is_there_is_graded(standing: Any)
     assert stand.kept()["exit"]["ended"] == "time_limit"
 
 
+@pytest.mark.slow
 async def test_a_command_has_its_own_time_limit(standing: Any) -> None:
     async with standing(command_timeout_s=2.0, **script("sleep 30", FIX)) as stand:
         rollout = await stand.run()
@@ -142,6 +144,7 @@ async def test_a_turn_limit_truncates(standing: Any) -> None:
         assert stand.world.judged == [""]
 
 
+@pytest.mark.slow
 async def test_a_sandbox_that_uses_up_its_budget_truncates(standing: Any) -> None:
     block = script(
         FIX, "for n in 1 2 3 4 5 6 7 8; do head -c 1000000 /dev/zero > /var/tmp/$n; sleep 0.3; done; sleep 30"
@@ -250,6 +253,7 @@ async def test_cancelling_ends_the_sandbox_and_keeps_what_was_done(standing: Any
     assert len(stand.kept()["steps"]) == 1
 
 
+@pytest.mark.slow
 async def test_a_rollout_waits_until_its_sandbox_fits(standing: Any) -> None:
     block = script("sleep 0.3")
     async with standing(admission={"memory_mib": 600}, **block) as stand:
@@ -274,6 +278,7 @@ async def test_agents_of_one_process_share_a_provider_and_its_last_user_closes_i
         assert three.agent._provider.value is not provider
 
 
+@pytest.mark.slow
 async def test_the_rollouts_own_time_limit_is_infra(standing: Any, tmp_path: Path) -> None:
     async with (
         standing(

@@ -42,6 +42,7 @@ async def node(home: Path, tmp_path: Path) -> AsyncIterator[NodeStand]:
         yield NodeStand(own, provider, stack.aclose)
 
 
+@pytest.mark.slow
 async def test_a_fix_is_made_there_and_its_patch_is_judged_here(standing: Any, node: NodeStand) -> None:
     # This machine's own room, which is too little, does not count.
     async with standing(sandbox=node.settings, admission={"memory_mib": 1}, **script(FIX, ASK)) as stand:
@@ -53,6 +54,7 @@ async def test_a_fix_is_made_there_and_its_patch_is_judged_here(standing: Any, n
     assert stand.kept("patch.diff").decode() == rollout.response["model_patch"]
 
 
+@pytest.mark.slow
 async def test_a_node_that_stops_under_a_command_is_infra(standing: Any, node: NodeStand) -> None:
     async with standing(sandbox=node.settings, **script(FIX, "sleep 50")) as stand:
         running = asyncio.ensure_future(stand.run())

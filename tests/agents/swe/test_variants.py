@@ -256,6 +256,7 @@ QUICK = ("mixed prompts",)
 SOME = [pytest.param(named, marks=[pytest.mark.slow] * (named not in QUICK)) for named in MIXES]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("named", SOME)
 async def test_first_requests_of_a_group_are_the_same_byte_for_byte_at_a_thousand_groups(
     named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -361,6 +362,7 @@ def test_other_processes_on_another_day_in_another_folder_say_the_same(toys: Pat
     assert said[0][1] != said[1][1]
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 async def test_a_rollout_is_worked_on_as_drawn_and_says_how(standing: Any) -> None:
     options = [{"harness": "null", "name": "idle"}, {"harness": "gold", "name": "right"}]

@@ -209,6 +209,7 @@ async def test_a_failure_of_the_workspace_ends_the_run_and_is_no_tools_text(outs
     assert "told" not in space.files
 
 
+@pytest.mark.slow
 async def test_one_that_hangs_is_killed_with_all_it_started_when_its_time_is_over(outside: Outside) -> None:
     space = MemoryWorkspace()
     run = asyncio.create_task(outside.run(f"{STUBBORN}{BABY}{FILED}{HANG}", workspace=space, time_s=1.0))

@@ -57,6 +57,7 @@ def test_a_command_that_fails_is_quoted(tmp_path: Path) -> None:
     assert wrong(one) == [f"{one.folder}/bin/say: exit code 127: no libc"]
 
 
+@pytest.mark.slow
 def test_a_command_that_hangs_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     lines = f"(setsid sleep 1000 & echo $! >> {pids}; wait) & echo $$ >> {pids}; wait"

@@ -124,6 +124,7 @@ def version_of(folder: Path, name: str) -> str:
     return version
 
 
+@pytest.mark.slow
 @needs_npm
 def test_what_comes_beside_is_of_the_version_that_the_lock_says(tmp_path: Path) -> None:
     with registry(SAY, OLD, NEW) as url:
@@ -141,6 +142,7 @@ def test_a_lock_without_what_this_processor_runs_is_none(tmp_path: Path) -> None
     assert read_lock(wanted) is None
 
 
+@pytest.mark.slow
 @needs_npm
 @pytest.mark.parametrize("changed", [pytest.param("say", marks=pytest.mark.slow), "tell"])
 def test_an_archive_with_another_hash_is_not_installed(changed: str, tmp_path: Path) -> None:
@@ -159,6 +161,7 @@ def test_an_archive_with_another_hash_is_not_installed(changed: str, tmp_path: P
     assert not (store.root / "fake-1.0.0").exists()
 
 
+@pytest.mark.slow
 @needs_npm
 def test_a_version_without_a_lock_comes_as_the_registry_has_it_and_that_is_said(tmp_path: Path) -> None:
     said: list[str] = []

@@ -130,6 +130,7 @@ def test_two_at_once_install_once_and_nobody_sees_a_half(store: ProgramStore, to
     assert len(installs(tools)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [pytest.param("npm", marks=pytest.mark.slow), "pip"])
 def test_an_installer_killed_in_the_middle_leaves_nothing_that_counts(
     store: ProgramStore, tools: Path, source: str
@@ -249,7 +250,7 @@ def test_the_real_codex_comes_by_npm(tmp_path: Path) -> None:
     assert said == f"codex-cli {made.version}\n"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_real_package_comes_by_pip(tmp_path: Path) -> None:
     wanted = Program(
         name="wheel",

@@ -166,6 +166,7 @@ async def test_the_oracle_turns_many_trees_into_those_that_fixes_make(
         await _check(call, space, tmp_path / str(seed), seed, "default")
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 async def test_a_file_of_unknown_text_is_changed_by_its_hunks(open_workspace: Open, open_tools: Tools) -> None:
     space = await open_workspace()

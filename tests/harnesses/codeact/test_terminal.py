@@ -22,6 +22,7 @@ async def test_a_result_is_the_output_the_folder_and_the_exit_code(open_tools: T
     assert await call("execute_bash", command="false", security_risk="LOW") == ENDED.format(1)
 
 
+@pytest.mark.slow
 async def test_the_shell_keeps_its_folder_and_variables(open_tools: Tools) -> None:
     call = await open_tools()
     await call("execute_bash", command="cd src && x=5")
@@ -29,6 +30,7 @@ async def test_the_shell_keeps_its_folder_and_variables(open_tools: Tools) -> No
     assert said == "5 0\n[Current working directory: /testbed/src]\n[Command finished with exit code 0]"
 
 
+@pytest.mark.slow
 async def test_a_quiet_command_is_left_running_and_can_be_polled_typed_at_and_ended(open_tools: Tools) -> None:
     call = await open_tools(no_change_timeout_s=0.5)
     waits = await call("execute_bash", command="echo name?; read name; echo hello $name; read more")

@@ -38,6 +38,7 @@ async def test_editor_and_shell_see_the_same_files(open_tools: Tools) -> None:
     assert (await call("execute_bash", command="./c.sh")).startswith("1\ntwo\n")
 
 
+@pytest.mark.slow
 async def test_a_new_text_may_be_left_out_in_the_earlier_program_only(open_tools: Tools) -> None:
     arguments = {"command": "str_replace", "path": f"{HERE}/a.txt", "old_str": "two\n"}
     assert "has been edited" in await (await open_tools())("str_replace_editor", **arguments)

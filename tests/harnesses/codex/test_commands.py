@@ -32,6 +32,7 @@ def session_of(text: str) -> int:
     return int(found[1])
 
 
+@pytest.mark.slow
 async def test_a_result_says_how_it_ended_and_what_was_written_to_both_streams(codex: Any) -> None:
     call = codex()
     assert await call("exec_command", cmd="echo hi; echo err >&2; exit 3") == (
@@ -122,6 +123,7 @@ async def test_each_command_starts_afresh(codex: Any) -> None:
     assert told(await call("exec_command", cmd="pwd; echo [$x$y]"))[1] == "/testbed\n[]\n"
 
 
+@pytest.mark.slow
 async def test_a_command_that_goes_on_is_polled_until_it_ends_and_then_is_unknown(codex: Any) -> None:
     call = codex()
     first = await call("exec_command", cmd="echo a; sleep 3; echo b", yield_time_ms=1000)
@@ -133,6 +135,7 @@ async def test_a_command_that_goes_on_is_polled_until_it_ends_and_then_is_unknow
     assert await call("write_stdin", session_id=session) == f"write_stdin failed: Unknown process id {session}"
 
 
+@pytest.mark.slow
 async def test_a_terminal_can_be_typed_at_and_its_program_interrupted(codex: Any) -> None:
     call = codex()
     session = session_of(await call("exec_command", cmd="read x; echo got $x; sleep 60", tty=True, yield_time_ms=1000))
@@ -153,6 +156,7 @@ async def test_a_command_without_a_terminal_takes_no_text_but_can_be_interrupted
     assert told(interrupted) == ("exited with code 130", "")
 
 
+@pytest.mark.slow
 async def test_what_a_program_says_to_an_interrupt_is_shown_and_one_that_ignores_it_goes_on(codex: Any) -> None:
     call = codex()
     session = session_of(

@@ -232,6 +232,7 @@ async def at_random(bench: FixBench, place: Path, seeds: Sequence[int]) -> None:
             assert tree == after, (seed, said)
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 @pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 12), marks=pytest.mark.slow)], ids=str)
 async def test_random_trees_become_each_other(bench: FixBench, tmp_path: Path, seeds: Sequence[int]) -> None:

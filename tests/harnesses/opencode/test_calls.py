@@ -43,6 +43,7 @@ async def test_a_message_without_a_call_ends_the_run(open_workspace: Open, play:
     assert ran.results == [f"{WORKDIR}\n"]
 
 
+@pytest.mark.slow
 async def test_calls_that_no_tool_can_take_are_counted_answered_and_kept_as_the_model_wrote_them(
     open_workspace: Open, play: Any
 ) -> None:
@@ -139,6 +140,7 @@ async def test_searches_leave_nothing_behind_and_come_in_the_order_of_paths(open
     assert (await workspace.exec(["ls", "-A", "/tmp"])).output == b""
 
 
+@pytest.mark.slow
 async def test_a_search_over_many_files_stops_at_its_limit(open_workspace: Open, play: Any) -> None:
     workspace = await open_workspace()
     name = "a-long-name-so-that-several-commands-are-needed"

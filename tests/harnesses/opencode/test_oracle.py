@@ -99,6 +99,7 @@ def played(fix: Fix, profile: str = "default") -> list[list[Any]]:
     return OpenCodeHarness(NativeSettings(profile=profile)).oracle(fix)
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 @pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 12), marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("profile", ["default", "gpt"])

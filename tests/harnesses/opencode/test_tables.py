@@ -43,6 +43,7 @@ def test_every_edit_of_a_text_comes_out_as_recorded(table: Table) -> None:
         assert (told, after) == (case["result"], case["after"].get(path, before)), case["name"]
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 @pytest.mark.parametrize(
     ("name", "profile"),

@@ -172,6 +172,7 @@ async def test_a_harness_that_nothing_can_be_tried_with_is_refused(thinking: Any
         await report([Fails("skips")], [thinking], find_scenarios())
 
 
+@pytest.mark.slow
 async def test_a_harness_that_is_stopped_by_a_limit_is_a_failed_run(thinking: Any) -> None:
     async with bench(thinking) as runner:
         many = Scenario("many", (PolicyTurn(),) * 100)

@@ -49,6 +49,7 @@ async def until(holds: Callable[[], object]) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 async def test_a_judge_of_its_own_answers_and_leaves_nothing(judging: Judging, fake_vllm: FakeVllm) -> None:
     launch = fake_vllm.settings().model_dump()
     async with judging(base_url=None, launch=launch, api_key="geheim", reasoning_parser="qwen3") as (client, _):

@@ -103,6 +103,7 @@ async def test_an_endpoint_that_hangs_is_given_up_in_time(proxied: Proxied, stre
     assert took_s < 20
 
 
+@pytest.mark.slow
 async def test_a_stream_that_stops_coming_is_given_up_in_time(proxied: Proxied) -> None:
     async with (
         ScriptedUpstream(LONG, event_delay_s=0.2) as upstream,

@@ -33,6 +33,7 @@ def gone(pids: list[int]) -> bool:
     return not any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in pids)
 
 
+@pytest.mark.slow
 async def test_a_folder_that_was_cleaned_away_is_made_again(fake_vllm: Any) -> None:
     engine = engine_of(fake_vllm.settings())
     try:
@@ -80,6 +81,7 @@ def test_a_folder_that_can_not_be_made_again_ends_nobody_else(fake_vllm: Any) ->
     assert gone(fake_vllm.pids)
 
 
+@pytest.mark.slow
 async def test_two_who_replace_a_server_at_once_have_one_new_server(fake_vllm: Any) -> None:
     engine = engine_of(fake_vllm.settings())
     try:
@@ -92,6 +94,7 @@ async def test_two_who_replace_a_server_at_once_have_one_new_server(fake_vllm: A
     assert gone(fake_vllm.pids)
 
 
+@pytest.mark.slow
 async def test_nothing_is_started_for_who_replaces_while_all_is_stopped(fake_vllm: Any) -> None:
     engine = engine_of(fake_vllm.settings())
     await engine.start()
@@ -138,6 +141,7 @@ async def test_two_servers_do_not_write_into_one_folder(fake_vllm: Any) -> None:
             await engine.stop()
 
 
+@pytest.mark.slow
 def test_serve_says_what_loads_and_where_its_log_is(fake_vllm: Any, tmp_path: Path) -> None:
     tokenizer = write_model_folder(tmp_path / "model", chat_template=TEMPLATE)
     settings = fake_vllm.settings().model_dump(mode="json", exclude_none=True)

@@ -171,6 +171,7 @@ class ChatCompletionRequest:
 }
 
 
+@pytest.mark.slow
 def test_parsers_that_would_make_every_call_text_are_refused(tmp_path: Path) -> None:
     """A vLLM whose parsers are called otherwise; in a process of its own, whose vLLM it is."""
     for name, source in _OLD_VLLM.items():

@@ -63,6 +63,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 async def test_two_are_started_sample_and_end_with_all_that_they_started(fake_vllm: Any) -> None:
     async with engine_of(fake_vllm.settings(replicas=2)) as engine:
         assert await ask(engine) == sampled([11, 12, 13], 8)
@@ -91,6 +92,7 @@ async def test_one_that_never_becomes_well_is_ended(fake_vllm: Any) -> None:
     assert all_gone(fake_vllm.pids, within_s=0)
 
 
+@pytest.mark.slow
 async def test_one_that_is_up_but_can_not_sample_is_not_started(fake_vllm: Any) -> None:
     with pytest.raises(InfraError, match="500"):
         async with engine_of(fake_vllm.settings("sick")):
@@ -98,6 +100,7 @@ async def test_one_that_is_up_but_can_not_sample_is_not_started(fake_vllm: Any) 
     assert all_gone(fake_vllm.pids, within_s=0)
 
 
+@pytest.mark.slow
 async def test_one_that_does_not_hear_is_killed(fake_vllm: Any) -> None:
     started = 0.0
     async with engine_of(fake_vllm.settings("deaf")):
@@ -141,6 +144,7 @@ async def test_a_killed_keeper_leaves_nothing(fake_vllm: Any) -> None:
         os.kill(core, signal.SIGKILL)  # this one left the group, and nobody knew it but the keeper
 
 
+@pytest.mark.slow
 def test_nothing_outlives_a_parent_that_is_killed(fake_vllm: Any) -> None:
     script = fake_vllm.folder / "path" / "parent.py"
     settings = fake_vllm.settings().model_dump_json()
@@ -166,6 +170,7 @@ def test_nothing_outlives_a_parent_that_is_killed(fake_vllm: Any) -> None:
         assert all_gone(fake_vllm.pids)
 
 
+@pytest.mark.slow
 async def test_the_key_goes_in_the_environment_and_is_asked_for(fake_vllm: Any) -> None:
     async with engine_of(fake_vllm.settings(), api_key="geheim") as engine:
         await ask(engine)
@@ -176,6 +181,7 @@ async def test_the_key_goes_in_the_environment_and_is_asked_for(fake_vllm: Any) 
         assert "geheim" not in " ".join(keeper.cmdline())
 
 
+@pytest.mark.slow
 async def test_a_replica_that_is_replaced_is_another_process(fake_vllm: Any) -> None:
     async with engine_of(fake_vllm.settings()) as engine:
         await engine.replicas.replace("policy-0")

@@ -81,6 +81,7 @@ async def test_a_trainers_calls_are_passed_on_with_the_servers_token(tmp_path: P
     assert (vllm.paused, vllm.version) == (how, "8")
 
 
+@pytest.mark.slow
 async def test_a_launched_server_says_what_it_runs_on_and_how_weights_come(fake_vllm: Any, tmp_path: Path) -> None:
     config = config_of(tmp_path, launch=fake_vllm.settings(weight_transfer="gloo"), api_key="geheim")
     server = VllmServer(config, name="policy", peers={})

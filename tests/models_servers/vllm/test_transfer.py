@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 import pytest_asyncio
+from tests.sampling import few
 
 from paddock.http import Call
 from paddock.models_servers.vllm.engine import VllmEngine
@@ -174,7 +175,7 @@ async def test_a_cache_of_old_weights_is_caught(engine: VllmEngine, trainer: Tra
     assert statistics.fmean(distances) > 10 * MEAN
 
 
-@pytest.mark.parametrize("stage", ["sent", "loaded"])
+@pytest.mark.parametrize("stage", few(["sent", "loaded"], ["sent"], mark=pytest.mark.long))
 async def test_what_a_trainer_left_that_died_in_an_update_is_not_mixed_into_the_next(
     engine: VllmEngine, small_vllm: "SmallVllm", trainer: TrainerProcess, stage: str
 ) -> None:

@@ -179,6 +179,7 @@ UNREADABLE = GOLD.replace(
 ).replace("+    return width * height", "+    return width + height + 0")
 
 
+@pytest.mark.slow
 async def test_a_log_that_the_rows_program_cannot_read_is_the_patchs_doing(stand: Open, shapes: JsonObject) -> None:
     row = internal({"paddock": shapes})
     grade = await stand().grade(row.task, UNREADABLE, row.params)
@@ -200,7 +201,7 @@ async def test_reference_tests_that_take_more_than_a_sandbox_may_are_never_a_zer
         await stand(limits=SMALL).grade(row.task, GOLD, row.params)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_a_patch_that_takes_more_than_a_sandbox_may_is_its_own_doing(
     stand: Open, shapes: JsonObject, diff: Callable[..., str]
 ) -> None:
@@ -275,6 +276,7 @@ async def inside(provider: Any, sandbox_id: str, argv: list[str], stdin: str) ->
     return bytes(done.stdout).decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("workdir", "kind"), [("/testbed", "r2e"), pytest.param("/app", "git", marks=pytest.mark.slow)]
 )
@@ -289,6 +291,7 @@ async def test_the_search_finds_what_is_in_an_image(stand: Open, workdir: str, k
     assert [place for place in places if f"FOUND {place} " not in said] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [r2e, *(pytest.param(form, marks=pytest.mark.slow) for form in (gym, swe2, internal))])
 async def test_an_agent_finds_nothing_of_the_answer_and_is_paid_for_a_fix(
     stand: Open, images: ImageStore, form: Callable[[JsonObject], FormRow], tmp_path: Path

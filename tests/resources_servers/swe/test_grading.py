@@ -170,6 +170,7 @@ async def test_a_patch_gets_the_verdict_it_ought_to_have(stand: Open, row: JsonO
     assert (grade.reason, grade.official) == (reason, None), grade
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("patch", "reason"),
     [
@@ -206,6 +207,7 @@ async def test_a_file_where_the_test_patch_adds_one_is_replaced(stand: Open, row
     assert [one.path for one in grade.dropped] == ["more/test_more.py"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code", few([PRINTED_FOR_ALL, "import os, atexit; atexit.register(lambda: os._exit(0))"], [PRINTED_FOR_ALL])
 )
@@ -259,6 +261,7 @@ async def test_a_fix_is_a_fix_whatever_comes_with_it(stand: Open, row: JsonObjec
     assert grade.reason == "resolved", grade
 
 
+@pytest.mark.slow
 async def test_bytes_that_are_no_text_in_the_output_do_no_harm(stand: Open, row: JsonObject) -> None:
     noisy = GOLD.replace("+    return", "+    import os; os.write(2, b'\\xff\\xfe')\n+    return").replace(
         "+1,5", "+1,6"
@@ -288,6 +291,7 @@ async def test_a_sandbox_that_is_killed_under_the_tests_costs_nobody_anything(
     assert (await grading).reason == "resolved"
 
 
+@pytest.mark.slow
 async def test_an_installation_may_plant_nothing_that_runs_before_the_tests(stand: Open, row: JsonObject) -> None:
     installing = {**row, "eval_script": SCRIPT.replace("git status\n", "python setup.py build\n")}
     cheat = "import sysconfig\nopen(sysconfig.get_path('purelib') + '/sitecustomize.py', 'w').close()\n"
@@ -298,6 +302,7 @@ async def test_an_installation_may_plant_nothing_that_runs_before_the_tests(stan
     assert (await provider_of.grade(installing, GOLD + new("setup.py", inside))).reason == "resolved"
 
 
+@pytest.mark.slow
 async def test_what_an_installation_leaves_running_kills_no_verdict(stand: Open, row: JsonObject) -> None:
     installing = {**row, "eval_script": SCRIPT.replace("git status\n", "python setup.py build\n")}
     killer = (
@@ -308,6 +313,7 @@ async def test_what_an_installation_leaves_running_kills_no_verdict(stand: Open,
     assert grade.reason == "tests_fail"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "left",
     [
@@ -329,7 +335,7 @@ async def test_a_file_where_reference_tests_need_a_folder_costs_no_verdict(stand
     assert grade.reason == "resolved", grade
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_endless_tests_are_the_patchs_fault_where_the_fix_ends_in_time(stand: Open, row: JsonObject) -> None:
     grade = await stand(tests_timeout_s=6, official=False).grade(row, in_source("while True: pass"))
     assert grade.reason == "timeout"
@@ -366,6 +372,7 @@ async def test_a_command_that_hides_its_status_is_refused(stand: Open, row: Json
         await stand(official=False).grade(hidden, patch)
 
 
+@pytest.mark.slow
 async def test_an_image_without_the_runner_is_never_a_zero(stand: Open, row: JsonObject) -> None:
     gone = {**row, "eval_script": SCRIPT.replace("pytest -rA", "no-such-runner -rA")}
     with pytest.raises(VerifierError, match="no test reported"):

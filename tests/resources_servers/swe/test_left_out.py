@@ -42,6 +42,7 @@ def row(published: Open, diff: Open) -> JsonObject:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "files",
     [
@@ -112,6 +113,7 @@ async def test_a_second_try_pays_no_forger(stand: Open, row: JsonObject, diff: O
     assert (grade.reason, len(grade.dropped)) == ("tests_fail", 1), grade
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repo", ["pallets/flask", pytest.param("iterative/dvc", marks=pytest.mark.slow)])
 async def test_a_row_without_a_script_of_its_own_tells_what_the_official_procedure_says(
     stand: Open, row: JsonObject, diff: Open, repo: str

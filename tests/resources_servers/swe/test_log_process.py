@@ -55,6 +55,7 @@ async def test_who_is_cancelled_leaves_no_process() -> None:
     assert not _readers()
 
 
+@pytest.mark.slow
 def test_a_process_that_nobody_waits_for_ends_by_itself() -> None:
     call = json.dumps({"call": "parse", "args": ["parse_log_django", ENDLESS], "cpu_s": 0.5}).encode()
     done = subprocess.run([sys.executable, "-P", log_process.PROGRAM], input=call, capture_output=True, check=False)
@@ -81,6 +82,7 @@ async def test_a_process_makes_the_same_of_a_log_as_a_thread(function: Callable[
     assert there == (list(here) if isinstance(here, tuple) else here)
 
 
+@pytest.mark.slow
 async def test_a_process_that_is_stopped_is_no_verdict() -> None:
     work = run_in_process(swebench_logs.parse, "parse_log_django", ENDLESS, chars=len(ENDLESS), cpu_s=0.1)
     task = asyncio.create_task(work)
@@ -125,6 +127,7 @@ RUNNER = "import sys, unittest\nsys.path[:0] = ['.', 'tests']\nunittest.main(Non
 PRINTS = "import sys\nsys.stderr.write({text} * {times})\n\n\ndef area(width, height):\n    return width + height\n"
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize(

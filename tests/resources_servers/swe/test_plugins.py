@@ -149,6 +149,7 @@ class W(Warning):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize(

@@ -59,6 +59,7 @@ async def test_a_patch_of_the_response_is_graded(transport: Transport, images: I
     assert "PASSED tests/test_secret.py::test_secret" in str(replies[0].extras["log"])
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 async def test_a_verdict_says_how_long_it_waited_for_its_turn(images: ImageStore, shapes: JsonObject) -> None:
     config = SweServerConfig.model_validate({"sandbox": {"home": images.home}, "max_concurrent_gradings": 1})
@@ -85,6 +86,7 @@ async def test_a_session_shows_the_allow_list_and_where_to_work(images: ImageSto
         assert hidden not in session.model_dump_json()
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 @pytest.mark.parametrize(("operator", "told"), [("*", True), ("+", False)], ids=["newer", "older"])
 async def test_an_installed_copy_that_has_the_fix_refuses_the_image_and_an_older_one_does_not(

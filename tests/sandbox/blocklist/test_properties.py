@@ -81,6 +81,7 @@ def test_surroundings_do_not_hide_a_direct_form(blocklist: Blocklist, corpus: An
     assert blocklist.check(line) is not None, line
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
 def test_quotes_and_wrappers_change_nothing(blocklist: Blocklist, corpus: Any, data: st.DataObject) -> None:
@@ -94,6 +95,7 @@ def test_quotes_and_wrappers_change_nothing(blocklist: Blocklist, corpus: Any, d
     assert (blocklist.check(line) is not None) == refused, line
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(line=TEXT, typed=st.booleans())
 def test_no_text_raises(blocklist: Blocklist, line: str, typed: bool) -> None:
@@ -138,7 +140,7 @@ LONG = {
 SOME = [pytest.param(name, marks=[pytest.mark.slow] * bool(nth % 3)) for nth, name in enumerate(sorted(LONG))]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", SOME)
 def test_a_hundred_thousand_characters_take_no_more_than_seconds(blocklist: Blocklist, name: str) -> None:
     """Ten times what they take on a quiet machine; what grows with the square of the length takes minutes."""

@@ -123,6 +123,7 @@ except BlockingIOError:
     assert group.pids() <= LIMITS.pids  # type: ignore[operator]
 
 
+@pytest.mark.slow
 def test_who_has_many_processes_and_sessions_has_no_more_of_a_processor(here: Cgroups, owner: str, run: Run) -> None:
     if not any((root / "cpu.shares").exists() or (root / "cpu.weight").exists() for root in here.roots):
         pytest.skip("sandboxes can have no cgroup of processors here")
@@ -138,6 +139,7 @@ def test_who_has_many_processes_and_sessions_has_no_more_of_a_processor(here: Cg
     assert used > 0.3 * used_by_many
 
 
+@pytest.mark.slow
 def test_sandboxes_of_different_owners_have_the_same_of_a_processor(here: Cgroups, owner: str, run: Run) -> None:
     if not any((root / "cpu.shares").exists() or (root / "cpu.weight").exists() for root in here.roots):
         pytest.skip("sandboxes can have no cgroup of processors here")

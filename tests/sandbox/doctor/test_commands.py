@@ -26,6 +26,7 @@ pytestmark = pytest.mark.sandbox
 needs_bubblewrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="no bwrap: apt-get install bubblewrap")
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 def test_doctor_tries_every_runtime_in_time_and_leaves_nothing(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     started = time.monotonic()

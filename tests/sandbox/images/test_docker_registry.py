@@ -85,6 +85,7 @@ async def breaking(to: str, cut_after: int) -> AsyncIterator[tuple[Line, str]]:
         await asyncio.gather(*line.serving)
 
 
+@pytest.mark.slow
 async def test_an_image_is_pulled_by_tag_and_by_digest(
     store: ImageStore, options: RegistryOptions, docker_registry: str, name: str, image: Image
 ) -> None:

@@ -211,6 +211,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 async def test_a_killed_pull_is_gone_on_with(
     store: ImageStore, options: RegistryOptions, name: str, registry: ScriptedRegistry, image: Image, home: Path
 ) -> None:

@@ -96,7 +96,7 @@ def test_a_list_of_changes_without_end_is_the_policys_own(base: "LayerWorld") ->
     assert raised.value.budget == "disk"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_thousands_of_levels_are_cut(base: "LayerWorld", place: Path) -> None:
     base.run(DEEP.format(levels=3000))
     assert len(base.view.changes()) <= 201
@@ -108,7 +108,7 @@ def test_thousands_of_levels_are_cut(base: "LayerWorld", place: Path) -> None:
         assert not place.exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_tens_of_thousands_of_files_are_read_and_copied(base: "LayerWorld", place: Path) -> None:
     base.run(MANY.format(count=40_000))
     assert len(base.view.changes()) == 40_000

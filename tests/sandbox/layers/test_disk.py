@@ -40,6 +40,7 @@ def test_use_is_what_is_allocated(world: "LayerWorld", anybody: AsPayload) -> No
     assert 3 << 20 <= grown < (3 << 20) + (128 << 10)
 
 
+@pytest.mark.slow
 def test_removal_takes_any_mode_kind_and_depth(world: "LayerWorld", anybody: AsPayload) -> None:
     outside = world.home / "outside"
     outside.mkdir(mode=0o777)

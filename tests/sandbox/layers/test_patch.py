@@ -265,6 +265,7 @@ def test_git_folders_are_no_part_of_it_at_any_depth(repository: "LayerWorld", ap
     assert data.count(b"diff --git") == 2
 
 
+@pytest.mark.slow
 def test_links_out_of_the_tree_carry_nothing_in(repository: "LayerWorld", applied: Applied) -> None:
     secret = repository.home / "secret"
     secret.write_text("the host's secret")

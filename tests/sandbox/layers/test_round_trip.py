@@ -80,7 +80,7 @@ def given_edits(examples: int) -> "Callable[[Callable[..., None]], Callable[...,
     return decorated
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @given_edits(15)
 def test_view_patch_and_apply_give_the_merged_tree(
     worlds: "Callable[[], LayerWorld]",

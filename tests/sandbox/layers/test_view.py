@@ -198,6 +198,7 @@ def test_a_whiteout_may_be_an_empty_file_with_an_attribute(world: "LayerWorld") 
     assert told(world) == {"/d/f": "removed"}
 
 
+@pytest.mark.slow
 def test_folders_without_end_are_cut_and_told(world: "LayerWorld") -> None:
     world.run("/usr/bin/python3 -c \"import os\nfor n in range(1500): os.mkdir('n'); os.chdir('n')\"")
     paths = [change.path for change in world.view.changes()]

@@ -25,7 +25,13 @@ def target() -> Iterator[SandboxTarget]:
     shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("behaviour", SUITE, ids=lambda behaviour: behaviour.name)
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        pytest.param(behaviour, id=behaviour.name, marks=pytest.mark.long if number % 3 else ())
+        for number, behaviour in enumerate(SUITE)
+    ],
+)
 async def test_a_remote_provider_does_what_sandboxes_do(
     behaviour: Behaviour[SandboxTarget], target: SandboxTarget
 ) -> None:

@@ -89,6 +89,7 @@ async def test_a_lost_answer_is_asked_for_again_and_nothing_is_done_twice(
     assert [handle.sandbox_id for handle in node.provider.live()] == [first]
 
 
+@pytest.mark.slow
 async def test_a_killed_client_loses_its_sandboxes_and_no_other_does(
     node: NodeFixture, client_of: ClientOf, image: str
 ) -> None:
@@ -111,6 +112,7 @@ async def test_a_killed_client_loses_its_sandboxes_and_no_other_does(
     assert await out(other, kept, "echo here") == b"here\n"
 
 
+@pytest.mark.slow
 async def test_a_node_that_stops_is_the_machines_failure(node: NodeFixture, client_of: ClientOf, image: str) -> None:
     client = client_of(node.url, lease_ttl_s=2, answer_margin_s=1)
     sandbox = await created(client, image)
@@ -131,6 +133,7 @@ async def test_a_node_that_stops_is_the_machines_failure(node: NodeFixture, clie
     await asyncio.wait_for(client.destroy(sandbox), 20)
 
 
+@pytest.mark.slow
 async def test_a_silent_node_is_given_up_in_the_time_of_a_lease(
     image: str, client_of: ClientOf, node: NodeFixture
 ) -> None:
@@ -168,6 +171,7 @@ async def test_a_silent_node_is_given_up_in_the_time_of_a_lease(
     server.close()
 
 
+@pytest.mark.slow
 async def test_a_command_outlives_a_cut_of_the_network(
     node: NodeFixture, proxy: tuple[str, LossyProxy], client_of: ClientOf, image: str
 ) -> None:
@@ -220,6 +224,7 @@ async def test_nobody_acts_without_token_and_lease(node: NodeFixture) -> None:
             assert body["room"]["free"]["disk_mib"] > 0
 
 
+@pytest.mark.slow
 async def test_a_client_with_a_wrong_token_is_told(node: NodeFixture, image: str) -> None:
     client = RemoteProvider(SandboxSettings(nodes=(node.url,)), token="another")
     with pytest.raises(SandboxError, match="needs `Authorization") as refused:

@@ -73,6 +73,7 @@ def contents(tree: Path) -> dict[str, object]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: makes the removals of overlayfs")
 async def test_a_node_fetches_what_it_lacks_and_it_is_the_same(
     home: Path, homes: Path, serve: Serve, client_of: ClientOf, changed: str, image: str
@@ -91,6 +92,7 @@ async def test_a_node_fetches_what_it_lacks_and_it_is_the_same(
     assert listing.decode().split() == ["this4", "blue"]
 
 
+@pytest.mark.slow
 async def test_who_has_it_is_preferred_and_what_nobody_has_is_missing(
     home: Path, homes: Path, serve: Serve, client_of: ClientOf, image: str
 ) -> None:
@@ -105,6 +107,7 @@ async def test_who_has_it_is_preferred_and_what_nobody_has_is_missing(
         await created(client_of(lacking.url), "none")
 
 
+@pytest.mark.slow
 async def test_a_fetch_that_breaks_leaves_nothing_and_is_made_again(
     home: Path, homes: Path, serve: Serve, client_of: ClientOf, changed: str, proxy: tuple[str, LossyProxy]
 ) -> None:
@@ -125,6 +128,7 @@ async def test_a_fetch_that_breaks_leaves_nothing_and_is_made_again(
     assert len(list((homes / "broken" / "layers").iterdir())) == len(store_of(home).get(changed).record.layers)
 
 
+@pytest.mark.slow
 async def test_images_are_spread_before_a_run(home: Path, homes: Path, serve: Serve, image: str) -> None:
     peer = await serve(home)
     nodes = [await serve(homes / name, peers=[peer.url]) for name in ("spread-1", "spread-2")]
@@ -144,6 +148,7 @@ async def test_images_are_spread_before_a_run(home: Path, homes: Path, serve: Se
     assert failed.stderr.count("neither this node nor a peer has this image") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("record", "content"),
     [
@@ -175,6 +180,7 @@ def outside(homes: Path) -> list[Path]:
     return list(homes.rglob("*outside*"))
 
 
+@pytest.mark.slow
 async def test_no_name_reaches_outside_the_layers(node: NodeFixture, client_of: ClientOf) -> None:
     for name in ("..", "%2e%2e", "0" * 31, "../../etc"):
         assert node.provider.store.layer(name) is None

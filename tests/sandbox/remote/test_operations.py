@@ -27,6 +27,7 @@ async def get(node: NodeFixture, path: str) -> str:
         return await reply.text()
 
 
+@pytest.mark.slow
 async def test_metrics_tell_what_is_there_and_count_calls_by_how_they_ended(
     home: Path, serve: Serve, client_of: ClientOf, image: str
 ) -> None:
@@ -75,6 +76,7 @@ async def test_how_a_call_ended_is_told_by_who_is_to_blame() -> None:
     assert 'part="disk_mib"' not in told
 
 
+@pytest.mark.slow
 async def test_a_draining_node_keeps_its_sandboxes_and_takes_none_until_it_may_again(
     home: Path, serve: Serve, client_of: ClientOf, image: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

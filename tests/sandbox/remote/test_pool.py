@@ -56,6 +56,7 @@ def other_home(homes: Path, image: str) -> Path:
     return home
 
 
+@pytest.mark.slow
 async def test_sandboxes_fill_both_nodes_and_the_next_waits_for_the_first_that_ends(
     home: Path, other_home: Path, serve: Serve, client_of: ClientOf, image: str
 ) -> None:
@@ -140,6 +141,7 @@ async def test_all_nodes_together_hold_no_more_than_the_client_may(
     await made[2]
 
 
+@pytest.mark.slow
 async def test_a_sandbox_goes_where_its_image_is(
     home: Path, homes: Path, serve: Serve, client_of: ClientOf, image: str
 ) -> None:
@@ -169,6 +171,7 @@ async def test_what_no_node_could_hold_is_a_mistake_of_who_asks(
         await created(client, image, memory_mib=600)
 
 
+@pytest.mark.slow
 async def test_a_node_that_goes_takes_its_sandboxes_alone_and_is_used_again_when_it_is_back(
     home: Path, other_home: Path, serve: Serve, client_of: ClientOf, image: str
 ) -> None:

@@ -113,6 +113,7 @@ def sleeping(node: NodeMachine) -> set[int]:
     return {int(words[1]) for words in lines if words[0] == "sleep"}
 
 
+@pytest.mark.long
 def test_nodes_of_the_cluster_are_used_and_so_is_one_that_joins(cluster: NodeCluster) -> None:
     first, second = cluster.nodes
     with cluster.client() as client:

@@ -99,6 +99,7 @@ async def until(holds: Callable[[], object]) -> None:
             await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 async def test_a_node_that_joins_is_used_and_one_that_leaves_keeps_what_lives_there(
     cluster: ScriptedCluster, home: Path, homes: Path, image: str, serve: Serve, client: RemoteProvider
@@ -120,6 +121,7 @@ async def test_a_node_that_joins_is_used_and_one_that_leaves_keeps_what_lives_th
     assert len(live(second)) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 async def test_a_node_that_has_left_is_let_go_of_with_the_last_sandbox_there(
     cluster: ScriptedCluster, home: Path, image: str, serve: Serve, client: RemoteProvider
@@ -139,6 +141,7 @@ async def test_a_node_that_has_left_is_let_go_of_with_the_last_sandbox_there(
     assert await created(client, image) in live(node)
 
 
+@pytest.mark.slow
 async def test_without_a_node_one_is_waited_for_and_then_the_label_is_named(cluster: ScriptedCluster) -> None:
     cluster.has()
     client = RemoteProvider(SandboxSettings(nodes="ray", **CLIENT, answer_margin_s=0.3), token=TOKEN)
@@ -209,6 +212,7 @@ async def test_ray_is_silent_too_long(
     assert not listers()
 
 
+@pytest.mark.slow
 async def test_what_asks_ray_ends_with_the_process_that_uses_it(cluster: ScriptedCluster) -> None:
     cluster.has()
     program = (

@@ -34,6 +34,7 @@ def tls_files(folder: Path, name: str) -> TlsFiles:
     return files
 
 
+@pytest.mark.slow
 async def test_a_node_at_https_is_used_by_who_trusts_its_authority_alone(
     home: Path, image: str, client_of: ClientOf, tmp_path: Path
 ) -> None:

@@ -49,6 +49,7 @@ async def drain(connection: TunnelConnection) -> int:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 async def test_a_slow_reader_holds_up_its_own_stream_alone(node: NodeFixture, client_of: ClientOf, image: str) -> None:
     client = client_of(node.url)
@@ -74,6 +75,7 @@ async def test_a_slow_reader_holds_up_its_own_stream_alone(node: NodeFixture, cl
     await listener.close()
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 async def test_a_broken_link_resets_its_streams_and_is_opened_again(
     node: NodeFixture, proxy: tuple[str, LossyProxy], client_of: ClientOf, image: str

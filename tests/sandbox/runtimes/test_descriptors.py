@@ -15,6 +15,7 @@ pytestmark = pytest.mark.sandbox
 NAME = "read-by-nobody"
 
 
+@pytest.mark.slow
 async def test_a_shell_whose_asker_goes_while_it_opens_leaves_no_descriptor(
     provider: LocalProvider, sandbox: str
 ) -> None:

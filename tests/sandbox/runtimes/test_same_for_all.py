@@ -105,6 +105,7 @@ async def test_git_resets_a_repository_of_the_image_layers(sh: Sh) -> None:
     assert lines(await sh(script)) == ["1"]
 
 
+@pytest.mark.slow
 async def test_a_program_can_be_started_as_soon_as_it_is_written(provider: LocalProvider, sandbox: str) -> None:
     """Also by a shell that is already there, while other processes keep this machine busy."""
     shell = await provider.open_shell(sandbox, ShellRequest())

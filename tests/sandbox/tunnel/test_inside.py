@@ -86,6 +86,7 @@ async def rollout(request: pytest.FixtureRequest, home: Path, upstream: Any) -> 
         yield begin
 
 
+@pytest.mark.slow
 async def test_a_static_shell_gets_a_streamed_answer_and_nothing_else(rollout: Rollout) -> None:
     inside = await rollout()
     await _streamed(inside)

@@ -215,6 +215,7 @@ async def test_a_client_that_hangs_up_ends_its_call(open_tunnel: Any, upstream: 
     assert tunnel.failure is None
 
 
+@pytest.mark.slow
 async def test_a_client_that_does_not_read_holds_up_nobody_and_is_dropped(open_tunnel: Any, upstream: Any) -> None:
     upstream.parts = [b"x" * (1 << 20)] * 32
     tunnel = await open_tunnel(settings=TunnelSettings(write_timeout_s=2.0))

@@ -40,6 +40,7 @@ def test_a_daemon_that_forked_twice_counts(census: Census, space: Any, until: Un
     until(lambda: "sleep 61" in _commands(census, key))
 
 
+@pytest.mark.slow
 def test_a_process_that_joined_from_outside_counts(census: Census, space: Any, until: Until) -> None:
     key = census.add(space.pid)
     how = [] if os.geteuid() == 0 else ["-U", "--preserve-credentials"]

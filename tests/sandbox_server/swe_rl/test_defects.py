@@ -48,6 +48,7 @@ def is_script(_: str, request: Any, **__: Any) -> bool:
 # An evaluation that the machine fails becomes a reward of the policy's.
 
 
+@pytest.mark.slow
 async def test_an_evaluation_that_the_machine_failed_is_made_again(serve: Serve) -> None:
     server = await serve()
     broken = SandboxError("the machine has failed", kind="cue")
@@ -88,6 +89,7 @@ async def test_a_rollout_whose_sandbox_is_lost_is_told_at_its_next_heartbeat(ser
 # An allocation is repeated although it is no idempotent request.
 
 
+@pytest.mark.slow
 async def test_an_allocation_whose_client_has_gone_is_undone(serve: Serve) -> None:
     server = await serve(claim_timeout_s=1, max_sandboxes=2)
     await server.ask("/close", lease_id=await server.allocate())
@@ -100,6 +102,7 @@ async def test_an_allocation_whose_client_has_gone_is_undone(serve: Serve) -> No
     assert server.provider.live() == []
 
 
+@pytest.mark.slow
 async def test_a_sandbox_whose_answer_was_lost_ends_unclaimed(serve: Serve) -> None:
     """Another of the same instance is another rollout's: a repeat can't be told by what it asks for."""
     server = await serve(claim_timeout_s=1)
@@ -111,6 +114,7 @@ async def test_a_sandbox_whose_answer_was_lost_ends_unclaimed(serve: Serve) -> N
     assert (await server.post("/heartbeat", lease_id=lost)).json()["kind"] == "lease_unknown"
 
 
+@pytest.mark.slow
 async def test_a_command_whose_answer_was_lost_is_not_run_twice(serve: Serve) -> None:
     server = await serve()
     body = {"lease_id": await server.allocate(), "command": "echo x >> /tmp/runs; sleep 1; cat /tmp/runs"}
@@ -125,6 +129,7 @@ async def test_a_command_whose_answer_was_lost_is_not_run_twice(serve: Serve) ->
 # Heartbeats are stored and never looked at.
 
 
+@pytest.mark.slow
 async def test_a_lease_without_a_word_ends(serve: Serve) -> None:
     server = await serve(lease_timeout_s=1)
     silent, beating = await server.allocate(), await server.allocate()
@@ -139,6 +144,7 @@ async def test_a_lease_without_a_word_ends(serve: Serve) -> None:
 # A command's time limit ends the client that waits for it, not what runs.
 
 
+@pytest.mark.slow
 async def test_a_command_out_of_time_is_killed_with_its_tree(serve: Serve) -> None:
     server = await serve()
     lease_id = await server.allocate()
@@ -153,6 +159,7 @@ async def test_a_command_out_of_time_is_killed_with_its_tree(serve: Serve) -> No
 # A place is given back although its container is still there.
 
 
+@pytest.mark.slow
 async def test_a_place_is_free_when_its_sandbox_is_destroyed(serve: Serve) -> None:
     server = await serve(max_sandboxes=1, queue_timeout_s=0.5)
     lease_id = await server.allocate()
@@ -234,6 +241,7 @@ async def test_who_finds_it_full_waits_for_his_turn(serve: Serve) -> None:
 # The script's exit code alone resolves, whatever it is worth.
 
 
+@pytest.mark.slow
 async def test_a_script_that_passes_without_the_patch_tells_nothing(serve: Serve) -> None:
     server = await serve()
     lease_id = await server.allocate()
@@ -245,6 +253,7 @@ async def test_a_script_that_passes_without_the_patch_tells_nothing(serve: Serve
     assert (await trusting.evaluate("true"))["resolved"] is True
 
 
+@pytest.mark.slow
 async def test_a_known_rows_patch_is_graded_in_place_of_the_script(serve: Serve) -> None:
     async def grade(instance_id: str, patch: str) -> Verdict | None:
         verdicts = {"forger": "tests_forged", "fixer": "resolved"}
@@ -274,6 +283,7 @@ async def test_code_under_test_can_not_end_the_script_by_reading_it(serve: Serve
 # The check of a patch's shape lets what git refuses pass, and refuses what git takes.
 
 
+@pytest.mark.slow
 async def test_git_says_what_a_patch_is(serve: Serve) -> None:
     server = await serve()
     removal = (
@@ -290,6 +300,7 @@ async def test_git_says_what_a_patch_is(serve: Serve) -> None:
         assert (done["resolved"], done["reason"]) == (False, reason)
 
 
+@pytest.mark.slow
 async def test_a_sandbox_over_its_budget_is_the_policys_and_keeps_its_patch(serve: Serve) -> None:
     server = await serve(limits={"disk_mib": 16})
     lease_id = await server.allocate()
@@ -301,6 +312,7 @@ async def test_a_sandbox_over_its_budget_is_the_policys_and_keeps_its_patch(serv
     assert (done["resolved"], done["reason"]) == (False, "over_budget")
 
 
+@pytest.mark.slow
 async def test_sandboxes_of_nodes_are_scrubbed_where_they_are(node: str, serve: Serve) -> None:
     server = await serve(sandbox=SandboxSettings(nodes=(node,)))
     lease_id = await server.allocate()
@@ -309,6 +321,7 @@ async def test_sandboxes_of_nodes_are_scrubbed_where_they_are(node: str, serve: 
     assert (await server.client.get("/images")).json()["ok"] is False
 
 
+@pytest.mark.slow
 async def test_a_container_of_the_exec_servers_wire_may_be_silent_from_the_start(serve: Serve) -> None:
     """The recipe's pool passes no heartbeat on, and a model's first answer may take long."""
     server = await serve(claim_timeout_s=0.2, lease_timeout_s=3)

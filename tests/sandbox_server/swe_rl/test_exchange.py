@@ -18,6 +18,7 @@ LINES = Path(__file__).with_name("exchange.jsonl").read_text().splitlines()
 LEASE = re.compile(r"swe-[0-9a-f]{32}")
 
 
+@pytest.mark.slow
 async def test_a_recorded_exchange_goes_as_it_went(serve: Serve) -> None:
     server = await serve()
     names: dict[str, str] = {}

@@ -7,6 +7,7 @@ from tests.sandbox_server.swe_rl.conftest import CHECK, FIX, IMAGE, Serve
 pytestmark = pytest.mark.sandbox
 
 
+@pytest.mark.slow
 async def test_a_rollout_as_the_pool_has_it(serve: Serve) -> None:
     server = await serve()
     lease = await server.ask("/allocate", image=IMAGE, instance_id="adder-1")
@@ -26,6 +27,7 @@ async def test_a_rollout_as_the_pool_has_it(serve: Serve) -> None:
     assert (await server.client.get("/status")).json()["pool"]["total_leases"] == 0
 
 
+@pytest.mark.slow
 async def test_a_container_as_the_exec_server_has_it(serve: Serve) -> None:
     server = await serve()
     container = await server.ask("/container/create", image=IMAGE, cwd="/testbed", timeout=120)

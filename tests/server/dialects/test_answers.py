@@ -211,6 +211,7 @@ response_events = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(chunks, max_size=4) | st.lists(junk, max_size=2))
 def test_any_chunks_are_an_answer_or_an_owned_failure(said: list[Any]) -> None:
     raw = b"".join(b"data: %s\n\n" % orjson.dumps(chunk) for chunk in said)

@@ -84,6 +84,7 @@ RESPONSES: Any = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True])
 async def test_openai_reads_a_response_with_every_kind_of_item(opened: Opened, stream: bool) -> None:
     async with opened(CALLED) as clients:

@@ -40,6 +40,7 @@ def test_where_nobody_says_which_folder_each_server_has_its_own(tmp_path: Path) 
         assert third.path.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.slow
 async def test_an_interpreter_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\nsetsid sleep 300 & echo $! >{tmp_path}/pids\necho $$ >>{tmp_path}/pids\nsleep 300\n")

@@ -81,7 +81,7 @@ def left_of(slurm: SlurmNodes, names: list[str]) -> list[str]:
     return [line for name in names for word in LEFT for line in processes_of(slurm.nodes[name], word)]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("slurm", [2], indirect=True)
 def test_a_job_of_one_node_has_sandboxes_on_another(slurm: SlurmNodes, folder: Path) -> None:
     _, second = slurm.nodes

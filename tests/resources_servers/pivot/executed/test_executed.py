@@ -146,6 +146,7 @@ async def test_an_experts_look_that_fails_makes_no_other_failure_right(judge: Ju
         assert (verdict.reward, verdict.extras["judged_by"]) == (0.0, "semantic")
 
 
+@pytest.mark.slow
 @pytest.mark.asyncio(loop_scope="module")
 async def test_what_comes_out_otherwise_each_time_is_judged_by_its_text(judge: Judge) -> None:
     for command in (f"{UUID} > now.txt", UUID):

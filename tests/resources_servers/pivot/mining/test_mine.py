@@ -232,6 +232,7 @@ def test_mistakes_are_told_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 @pytest.mark.skipif(not shutil.which("busybox"), reason="no busybox here")
 def test_answers_at_steps_that_were_played_again_are_run(tmp_path: Path, config: Path) -> None:

@@ -181,6 +181,7 @@ def test_steps_start_from_the_files_that_the_expert_found(mine: Mine) -> None:
     assert mine.kept() == {images[4]}
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 @needs_sandbox
 def test_a_replay_ends_where_a_result_is_another_and_says_why(mine: Mine) -> None:
@@ -195,6 +196,7 @@ def test_a_replay_ends_where_a_result_is_another_and_says_why(mine: Mine) -> Non
     assert [entry["step"] for entry in report["ended_early"]] == [2, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 @needs_sandbox
 def test_snapshots_take_no_more_disk_than_they_may(mine: Mine) -> None:
@@ -203,6 +205,7 @@ def test_snapshots_take_no_more_disk_than_they_may(mine: Mine) -> None:
     assert mine.kept() == set()
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 @needs_sandbox
 def test_what_a_killed_command_left_is_removed_and_what_is_done_is_not_played_again(mine: Mine) -> None:
@@ -216,6 +219,7 @@ def test_what_a_killed_command_left_is_removed_and_what_is_done_is_not_played_ag
     assert sorted(read_replays(mine.root)) == ["more", "t"]
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 @needs_sandbox
 def test_a_trajectory_without_an_image_says_so(mine: Mine) -> None:

@@ -196,6 +196,7 @@ def check(script: str, text: str, folder: Path) -> None:
     assert claimed == run(script, text, folder), script
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(commands, texts)
 def test_what_a_command_is_read_to_do_to_a_file_is_what_it_does(tmp_path: Path, script: str, text: str) -> None:
