@@ -29,6 +29,9 @@ MAX_TOKENS = 16384
 FIRST, SECOND, THIRD = "sqlparse", "mistune", "boltons"
 """In the names of the instances, by row."""
 LOOK_S = 0.2
+QUIET_S = 600.0
+"""Seconds that a command may say nothing: longer than shells are held, but a policy that acts at random also starts
+programs that wait for a word (`python`)."""
 ROWS = "rows.jsonl"
 
 
@@ -57,7 +60,7 @@ def config(folder: Path, model: Path, *, steps: int, rerolls: int) -> JsonObject
     """`folder`: with the rows."""
     launch: JsonObject = {"device": "cpu", "max_num_seqs": 16, "kv_cache_gib": 1, "enforce_eager": True}
     launch["folder"] = str(folder / "vllm")
-    patient = {"command_timeout_s": runs.RUN_S, "harness_config": {"options": {"no_change_timeout_s": runs.RUN_S}}}
+    patient = {"command_timeout_s": runs.RUN_S, "harness_config": {"options": {"no_change_timeout_s": QUIET_S}}}
     servers = swe.servers({"agent": {"agent_max_turns": TURNS, **patient}})
     return {
         "grpo": {
