@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import pytest
 import yaml
 from pydantic import ConfigDict
+from tests.sampling import few
 
 from paddock.cli import main
 from paddock.cli.configs import load_config
@@ -28,15 +29,10 @@ from paddock.types import Fix, JsonObject
 
 pytestmark = pytest.mark.sandbox
 OUTSIDE = Path(__file__).parents[1] / "harness" / "outside"
-OURS = {
-    "codeact": ("default", "openhands_1_58", "minimal"),
-    "codex": ("default", "codex_0_63", "functions", "gpt_oss"),
-    "opencode": ("default", "gpt"),
-}
 FACES = [
-    pytest.param(name, profile, marks=pytest.mark.slow if (name, profile) == ("codex", "default") else pytest.mark.long)
-    for name, profiles in OURS.items()
-    for profile in profiles
+    *(("codeact", profile) for profile in ("default", "openhands_1_58", "minimal")),
+    *(("codex", profile) for profile in ("default", "codex_0_63", "functions", "gpt_oss")),
+    *(("opencode", profile) for profile in ("default", "gpt")),
 ]
 
 
@@ -409,7 +405,8 @@ async def test_a_harness_from_outside_passes_all_that_is_about_it(right: Harness
     }
 
 
-@pytest.mark.parametrize(("name", "profile"), FACES)
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "profile"), few(FACES, [("codex", "default")], mark=pytest.mark.long))
 async def test_our_native_harnesses_pass(name: str, profile: str, settings: SandboxSettings) -> None:
     target = find_harness(f"harness:{name}", settings=settings)._replace(block={"profile": profile})
     results = await run_suite(suite_for("harness"), target)
