@@ -7,7 +7,7 @@ from paddock.resources_servers.pivot.semantic.compare import MAX_STEPS
 from paddock.resources_servers.pivot.semantic.ladder import nearness
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.pairs import compare_pair
-from paddock.resources_servers.pivot.semantic.sides import read_sides
+from paddock.resources_servers.pivot.semantic.sides import Sides, read_sides
 from paddock.resources_servers.pivot.semantic.surplus import is_destructive
 from paddock.resources_servers.pivot.task import ExpectedAction
 from paddock.shell import BudgetError, StepBudget, limited, memo
@@ -31,29 +31,23 @@ def undecided_pair(
 ) -> UndecidedPair | None:
     """Return the pair of a response that `compare` takes for a mismatch, where it is undecided; else None."""
     try:
-        return _undecided_pair(expected, response, params, options, row_task)
+        with memo(), limited(StepBudget(MAX_STEPS)):
+            return _undecided(read_sides(expected, response, params, options, row_task))
     except BudgetError:
         return None
 
 
-def _undecided_pair(
-    expected: ExpectedAction,
-    response: object,
-    params: JsonObject,
-    options: SemanticOptions,
-    row_task: Mapping[str, Any],
-) -> UndecidedPair | None:
-    with memo(), limited(StepBudget(MAX_STEPS)):
-        ours, theirs, surroundings = read_sides(expected, response, params, options, row_task)
-        if len(ours) != 1 or len(theirs) != 1:
-            return None
-        (own,), (other,) = ours, theirs
-        if own.action is None or other.action is None:
-            return None
-        result = compare_pair(own.action, other.action, *surroundings)
-        if result.same or result.reason == "limit_differs":
-            return None
-        if is_destructive(other.action, surroundings.options):
-            return None
-        near = nearness(own.action, other.action, result.reason, surroundings)
-        return UndecidedPair(own.action, other.action) if near.undecided else None
+def _undecided(sides: Sides) -> UndecidedPair | None:
+    ours, theirs, surroundings = sides
+    if len(ours) != 1 or len(theirs) != 1:
+        return None
+    (own,), (other,) = ours, theirs
+    if own.action is None or other.action is None:
+        return None
+    result = compare_pair(own.action, other.action, *surroundings)
+    if result.same or result.reason == "limit_differs":
+        return None
+    if is_destructive(other.action, surroundings.options):
+        return None
+    near = nearness(own.action, other.action, result.reason, surroundings)
+    return UndecidedPair(own.action, other.action) if near.undecided else None

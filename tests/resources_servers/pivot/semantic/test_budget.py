@@ -54,6 +54,12 @@ TOO_MUCH: dict[str, tuple[list[JsonObject], list[JsonObject]]] = {
 }
 
 
+def test_the_experts_own_calls_are_a_match_however_many_there_are() -> None:
+    calls = [command(f"sed -n {line}p a.py") for line in range(1, 600, 3)]
+    comparison = judge(calls, calls)
+    assert (comparison.reward, comparison.metrics["matched"]) == (1.0, len(calls)), comparison
+
+
 @pytest.mark.parametrize("name", TOO_MUCH)
 def test_a_response_with_more_parts_than_are_read_earns_nothing(name: str) -> None:
     expected, actual = TOO_MUCH[name]
