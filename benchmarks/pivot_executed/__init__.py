@@ -13,6 +13,7 @@ Env     `PIVOT_PAIRS`: how many pairs (default 1,000). `PIVOT_REPLAYS`: folders 
 import asyncio
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,8 @@ async def _replayed(agreement: ComparatorAgreement, folders: list[Path]) -> None
 def run() -> dict[str, Any]:
     agreement = ComparatorAgreement()
     folders = [Path(folder) for folder in os.environ.get("PIVOT_REPLAYS", "").split(":") if folder]
+    if missing := [str(folder) for folder in folders if not (folder / "candidates.jsonl").exists()]:
+        sys.exit(f"PIVOT_REPLAYS: no candidates.jsonl in {', '.join(missing)}: name folders of `paddock pivot mine`")
     asyncio.run(_replayed(agreement, folders) if folders else _made_up(agreement))
     if details := os.environ.get("PIVOT_DETAILS"):
         Path(details).write_text("".join(json.dumps(one) + "\n" for one in agreement.details))
