@@ -4,6 +4,7 @@ moment. For tests of what happens to many rollouts.
 `put_image` makes the image, `config` has two agents: `fixer` mends it, `idler` leaves it; both take their time before.
 """
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ IMAGE = "small-bug"
 REWARDS = {"fixer": 1.0, "idler": 0.0}
 """What each agent is paid, if nothing goes wrong."""
 _TOOLS = ("comm", "mktemp", "xargs")
-"""Of busybox, which a scrub of the image asks for."""
+"""Of this machine, which a scrub of the image asks for: a busybox may lack the first."""
 _WRONG, _RIGHT = "    return a - b", "    return a + b"
 _PLACE = "test_calc.py"
 _CHECKS = f"""
@@ -46,7 +47,7 @@ def put_image(home: Path) -> None:
     def fill(tree: Path) -> None:
         (tree / "usr/bin").mkdir(parents=True)
         for tool in _TOOLS:
-            (tree / "usr/bin" / tool).symlink_to("busybox")
+            shutil.copy(shutil.which(tool, path="/usr/bin:/bin") or "", tree / "usr/bin" / tool)
         store.own([tree, *tree.rglob("*")])
 
     store.add(IMAGE, fill, base=base, workdir=WORKDIR)
