@@ -10,7 +10,8 @@ Looks   else: nothing changed, and of the lines that the expert saw `min_coverag
         the folders of its file's name there, and colours, and with its blanks as one. Of a long listing the names
         count, but for those with a dot in front; of a path not whether `./` or the step's directory stands before it,
         or `/` behind. That a binary file matches, which tools leave out, is no line; nor does the one file's name
-        count that only one of two searches writes before its lines.
+        count that only one of two searches writes before its lines, nor the one directory that only one of two
+        listings writes before its names (`find D -maxdepth 1`).
 """
 
 import re
@@ -90,7 +91,8 @@ def compare_runs(
         for line in _content_lines(actual.shown)
         if (len(line) < _SHORT_CHARS or line not in said or line in asked) and line not in hidden
     ]
-    return _compare_looks(*_without_one_name(_content_lines(expected.shown), given_lines), options)
+    wanted_lines = _content_lines(expected.shown)
+    return _compare_looks(*_without_one_directory(*_without_one_name(wanted_lines, given_lines)), options)
 
 
 def _without_one_name(wanted: list[str], given: list[str]) -> tuple[list[str], list[str]]:
@@ -101,6 +103,27 @@ def _without_one_name(wanted: list[str], given: list[str]) -> tuple[list[str], l
         return wanted, given
     cut = [line.partition(":")[2].strip() for line in (wanted if first else given)]
     return (cut, given) if first else (wanted, cut)
+
+
+def _without_one_directory(wanted: list[str], given: list[str]) -> tuple[list[str], list[str]]:
+    """Take the one directory away that only one of two listings writes before its names, and alone on a line."""
+    first, second = _one_directory(wanted), _one_directory(given)
+    if (first is None) == (second is None) or any("/" in line for line in (wanted if first is None else given)):
+        return wanted, given
+    cut = [line.removeprefix(f"{first or second}/") for line in (wanted if second is None else given)]
+    cut = [line for line in cut if line != (first or second)]
+    return (cut, given) if second is None else (wanted, cut)
+
+
+def _one_directory(lines: list[str]) -> str | None:
+    """Return the directory that is one of the lines, where all others are its entries."""
+    found = min(lines, key=len, default="")
+    others = [line for line in lines if line != found]
+    return found if others and all(_is_entry(line, found) for line in others) else None
+
+
+def _is_entry(line: str, directory: str) -> bool:
+    return line.startswith(f"{directory}/") and "/" not in line.removeprefix(f"{directory}/") and " " not in line
 
 
 def _compare_looks(wanted: list[str], given: list[str], options: ExecutedOptions) -> ExecutedResult:

@@ -34,6 +34,7 @@ class ExecutedOptions(BaseModel):
         "*/.git/index",
         "*/.git/logs*",
         "*/.git/ORIG_HEAD",
+        "*/.git/COMMIT_EDITMSG",
     )
     """Patterns (`fnmatch`, whole absolute path) of files that programs leave by the way: they are not compared."""
     max_file_mib: int = Field(default=16, ge=1)

@@ -34,8 +34,9 @@ ACTION_ENV = {
     },
     "GIT_AUTHOR_DATE": "2020-01-01T00:00:00Z",
     "GIT_COMMITTER_DATE": "2020-01-01T00:00:00Z",
+    "LANG": "C.UTF-8",
 }
-"""Equal commits are equal files with it."""
+"""Equal commits are equal files with it, and programs read text as UTF-8, as tools that look at files do."""
 
 
 @dataclass(frozen=True, slots=True)

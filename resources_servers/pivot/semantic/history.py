@@ -5,13 +5,14 @@ Source  `responses_create_params.input`: calls and their outputs, joined by `cal
 Shows   a view or read of the file, by a tool or by a command that prints nothing else; the whole text by a tool that
         writes it.
 Where   a relative path is one below the directory in which its step ran (`place`).
-Since   a later edit is made on each known text; one on which it cannot be made is forgotten. A later command that names
-        the file and may write forgets all.
+Since   a later edit is made on each known text; one on which it cannot be made is forgotten. So it is with a command
+        that changes the file in a way that is known, and did not fail; another that names it and may write forgets all.
 Errors  none: what cannot be read shows nothing.
 """
 
 import json
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from posixpath import basename
 from typing import Any, NamedTuple
@@ -37,12 +38,14 @@ class PrintedFile(NamedTuple):
     path: str
     """Resolved."""
     first_line: int
-    whole: bool
-    """True: all of the file is shown."""
+    last_line: int | None
+    """None: all to the end is shown."""
     numbered: bool
     """True: each line has its number in front."""
 
 
+FileChanger = Callable[[ShellCommand, str | None, str, Sequence[KnownText]], list[KnownText] | None]
+"""Makes the changes of a command, run in a directory, on what is known of the file of a path; None: it does more."""
 PrintReader = Callable[[ShellCommand, str | None], PrintedFile | None]
 """Reads a command that runs in a directory, if that is known; None: it prints no file, or more than that."""
 
@@ -62,6 +65,7 @@ class FileHistory:
         params: JsonObject,
         schema: Callable[[str], JsonObject | None],
         printed_file: PrintReader,
+        changed_texts: FileChanger,
         places: Places,
         budget: StepBudget,
     ) -> None:
@@ -73,6 +77,7 @@ class FileHistory:
         self._schema = schema
         self._places = places
         self._printed_file = printed_file
+        self._changed_texts = changed_texts
         self._budget = budget
         self._params = params
         self._outputs: dict[str, str] | None = None
@@ -124,19 +129,33 @@ class FileHistory:
         """Return the known texts of the file after a call, newest last."""
         match action:
             case ReadFile() if resolve(action.path, cwd) == path:
-                return [*texts, *_texts_in(output, action.first_line, complete=action.whole)]
+                return [*texts, *_texts_in(output, action.first_line, action.last_line if action.whole else 0)]
             case ShellCommand():
                 take(_STEPS_PER_COMMAND)
                 shown = self._printed_file(action, cwd)
                 if shown is not None and shown.path == path:
-                    return [*texts, *_texts_in(output, shown.first_line, complete=shown.whole, numbered=shown.numbered)]
+                    return [*texts, *_texts_in(output, shown.first_line, shown.last_line, numbered=shown.numbered)]
                 done = effects(action.command, cwd=cwd)
+                if not done.writes and not done.destructive and done.reads_only:
+                    return texts
+                changed = self._changed_texts(action, cwd, path, texts)
+                if changed is not None:
+                    return changed if _went_well(output) else []
                 return [] if done.writes or done.destructive else texts
             case Edit():
                 own = [edit for edit in resolve_edits(action, cwd) if edit.path == path]
                 return _after_edit(own, output, path, texts) if own else texts
             case _:
                 return texts
+
+
+_COMPLAINT = re.compile(r"No such file|[Pp]ermission denied|Traceback|Error\b|[Cc]annot|can't|\bfailed\b")
+
+
+def _went_well(output: str) -> bool:
+    """Say whether a command that changes files, and says little, succeeded."""
+    text = plain_output(output)
+    return text is not None and not _COMPLAINT.search(text)
 
 
 def _outputs(items: list[JsonObject]) -> Iterator[tuple[str, str]]:
@@ -146,15 +165,20 @@ def _outputs(items: list[JsonObject]) -> Iterator[tuple[str, str]]:
             yield call_id, content_text(item.get("output"))
 
 
-def _texts_in(output: str, first_line: int, *, complete: bool = False, numbered: bool | None = None) -> list[KnownText]:
-    """Return the text that an output shows; `numbered` None: it has line numbers where they can be read."""
+def _texts_in(output: str, first_line: int, last_line: int | None, *, numbered: bool | None = None) -> list[KnownText]:
+    """Return the text that an output shows; `numbered` None: it has line numbers where they can be read.
+
+    `last_line`: the last one that was asked for; None: all to the end were, 0: that is not known.
+    """
     take(len(output) // _CHARS_PER_STEP)
     if not output:
         return []
+    complete = first_line == 1 and last_line is None
     if numbered is not False:
         view = parse_numbered(output)
         if view is not None:
             whole = complete and view.first_line == 1 and not is_cut(output)
+            whole = whole or _ends_early(view, output, last_line)
             return [KnownText.whole(view.text.rstrip("\n") + "\n") if whole else view]
     if numbered:
         return []
@@ -162,7 +186,16 @@ def _texts_in(output: str, first_line: int, *, complete: bool = False, numbered:
     if text is None:
         return []
     # Tools trim the end of what they show, so whether a last newline was there is not known; text files have it.
-    return [KnownText(first_line, text.rstrip("\n") + "\n", complete and first_line == 1)]
+    return [KnownText(first_line, text.rstrip("\n") + "\n", complete)]
+
+
+def _ends_early(view: KnownText, output: str, last_line: int | None) -> bool:
+    """Say whether numbered lines, from the first on, are fewer than were asked for: then they are the whole file."""
+    text = plain_output(output)
+    if text is None or not last_line or view.first_line != 1:
+        return False
+    count = view.text.count("\n")
+    return count < last_line and count == text.rstrip("\n").count("\n") + 1
 
 
 _FAILED_EDITS = ("no_match", "ambiguous", "file_exists", "no_change", "line_range")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from paddock.resources_servers.pivot.semantic.calls import ParsedCall, RowTools, parse_actual_calls
 from paddock.resources_servers.pivot.semantic.history import FileHistory
+from paddock.resources_servers.pivot.semantic.intents import changed_texts
 from paddock.resources_servers.pivot.semantic.intents.kinds import Surroundings
 from paddock.resources_servers.pivot.semantic.intents.views import printed_file
 from paddock.resources_servers.pivot.semantic.joined_views import join_views
@@ -48,7 +49,7 @@ def read_sides(
     if not _are_one_action(ours, theirs) and any(depends_on_place(call.action) for call in (*ours, *theirs)):
         options = options.model_copy(update={"cwd": places.last}) if places.last != options.cwd else options
     ours, theirs = join_views(ours, options), join_views(theirs, options)
-    history = FileHistory(params, tools.schema, printed_file, places, history_budget)
+    history = FileHistory(params, tools.schema, printed_file, changed_texts, places, history_budget)
     return Sides(ours, theirs, Surroundings(history, options))
 
 

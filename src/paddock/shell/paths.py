@@ -2,10 +2,12 @@
 
 Law     `join` and `path_form` resolve `.`, `..` and repeated slashes against a directory; two equal forms name the same
         file wherever a component that is followed by `..` or by the final slash is a real directory, no symbolic link.
+        A final slash behind a name with a file's suffix counts.
 Shapes  a directory is an absolute path, or a path relative to the unknown directory that a command starts in (`.`).
         A path form is a tuple that begins with `path`; None says that the word may lead anywhere.
 """
 
+import re
 from collections.abc import Callable, Hashable
 from fnmatch import fnmatchcase
 from posixpath import normpath
@@ -17,6 +19,8 @@ Form: TypeAlias = tuple[Hashable, ...]
 PartForm: TypeAlias = Callable[[Part], Hashable]
 
 START = "."
+_FILE_BEFORE_SLASH = re.compile(r"[^./]\.(?!d/|git/|egg-info/)[A-Za-z]\w*/+$")
+"""A name with a file's suffix, and a slash: of a file nothing can be done by it."""
 
 
 def join(directory: str, path: str) -> str:
@@ -32,7 +36,7 @@ def path_form(word: Word, directory: str, part_form: PartForm, *, keep_slash: bo
     if text is not None:
         if not text:
             return ("path", "", "")
-        return ("path", join(directory, text), _end(text) if keep_slash else "")
+        return ("path", join(directory, text), _end(text) if keep_slash or _FILE_BEFORE_SLASH.search(text) else "")
     first, *rest = word.parts
     if isinstance(first, Active) and first.text.startswith("~"):
         return ("path", "", *map(part_form, word.parts))

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from paddock.edits import KnownText
 from paddock.resources_servers.pivot.assignment import maximum_matching
 from paddock.resources_servers.pivot.semantic.commands import tighter
 from paddock.resources_servers.pivot.semantic.intents.bare_commands import BareCommand, bare_commands
 from paddock.resources_servers.pivot.semantic.intents.file_changes import (
     FILE_CHANGES,
+    changed,
     runs_unknown_script,
     written_by,
 )
@@ -31,7 +33,7 @@ from paddock.resources_servers.pivot.semantic.paths import resolve
 from paddock.shell import once, take
 from paddock.tools import Action, ShellCommand, same_json
 
-__all__ = ["Intent", "Surroundings", "compare_intents", "intents_of"]
+__all__ = ["Intent", "Surroundings", "changed_texts", "compare_intents", "intents_of"]
 
 KINDS: tuple[IntentKind, ...] = (
     VIEWS,
@@ -63,6 +65,16 @@ def intents_of(action: Action, cwd: str | None) -> tuple[Intent, ...]:
         directory = resolve(action.workdir, cwd) if action.workdir else cwd
         return once(("intents", action.command, directory), lambda: _of_script(action.command, directory))
     return next((_intents(kind, record) for kind in KINDS if (record := kind.of_action(action, cwd)) is not None), ())
+
+
+def changed_texts(
+    command: ShellCommand, cwd: str | None, path: str, texts: Sequence[KnownText]
+) -> list[KnownText] | None:
+    """Return what the texts known of a file become by a command; None: it is not for changes of files alone."""
+    intents = intents_of(command, cwd)
+    if len(intents) != 1 or intents[0].kind is not FILE_CHANGES:
+        return None
+    return changed(intents[0].record, path, texts)
 
 
 def _of_script(command_line: str, directory: str | None) -> tuple[Intent, ...]:

@@ -2,8 +2,8 @@
 
 Source  the manual pages of bash's `echo` and `printf`, of coreutils' `tee`, `rm`, `mv`, `truncate`, of GNU patch and of
         git-apply; `sed_scripts` and `python_writes` for theirs.
-Law     a command is read where all that it does to files is known. What `rm -r`, `git rm`, `cp` and `touch` do depends
-        on what is there: they are left out.
+Law     a command is read where all that it does to files is known. What `git rm`, `cp`, `touch` and `rm -r` do depends
+        on what is there: they are left out, but for `rm -r` of names with a file's suffix.
 None    other commands, options and programs, variables of the environment, patterns of file names, and output that
         goes to a `head`, which may end the command.
 """
@@ -11,13 +11,14 @@ None    other commands, options and programs, variables of the environment, patt
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as with_path
 from posixpath import basename
 from typing import Literal, NamedTuple
 
 from paddock.edits import Delete, Hunks, Move, PatchError, Write, parse_codex_patch, parse_unified_diff
 from paddock.edits import Edit as FileEdit
 from paddock.resources_servers.pivot.semantic.intents.bare_commands import BareCommand, Stage
-from paddock.resources_servers.pivot.semantic.intents.python_writes import python_changes
+from paddock.resources_servers.pivot.semantic.intents.python_writes import FunctionOnFile, python_changes
 from paddock.resources_servers.pivot.semantic.intents.sed_scripts import (
     FileScript,
     perl_in_place,
@@ -29,6 +30,7 @@ from paddock.resources_servers.pivot.semantic.intents.text_functions import (
     LineScript,
     TextFunction,
 )
+from paddock.resources_servers.pivot.semantic.intents.views import has_suffix
 from paddock.resources_servers.pivot.semantic.paths import resolve, resolve_edits
 from paddock.tools import Edit
 
@@ -212,9 +214,9 @@ def _python(code: str, directory: str | None) -> list[Change] | None:
     if changes is None:
         return None
     return [
-        Write(resolve(change.path, directory), change.text)
-        if isinstance(change, Write)
-        else FileFunction(resolve(change.path, directory), change.function)
+        FileFunction(resolve(change.path, directory), change.function)
+        if isinstance(change, FunctionOnFile)
+        else with_path(change, path=resolve(change.path, directory))
         for change in changes
     ]
 
@@ -302,9 +304,16 @@ def _read_apply_patch(run: _ProgramCall) -> list[Change] | None:
         return None
 
 
+_RM_OPTION = re.compile(r"-[fvrR]+|--force|--verbose|--recursive")
+
+
 def _read_rm(run: _ProgramCall) -> list[Change] | None:
-    paths = _operands(run, frozenset({"-f", "-v", "-fv", "-vf", "--force", "--verbose"}))
-    return [Delete(run.at(path)) for path in paths] if paths else None
+    options = {word for word in run.words if _RM_OPTION.fullmatch(word)}
+    paths = _operands(run, frozenset(options))
+    recursive = any(option == "--recursive" or set(option) & set("rR") for option in options - {"--force", "--verbose"})
+    if not paths or (recursive and not all(map(has_suffix, paths))):
+        return None
+    return [Delete(run.at(path)) for path in paths]
 
 
 def _read_unlink(run: _ProgramCall) -> list[Change] | None:

@@ -61,6 +61,18 @@ def written_by(changes: FileChanges) -> set[str]:
     return {step.path for step in changes.steps if isinstance(step, Write)}
 
 
+def changed(changes: FileChanges, path: str, texts: Sequence[KnownText]) -> list[KnownText] | None:
+    """Return what the texts known of a file become by changes; None: what is done to it is not known."""
+    steps = [step for step in changes.steps if path in _step_paths(step)]
+    if any(isinstance(step, ScratchUse | Undo | Move) for step in (*changes.steps, *steps)):
+        return None
+    writes = [index for index, step in enumerate(steps) if isinstance(step, Write)]
+    if writes and isinstance(last := steps[writes[-1]], Write):
+        texts, steps = [KnownText.whole(last.text)], steps[writes[-1] + 1 :]
+    after = [_after(steps, {path: text}) for text in texts]
+    return [files[path] for files in after if isinstance(files, dict) and path in files]
+
+
 def runs_unknown_script(changes: FileChanges, written: Collection[str]) -> bool:
     """Whether all that is done is to run a script; not a scratch file among the `written`, which makes its changes."""
     match changes.steps:

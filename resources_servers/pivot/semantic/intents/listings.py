@@ -8,6 +8,7 @@ Looks   sizes, owners, colours, order; names with a dot in front, unless an opti
 Cut     the first `ENOUGH` entries of one directory, or `ENOUGH_OF_TREE` of a tree, in order of names, are as good as
         all.
 Path    an editor's view without a range is a listing where the path's name looks like no file's (`views`).
+File    a path whose name has a file's suffix lists itself, however deep; with a slash behind it lists nothing.
 Errors  None: something else is done, or a part of it is not known.
 """
 
@@ -16,7 +17,7 @@ from dataclasses import dataclass, replace
 from paddock.resources_servers.pivot.semantic.intents.bare_commands import BareCommand
 from paddock.resources_servers.pivot.semantic.intents.kinds import IntentKind, Surroundings
 from paddock.resources_servers.pivot.semantic.intents.listing_programs import ListedEntries, listed_by
-from paddock.resources_servers.pivot.semantic.intents.views import is_file_name
+from paddock.resources_servers.pivot.semantic.intents.views import has_suffix, is_file_name
 from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, clip, differ
 from paddock.resources_servers.pivot.semantic.paths import resolve
 from paddock.tools import Action, ListFolder, ReadFile
@@ -62,7 +63,14 @@ def _of_command(command: BareCommand) -> list[Listing] | None:
         return None
     if most is not None and most >= (ENOUGH if listed[0].depth in (0, 1) else ENOUGH_OF_TREE):
         most = None
-    return [Listing(replace(one, path=resolve(one.path, command.directory)), most=most) for one in listed]
+    return [Listing(_resolved(one, command.directory), most=most) for one in listed]
+
+
+def _resolved(listed: ListedEntries, directory: str | None) -> ListedEntries:
+    path = resolve(listed.path, directory)
+    if not has_suffix(path) or listed.pattern is not None:
+        return replace(listed, path=path)
+    return replace(listed, path=f"{path}/" if listed.path.endswith("/") else path, depth=1)
 
 
 def _compare(expected: Listing, actual: Listing, surroundings: Surroundings) -> MatchResult:

@@ -3,7 +3,8 @@
 Law     two are the same where `paddock.shell.equivalent` says so of each, in one directory, with the same variables,
         the same text to read and the same file to write. Before that each is spelled in one way: Python source by its
         syntax tree, modes of `chmod` as numbers, `install -d` and `mkdir -m` as what they stand for, the options of
-        programs that `paddock.shell.program_options` knows without those that only change looks.
+        programs that `paddock.shell.program_options` knows without those that only change looks. A Python script is
+        named from where it runs.
 Cut     as of a test run: the end of what is printed says how it went.
 Errors  None where the output is cut to less, or a word is a pattern of the shell's that this does not follow.
 """
@@ -64,7 +65,7 @@ def _of_command(command: BareCommand) -> list[ProgramPipeline] | None:
         parts = _folders(command.stages[0])
         if parts is not None:
             return [_run(command, (replace(command.stages[0], words=words),)) for words in parts]
-    stages = tuple(replace(stage, words=_spelled(stage)) for stage in _without_cat(command.stages))
+    stages = tuple(replace(stage, words=_spelled(stage, command.directory)) for stage in _without_cat(command.stages))
     first = stages[0].words
     if first[:2] == ("python", "-c") and len(first) == 3 and command.stdin is None and "stdin" not in first[2]:
         stages = (replace(stages[0], words=("python",)), *stages[1:])
@@ -106,7 +107,7 @@ def _reads_python(words: Sequence[str]) -> bool:
     return words == ("python",)
 
 
-def _spelled(stage: Stage) -> tuple[str, ...]:
+def _spelled(stage: Stage, directory: str | None) -> tuple[str, ...]:
     """Return the words of a program in one spelling, as far as it is known."""
     words = stage.words
     program = "python" if _PYTHON.fullmatch(words[0]) else _NAMES.get(words[0], words[0])
@@ -127,11 +128,20 @@ def _spelled(stage: Stage) -> tuple[str, ...]:
         case ["python", "-"]:
             return ("python",)
         case ["python", script, *rest] if not script.startswith("-"):
-            return ("python", posixpath.normpath(script), *rest)
+            return ("python", _from(directory, script), *rest)
         case ["chmod", mode, path] if _ADDED_BITS.fullmatch(mode):
             return ("chmod", "a" + mode, path)
         case _:
             return words
+
+
+def _from(directory: str | None, path: str) -> str:
+    """Return a path as it is named from a directory above it."""
+    if path.endswith("/"):
+        return path
+    if directory is None or not directory.startswith("/"):
+        return posixpath.normpath(path)
+    return resolve(path, directory).removeprefix(f"{directory.rstrip('/')}/")
 
 
 def _git(words: tuple[str, ...]) -> tuple[str, ...]:

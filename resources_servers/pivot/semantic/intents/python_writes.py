@@ -1,12 +1,13 @@
-"""Short Python programs that read files, replace in their texts and write them, as changes of files. None is run.
+"""Short Python programs that read files, replace in their texts, write and remove them, as changes of files.
 
 Source  what agents write: `s = open(p).read()`, `s = s.replace(a, b)`, `open(p, "w").write(s)`, the same with `Path`
-        and `with`; `assert`, `print` and imports beside.
+        and `with`; `os.remove(p)`, `Path(p).unlink()`; `assert`, `print` and imports beside. None is run.
 Law     statements in order; every path, old and new text is a literal, or a name for one. A text is written to the file
         that it was read from, once, and not read after. Of branches only what an assertion says: `if old not in s:`
-        before an end, and at the program's end `if old in s:`, with nothing but words and ends besides.
-None    everything else: loops, functions, other modules' calls, other modes, encodings other than UTF-8, assertions of
-        more than that a file holds what is replaced.
+        before an end, and at the program's end `if old in s:`, with nothing but words and ends besides. What is removed
+        exists. A loop over literal texts is its body for each.
+None    everything else: other loops, functions, other modules' calls, other modes, encodings other than UTF-8,
+        assertions of more than that a file holds what is replaced.
 """
 
 import ast
@@ -15,7 +16,7 @@ from dataclasses import dataclass, replace
 from posixpath import normpath
 from typing import NamedTuple
 
-from paddock.edits import Write
+from paddock.edits import Delete, Write
 from paddock.resources_servers.pivot.semantic.intents.text_functions import Append, ReplaceText
 from paddock.shell import parse_python
 
@@ -60,7 +61,7 @@ class _Irrelevant:
 _Value = str | _Path | _FileText | _OpenedFile | _Irrelevant
 
 
-def python_changes(code: str) -> list[Write | FunctionOnFile] | None:
+def python_changes(code: str) -> list[Write | Delete | FunctionOnFile] | None:
     """Return the changes that a program makes, with paths as written; None: it is not known to make only those."""
     tree = parse_python(code) if len(code) <= _MAX_CHARS else None
     if tree is None:
@@ -83,9 +84,9 @@ class _WritingProgram:
 
     def __init__(self) -> None:
         self.names: dict[str, _Value] = {}
-        self.changes: list[Write | FunctionOnFile] = []
+        self.changes: list[Write | Delete | FunctionOnFile] = []
         self.opened: set[str] = set()
-        """Files that have been opened for writing."""
+        """Files that have been opened for writing, or removed."""
         self.asserted: dict[_FileText, tuple[str, bool]] = {}
         """What a text is asserted to hold, and whether once; left out again where that is what is replaced in it."""
         self.required: set[ReplaceText] = set()
@@ -103,6 +104,15 @@ class _WritingProgram:
         match node.test:
             case ast.Compare(left=left, ops=[ast.NotIn()], comparators=others) if _ends(node.body) and not node.orelse:
                 self.assertion(ast.Compare(left, [ast.In()], others))
+            case ast.Call(
+                func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="os"), attr="path"), attr="exists" | "isfile"),
+                args=[path],
+                keywords=[],
+            ) if self.is_builtin("os") and not node.orelse:
+                before = len(self.changes)
+                self.block(node.body)
+                if self.changes[before:] != [Delete(self.path(path))]:
+                    raise _UnreadProgramError
             case ast.Compare(ops=[ast.In()]) if at_end and (_only_says(node.orelse) or _ends(node.orelse)):
                 self.assertion(node.test)
                 self.block(node.body, at_end=True)
@@ -122,6 +132,8 @@ class _WritingProgram:
             case ast.Expr(value=ast.Call(func=ast.Name(id="print"), args=args, keywords=[])):
                 for argument in args:
                     self.check(argument)
+            case ast.For() | ast.Expr(value=ast.ListComp()):
+                self.loop(node)
             case ast.Expr(value=value):
                 self.value(value)
             case ast.With(items=[ast.withitem(context_expr=value, optional_vars=ast.Name(id=name))], body=body):
@@ -131,6 +143,26 @@ class _WritingProgram:
                 self.names[name] = opened
                 self.block(body)
                 del self.names[name]
+            case _:
+                raise _UnreadProgramError
+
+    def loop(self, node: ast.For | ast.Expr) -> None:
+        """Read a loop over literal texts, or a list of what is done with each."""
+        match node:
+            case ast.For(target=ast.Name(id=name), iter=texts, body=body, orelse=[]):
+                for text in self.texts(texts):
+                    self.names[name] = text
+                    self.block(body)
+            case ast.Expr(
+                value=ast.ListComp(
+                    elt=value,
+                    generators=[ast.comprehension(target=ast.Name(id=name), iter=texts, ifs=[], is_async=0)],
+                )
+            ) if name not in self.names:
+                for text in self.texts(texts):
+                    self.names[name] = text
+                    self.value(value)
+                self.names.pop(name, None)
             case _:
                 raise _UnreadProgramError
 
@@ -195,9 +227,27 @@ class _WritingProgram:
                 keywords=[],
             ):
                 return _Path(self.path(path))
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="os"), attr="remove" | "unlink"), args=[path], keywords=[]
+            ) if self.is_builtin("os"):
+                return self.remove(self.path(path))
             case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args, keywords=keywords):
                 return self.method(self.value(owner), name, args, keywords)
         raise _UnreadProgramError
+
+    def texts(self, node: ast.expr) -> list[str]:
+        """Return the literal texts that a loop goes over."""
+        match node:
+            case ast.List(elts=elements) | ast.Tuple(elts=elements):
+                found = [self.value(element) for element in elements]
+            case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="split"), args=[], keywords=[]):
+                found = list[_Value](text.split())
+            case _:
+                raise _UnreadProgramError
+        texts = [text for text in found if isinstance(text, str)]
+        if len(texts) != len(found) or len(texts) > _MAX_REPLACEMENTS:
+            raise _UnreadProgramError
+        return texts
 
     def is_builtin(self, name: str) -> bool:
         return name not in self.names
@@ -231,6 +281,8 @@ class _WritingProgram:
             case _Path(), "read_text", []:
                 _only_utf8(keywords)
                 return self.text_of(owner.path)
+            case _Path(), "unlink", [] if all(keyword.arg == "missing_ok" for keyword in keywords):
+                return self.remove(owner.path)
             case _Path(), "open", _:
                 return self.open(owner.path, args, keywords)
             case _OpenedFile(), "close", []:
@@ -250,6 +302,13 @@ class _WritingProgram:
                 return self.replaced(owner, args)
             case _:
                 raise _UnreadProgramError
+
+    def remove(self, path: str) -> _Irrelevant:
+        if path in self.opened:
+            raise _UnreadProgramError
+        self.opened.add(path)
+        self.changes.append(Delete(path))
+        return _Irrelevant()
 
     def text_of(self, path: str) -> _FileText:
         if path in self.opened:

@@ -143,16 +143,23 @@ def _where(search: TextSearch) -> str:
 
 
 def _of_command(command: BareCommand) -> TextSearch | None:
-    if len(command.stages) == 2 and command.stages[1].words[0] == "xargs":
-        return _of_found_files(command)
+    first, *others = command.stages
+    if len(others) == 1 and others[0].words[0] == "xargs":
+        words = others[0].words[1:]
+        return _of_found_files(command, first, words[1:] if words[:1] in (("-0",), ("-r",)) else words)
+    if not others and first.words.count("-exec") == 1 and first.words[-2:] in (("{}", "+"), ("{}", ";")):
+        at = first.words.index("-exec")
+        search = _of_found_files(command, replace(first, words=first.words[:at]), first.words[at + 1 : -2])
+        return search if search is not None and search.shows in ("lines", "names") else None
     return of_command(command)
 
 
-def _of_found_files(command: BareCommand) -> TextSearch | None:
-    """Read `find D -name '*.py' | xargs grep x`: a search of all files of these endings below the directory."""
-    found = file_search_of(command.stages[0], command.directory)
-    words = command.stages[1].words[1:]
-    words = words[1:] if words[:1] in (("-0",), ("-r",)) else words
+def _of_found_files(command: BareCommand, finder: Stage, words: tuple[str, ...]) -> TextSearch | None:
+    """Read `find D -name '*.py' | xargs grep x`: a search of all files of these endings below the directory.
+
+    `words`: of the program that is given the files which `finder` finds.
+    """
+    found = file_search_of(finder, command.directory)
     if found is None or not words or found.depth is not None or found.entries == "directories":
         return None
     if any(demand[0] != "ends" for demand in found.demands) or len(found.demands) > 1:

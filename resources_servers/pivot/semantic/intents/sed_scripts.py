@@ -5,7 +5,8 @@ Law     lines that are put before, behind or in place of lines of one number are
         else is a `LineScript`. `a` behind a last line without a newline joins it here, as an editor's insert does, and
         begins a line in sed: text files end in a newline. A backup that `-i.bak`, `-i.orig` or `-i~` leaves beside the
         file is not looked at.
-None    blocks, jumps, the hold space, flags that print, write or run, `-n`, `-s`, `-z`, text with a backslash.
+None    blocks, jumps, the hold space, flags that print, write or run, `-n`, `-s`, `-z`,
+        a text with another backslash than that of a newline or a tab.
 """
 
 import re
@@ -15,7 +16,9 @@ from typing import Literal, NamedTuple
 from paddock.edits import Insert, ReplaceLines
 from paddock.resources_servers.pivot.semantic.intents.regular_expressions import Dialect, Expression, expression
 from paddock.resources_servers.pivot.semantic.intents.text_functions import (
+    Insertion,
     LineAddress,
+    LineCommand,
     LineScript,
     Removal,
     Substitution,
@@ -27,7 +30,8 @@ BACKUPS = ("", ".bak", ".orig", "~")
 
 _IN_PLACE = re.compile(r"-([Er]*)i(.*)|--in-place(?:=(.*))?")
 _NUMBER = re.compile(r"\d{1,8}")
-_TEXT = re.compile(r"([aic])(?:[ \t]*\\\n|\\|[ \t]*)((?:[^\\\n])+)(?:\n|\Z)")
+_TEXT = re.compile(r"([aic])(?:[ \t]*\\\n|[ \t]*\\|[ \t]*)([^\\\n](?:[^\\\n]|\\[nt\n])*)(?:\n|\Z)")
+_ESCAPED = {r"\n": "\n", r"\t": "\t", "\\\n": "\n"}
 _CLEAR_DELIMITERS = '/,#@!:%_~=; "'
 """Delimiters of `s` that mean nothing in a regular expression, so that with a backslash they are themselves."""
 
@@ -125,6 +129,8 @@ def sed_script(text: str, dialect: Dialect) -> LineScript | LineText | None:
     commands = tuple(command for command in found if not isinstance(command, LineText))
     if not commands or len(commands) != len(found):
         return None
+    if len(commands) > 1 and any(isinstance(command, Insertion) for command in commands):
+        return None
     removed = False
     for command in commands:
         address = command.address
@@ -153,8 +159,8 @@ class _ScriptReader:
         while self.peek() and self.peek() in chars:
             self.at += 1
 
-    def script(self) -> list[Substitution | Removal | LineText]:
-        commands: list[Substitution | Removal | LineText] = []
+    def script(self) -> list[LineCommand | LineText]:
+        commands: list[LineCommand | LineText] = []
         self.skip(" \t\n;")
         while self.peek():
             commands.append(self.command())
@@ -164,7 +170,7 @@ class _ScriptReader:
             self.skip(" \t\n;")
         return commands
 
-    def command(self) -> Substitution | Removal | LineText:
+    def command(self) -> LineCommand | LineText:
         address = self.address()
         self.skip(" \t")
         name = self.peek()
@@ -173,20 +179,26 @@ class _ScriptReader:
         if name == "d" and address is not None:
             self.at += 1
             return Removal(address)
-        if name and name in "aic" and address is not None and isinstance(address.first, int):
-            return self.line_text(address, address.first)
+        if name and name in "aic" and address is not None:
+            return self.line_text(address)
         raise _UnreadScriptError
 
-    def line_text(self, address: LineAddress, first: int) -> LineText:
+    def line_text(self, address: LineAddress) -> LineText | Insertion:
         found = _TEXT.match(self.text, self.at)
         if found is None or not isinstance(address.last, int) or not found[2].strip():
             raise _UnreadScriptError
-        last = first + address.more if address.more else max(first, address.last)
+        self.at = found.end()
+        text = re.sub(r"\\[nt\n]", lambda escape: _ESCAPED[escape[0]], found[2])
         name: Literal["a", "i", "c"] = "a" if found[1] == "a" else "i" if found[1] == "i" else "c"
+        first = address.first
+        if not isinstance(first, int):
+            if address != LineAddress(first):
+                raise _UnreadScriptError
+            return Insertion(name, address, text)
+        last = first + address.more if address.more else max(first, address.last)
         if name != "c" and last != first:
             raise _UnreadScriptError
-        self.at = found.end()
-        return LineText(name, first, last, found[2])
+        return LineText(name, first, last, text)
 
     def address(self) -> LineAddress | None:
         first = self.one_address()

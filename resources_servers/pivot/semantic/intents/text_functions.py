@@ -8,6 +8,7 @@ None    a text on which the outcome is not known: a part of a file, or one that 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from paddock.edits import KnownText, Replace
 from paddock.resources_servers.pivot.semantic.intents.regular_expressions import Expression
@@ -132,10 +133,26 @@ class Removal:
 
 
 @dataclass(frozen=True, slots=True)
-class LineScript:
-    """Substitutions and removals made on each line in turn, as sed does."""
+class Insertion:
+    """sed's `a`, `i` and `c` at each of some lines."""
 
-    commands: tuple[Substitution | Removal, ...]
+    name: Literal["a", "i", "c"]
+    address: LineAddress
+    """Has no range."""
+    text: str
+
+    def on_line(self, line: str) -> str:
+        return {"a": f"{line}\n{self.text}", "i": f"{self.text}\n{line}", "c": self.text}[self.name]
+
+
+LineCommand = Substitution | Removal | Insertion
+
+
+@dataclass(frozen=True, slots=True)
+class LineScript:
+    """Substitutions and removals made on each line in turn, as sed does; an insertion is the only command."""
+
+    commands: tuple[LineCommand, ...]
 
     def apply(self, view: KnownText) -> KnownText | None:
         if not view.complete and not all(_is_within(command.address, view) for command in self.commands):
@@ -156,7 +173,7 @@ class LineScript:
             for command, span in zip(self.commands, ranges, strict=True):
                 if kept is None or not span.holds(number, kept, is_last=is_last):
                     continue
-                kept = command.on_line(kept) if isinstance(command, Substitution) else None
+                kept = None if isinstance(command, Removal) else command.on_line(kept)
             if kept is not None:
                 out.append(kept)
         return replace(view, text="\n".join(out) + ("\n" if ends_in_newline and out else ""))
@@ -185,7 +202,7 @@ def is_distinct(text: str) -> bool:
     return len("".join(text.split())) >= DISTINCT_LITERAL_CHARS
 
 
-def _expressions(command: Substitution | Removal) -> Iterator[Expression]:
+def _expressions(command: LineCommand) -> Iterator[Expression]:
     if isinstance(command, Substitution):
         yield command.expression
     if command.address is not None:

@@ -25,6 +25,8 @@ from paddock.resources_servers.pivot.semantic.intents.view_programs import Print
 from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, clip, describe, differ
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.paths import resolve
+from paddock.shell import Simple, parse
+from paddock.shell.syntax import Pipeline
 from paddock.tools import READ_LIMIT_LINES, Action, ReadFile, ShellCommand, plain_command, same_json
 
 
@@ -51,6 +53,7 @@ def _of_read(action: ReadFile, cwd: str | None) -> FileView:
 
 
 _SUFFIX = re.compile(r".\.(?!d$)[A-Za-z_][\w+-]*$")
+_DIRECTORY_SUFFIXES = (".app", ".egg", ".egg-info", ".dist-info", ".git")
 _DOT_DIRECTORIES = frozenset({".git", ".github", ".circleci", ".vscode", ".idea", ".tox", ".venv", ".cache", ".config"})
 
 
@@ -60,6 +63,12 @@ def is_file_name(path: str) -> bool:
     if name.startswith(".") and name.strip("."):
         return name not in _DOT_DIRECTORIES
     return bool(_SUFFIX.search(name)) or (name.isupper() and len(name) > 1) or name.lower().endswith("file")
+
+
+def has_suffix(path: str) -> bool:
+    """Say whether a path's name ends as files' names do: in a suffix that directories do not have."""
+    name = basename(path)
+    return bool(_SUFFIX.search(name)) and not name.startswith(".") and not name.endswith(_DIRECTORY_SUFFIXES)
 
 
 def _of_command(command: BareCommand) -> list[FileView] | None:
@@ -83,7 +92,11 @@ def _of_command(command: BareCommand) -> list[FileView] | None:
         views = [view for part in cut if part is not None for view in part]
         if None in cut:
             return None
-        views = [replace(view, marked=view.marked or printed.marked, prints="other") for view in views]
+        kept = printed.prints == "text" and not printed.marked
+        views = [
+            replace(view, marked=view.marked or printed.marked, prints=view.prints if kept else "other")
+            for view in views
+        ]
     shown = _cut(views, LineRange(1, command.first_lines, command.last_lines))
     return shown or None
 
@@ -112,17 +125,34 @@ def _cut(views: Sequence[FileView], lines: LineRange) -> list[FileView] | None:
 
 def printed_file(command: ShellCommand, cwd: str | None) -> PrintedFile | None:
     """Return the file that a command prints, where its whole output is one stretch of that file's lines."""
-    plain = plain_command(command.command)
-    if plain is None or plain.command.redirects:
+    first = _first_words(command.command)
+    if first is None:
         return None
     commands = bare_commands(command.command, resolve(command.workdir, cwd) if command.workdir else cwd)
-    if commands is None or commands[0].words != tuple(word.text for word in plain.command.words):
+    if commands is None or commands[0].stages[0].words != first:
         return None
     views = _of_command(commands[0])
     if views is None or len(views) != 1 or views[0].prints == "other" or views[0].lines.tail is not None:
         return None
     view = views[0]
-    return PrintedFile(view.path, view.lines.first, view.lines == WHOLE, view.prints == "numbered")
+    return PrintedFile(view.path, view.lines.first, view.lines.last, view.prints == "numbered")
+
+
+def _first_words(command_line: str) -> tuple[str | None, ...] | None:
+    """Return the words of a command, or of the first of a pipeline, where all that is printed is the last one's output.
+
+    None: there is more than that.
+    """
+    plain = plain_command(command_line)
+    if plain is not None:
+        return None if plain.command.redirects else tuple(word.text for word in plain.command.words)
+    statements = parse(command_line).statements
+    if len(statements) != 1 or statements[0].background or not isinstance(pipeline := statements[0].node, Pipeline):
+        return None
+    stages = [stage for stage in pipeline.stages if isinstance(stage, Simple) and not stage.redirects]
+    if pipeline.negated or len(stages) != len(pipeline.stages) or any(stage.assigns for stage in stages):
+        return None
+    return tuple(word.text for word in stages[0].words)
 
 
 def _joined(views: Sequence[FileView]) -> list[FileView]:

@@ -90,7 +90,9 @@ substitutions = st.builds(
 line_commands = st.builds(
     lambda address, command: address + command,
     addresses,
-    st.sampled_from(["d", "a new", "a\\  new", "a\\\nnew", "i new", "c new", "c\\\n  new", "i\\\n\tnew"]),
+    st.sampled_from(
+        ["d", "a new", "a\\  new", "a\\\nnew", "i new", "c new", "c\\\n  new", "i\\\n\tnew", r"a \  x\n\ty", "a x\\\ny"]
+    ),
 )
 sed_scripts = st.lists(substitutions | line_commands, min_size=1, max_size=2)
 

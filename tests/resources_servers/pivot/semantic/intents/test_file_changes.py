@@ -1,5 +1,6 @@
 """Changes of files, whatever they are made with: which are the same, which are not."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -44,6 +45,10 @@ SEEN = [
     sh("cd /r && sed -i '5s/check_call(args)/run(args, check=True)/' a.py"),
     sh(f"sed -i '5c\\    {NEW}' {PATH}"),
     sh(f"sed -i -e '5d' -e '4s/x/x/' {PATH} && sed -i '4a\\    {NEW}' {PATH}"),
+    sh(f"sed -i '/check_call/c\\    {NEW}' {PATH}"),
+    sh(f"sed -i '/check_call/d' {PATH} && sed -i '/def run/a \\    {NEW}' {PATH}"),
+    sh(f"sed -i '/check_call/d' {PATH} && sed -i '/return/i \\    {NEW}' {PATH}"),
+    sh(f"sed -i '/check_call/d' {PATH} && sed -i '4,4c\\def run(args):\\n    {NEW}' {PATH}"),
     sh(f"sed -i '/def run/,$s/check_call(args)/run(args, check=True)/' {PATH}"),
     sh(f"perl -pi -e 's/check_call\\((\\w+)\\)/run($1, check=True)/' {PATH}"),
     python(READ, REPLACE, WRITE),
@@ -78,6 +83,10 @@ UNSEEN = [
 ]
 NOT_SEEN_SAME = [
     sh(f"sed -i 's/{OLD}/{NEW}/' /r/b.py"),
+    sh(f"sed -i '/args/c\\    {NEW}' {PATH}"),
+    sh(f"sed -i '/check_call/a \\    {NEW}' {PATH}"),
+    sh(f"sed -i '/check_call/d' {PATH} && sed -i '/def run/a     {NEW}' {PATH}"),
+    sh(f"sed -i '/check_call/d' {PATH} && sed -i '/def/i \\    {NEW}' {PATH}"),
     sh(f"sed -i 's/{OLD}/{NEW}/' {PATH} /r/b.py"),
     sh(f"sed 's/{OLD}/{NEW}/' {PATH}"),
     sh(f"sed -i '4s/{OLD}/{NEW}/' {PATH}"),
@@ -117,6 +126,104 @@ NOT_SEEN_SAME = [
     editor(OLD, NEW + "\n    print(args)"),
     editor(OLD, NEW.replace("args", "'args'")),
 ]
+
+
+REMOVALS = [
+    ("rm /r/a.py /r/b.py", "rm -rf /r/a.py /r/b.py"),
+    ("rm /r/a.py /r/b.py", "rm -r --force /r/b.py /r/a.py"),
+    ("rm /r/a.py /r/b.py", "python3 -c 'import os; [os.remove(p) for p in \"/r/a.py /r/b.py\".split()]'"),
+    ("rm /r/a.py", "python3 -c 'import os; os.unlink(\"/r/a.py\")'"),
+    ("rm /r/a.py", "python - <<'E'\nfrom pathlib import Path\nPath('/r/a.py').unlink(missing_ok=True)\nE"),
+    (
+        "rm -f /r/a.py /r/b.py",
+        "python - <<'E'\nimport os\nfor p in '/r/a.py', '/r/b.py':\n    if os.path.exists(p):\n        os.remove(p)\nE",
+    ),
+]
+OTHER_REMOVALS = [
+    ("rm /r/a.py", "rm -rf /r/a.py /r/b.py"),
+    ("rm /r/a.py", "rm -rf /r"),
+    ("rm /r/build", "rm -rf /r/build"),
+    ("rm /r/.cache", "rm -rf /r/.cache"),
+    ("rm /r/x.egg-info", "rm -rf /r/x.egg-info"),
+    ("rm /r/a.py", "rm -rf /r/a.py/"),
+    ("rm /r/a.py", "rm -rf /r/*.py"),
+    ("rm /r/a.py", "rm -ri /r/a.py"),
+    ("rm /r/a.py", "python3 -c 'import os; [os.remove(p) for p in \"/r/a.py /r/b.py\".split()]'"),
+    ("rm /r/a.py", "python3 -c 'import os; [os.remove(p) for p in os.listdir(\"/r\")]'"),
+    ("rm /r/a.py", "python3 -c 'import os; [os.remove(\"/r/a.py\") for p in []]'"),
+    ("rm /r/a.py", "python3 -c 'import shutil; shutil.rmtree(\"/r/a.py\")'"),
+    ("rm /r/a.py", "python3 - <<'E'\nimport os\nif os.path.exists('/r/b.py'):\n    os.remove('/r/a.py')\nE"),
+    ("rm /r/a.py", "python3 - <<'E'\nimport os\nif not os.path.exists('/r/a.py'):\n    os.remove('/r/a.py')\nE"),
+    ("rm /r/a.py", "python3 - <<'E'\nimport os\nif os.path.exists('/r/a.py'):\n    open('/r/a.py', 'w').write('')\nE"),
+]
+
+
+@pytest.mark.parametrize(("expected", "actual"), REMOVALS)
+def test_files_are_removed_whatever_removes_them(score: Callable[..., Any], expected: str, actual: str) -> None:
+    for first, second in ((expected, actual), (actual, expected)):
+        found = score(sh(first), sh(second), cwd="/r")
+        assert found.reward == 1.0, found.detail
+
+
+@pytest.mark.parametrize(("expected", "actual"), OTHER_REMOVALS)
+def test_what_removes_more_or_may_not_is_another_removal(score: Callable[..., Any], expected: str, actual: str) -> None:
+    assert score(sh(expected), sh(actual), cwd="/r").reward == 0.0
+
+
+def past(*steps: tuple[str, str]) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
+    for number, (command, output) in enumerate(steps):
+        call = {"call_id": str(number), "name": "bash", "arguments": json.dumps({"command": command})}
+        items += [
+            {"type": "function_call", **call},
+            {"type": "function_call_output", "call_id": str(number), "output": output},
+        ]
+    return items
+
+
+NUMBERED = "".join(f"{number:6}\t{line}\n" for number, line in enumerate(TEXT.splitlines(), 1))
+WHOLE_WRITE = sh(f"cat > {PATH} <<'E'\n{TEXT.replace(OLD, NEW)}E")
+MADE = (f"cat > {PATH} <<'E'\n{TEXT.replace('args', 'words')}E", "")
+SHOWN = [
+    past((f"cat > {PATH} <<'E'\n{TEXT}E", "")),
+    past(MADE, (f"sed -i 's/words/args/' {PATH}", "")),
+    past(
+        MADE,
+        (f"python3 - <<'E'\ns = open('{PATH}').read()\ns = s.replace('words', 'args')\n{WRITE}\nprint('ok')\nE", "ok"),
+    ),
+    past((f"nl -ba {PATH} | sed -n '1,240p'", NUMBERED)),
+    past((f"cat -n {PATH} | head -n 50", NUMBERED)),
+    past((f"cat -n {PATH} | head -n 50", f"<returncode>0</returncode>\n<output>\n{NUMBERED}</output>")),
+    past(
+        (f"nl -ba {PATH} | sed -n '1,240p'", NUMBERED.replace(OLD, "")),
+        (f"sed -i '/def run/a \\    {OLD}' {PATH}", ""),
+        (f"sed -i '6d' {PATH}", ""),
+    ),
+]
+NOT_SHOWN = [
+    past((f"cat > {PATH} <<'E'\n{TEXT}E", f"bash: {PATH}: Permission denied")),
+    past((f"cat > {PATH} <<'E'\n{TEXT}E", "<returncode>1</returncode>\n<output>\n</output>")),
+    past((f"cat > {PATH} <<'E'\n{TEXT}E", ""), (f"git checkout {PATH}", "")),
+    past((f"cat > {PATH} <<'E'\n{TEXT}E", ""), (f"rm {PATH}", "")),
+    past((f"nl -ba {PATH} | sed -n '1,6p'", NUMBERED)),
+    past((f"nl -ba {PATH} | grep -v '^$'", NUMBERED)),
+    past((f"nl -ba {PATH} | sed -n '1,240p'; ls", NUMBERED)),
+    past((f"nl -ba {PATH} | sed -n '1,240p'", NUMBERED + "... 40 lines left out")),
+    past((f"nl -ba {PATH} | sed -n '1,240p'", NUMBERED + "     7")),
+    past((f"sed -n '1,240p' {PATH} | cat -n", NUMBERED)),
+]
+
+
+@pytest.mark.parametrize("history", SHOWN)
+def test_what_a_shell_wrote_or_showed_to_its_end_is_known_whole(score: Callable[..., Any], history: Any) -> None:
+    found = score(EDIT, WHOLE_WRITE, history=history)
+    assert found.reward == 1.0, found.detail
+    assert score(EDIT, sh(f"cat > {PATH} <<'E'\n{TEXT}E"), history=history).reward == 0.0
+
+
+@pytest.mark.parametrize("history", NOT_SHOWN)
+def test_what_failed_or_may_be_cut_is_not(score: Callable[..., Any], history: Any) -> None:
+    assert score(EDIT, WHOLE_WRITE, history=history).reward == 0.0
 
 
 @pytest.mark.parametrize("actual", SEEN)

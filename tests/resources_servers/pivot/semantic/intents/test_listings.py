@@ -17,6 +17,8 @@ def sh(command: str, **more: Any) -> Call:
 
 
 SAME = [
+    (sh("ls -R /w/pkg/a.py"), sh("ls -la /w/pkg/a.py")),
+    (sh("ls /w/conf.d"), sh("ls /w/conf.d/")),
     (sh("ls /w/pkg"), sh("ls -la /w/pkg")),
     (sh("ls -la /w/pkg"), sh("ls /w/pkg/")),
     (sh("ls -la /w/pkg"), sh("cd /w && ls -1 --color=never pkg")),
@@ -49,6 +51,11 @@ SAME = [
     (view("/w/.github"), sh("ls /w/.github")),
 ]
 DIFFERENT = [
+    (sh("ls /w/pkg/a.py"), sh("ls /w/pkg/a.py/")),
+    (sh("ls -R /w/pkg/a.py"), sh("cd /w && ls -R pkg/a.py/")),
+    (sh("ls -l /w/pkg/a.py"), sh("ls -l /w/pkg/b.py")),
+    (sh("ls /w/pkg.egg-info"), sh("ls -R /w/pkg.egg-info")),
+    (sh("ls /w/.cache"), sh("ls -R /w/.cache")),
     (sh("ls"), sh("cd src; ls")),
     (sh("ls src"), sh("cd src && ls src")),
     (sh("ls /w/pkg"), sh("ls /w")),

@@ -52,9 +52,15 @@ SAME = [
         "cat <<'E' > run.py\nprint(1)\nE\ntimeout 60 python3 run.py 2>&1 | tail -n 50",
     ),
     ("python3 run.py && ls", "python3 run.py | cat; ls"),
+    ("python3 run.py", "python3 /repo/run.py"),
+    ("cd tests && python run.py a", "cd /repo/tests && python -u /repo/tests/run.py a"),
     ("make build", "timeout 600 make build 2>&1 | tail -n 30"),
 ]
 DIFFERENT = [
+    ("python3 run.py", "python3 /other/run.py"),
+    ("python3 run.py", "cd / && python3 repo/run.py"),
+    ("python3 run.py", "python3 run.py /repo/run.py"),
+    ("python3 run.py", "python3 /repo/run.py/"),
     ("pytest tests/a.py", "pytest tests/b.py"),
     ("pytest tests/a.py", "pytest tests/a.py tests/b.py"),
     ("pytest tests/a.py", "pytest"),

@@ -18,6 +18,11 @@ def same(score: Score, expected: Any, actual: Any) -> bool:
 SEARCH = "grep -rn read_shelf lib"
 TOOL = ("grep", {"pattern": "read_shelf", "path": "lib"})
 SAME = [
+    (SEARCH, "find lib -type f -exec grep -nH read_shelf {} +"),
+    (SEARCH, "find ./lib -exec grep -n read_shelf {} \\;"),
+    ("grep -rn read_shelf lib --include='*.py'", "find lib -name '*.py' -exec grep -Hn read_shelf {} \\;"),
+    ("grep -n read_shelf lib/a.py", "awk '/read_shelf/ {print FNR\":\"$0}' lib/a.py"),
+    ("grep -n read_shelf lib/a.py", 'awk \'/read_shelf/{ print FILENAME ":" NR ": " $0 }\' lib/a.py'),
     (SEARCH, "grep -r read_shelf lib/"),
     (SEARCH, "grep -RnHI --color=never 'read_shelf' /repo/lib"),
     (SEARCH, "cd lib && grep -rn read_shelf ."),
@@ -79,6 +84,16 @@ SAME = [
     ("rg -S read", "rg -i read"),
 ]
 DIFFERENT = [
+    (SEARCH, "find lib -maxdepth 1 -type f -exec grep -nH read_shelf {} +"),
+    (SEARCH, "find lib -name '*.py' -exec grep -nH read_shelf {} +"),
+    (SEARCH, "find lib -type f -exec grep -c read_shelf {} +"),
+    (SEARCH, "find lib -type f -exec grep -q read_shelf {} \\; -print"),
+    (SEARCH, "find lib -type f -exec grep -n read_shelf lib/a.py {} +"),
+    (SEARCH, "find lib -type f -exec sed -i 's/read_shelf/x/' {} +"),
+    (SEARCH, "find lib -type f -exec grep -n read_shelf {} + -delete"),
+    ("grep -n read_shelf lib/a.py", "awk '/read_shelf/ {print FNR}' lib/a.py"),
+    ("grep -n read_shelf lib/a.py", "awk '/read_shelf/ {print FNR\":\"$1}' lib/a.py"),
+    ("grep -n read_shelf lib/a.py", "awk '!/read_shelf/ {print FNR\":\"$0}' lib/a.py"),
     (SEARCH, "grep -rn read_shel lib"),
     (SEARCH, "grep -rn Read_shelf lib"),
     (SEARCH, "grep -rni read_shelf lib"),
