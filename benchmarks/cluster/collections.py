@@ -13,7 +13,7 @@ import orjson
 import psutil
 import yaml
 
-from benchmarks.cluster.waiting_model import read_times
+from benchmarks.cluster.waiting_model import WorkerTimes, read_times
 from benchmarks.workers import write_rows
 from paddock.testing.machines import machines, why_no_machines
 from paddock.testing.ray_cluster import RayCluster
@@ -43,6 +43,8 @@ class CollectionCost(NamedTuple):
     largest_share: float
     """What a worker had in flight at most, over its even share: above 1, gaps say nothing."""
     worker_mib: float
+    cpu_ms: float
+    """By rollout, of the driver and of all workers."""
     load: float
     """Of the machine, over the last minute."""
 
@@ -83,8 +85,13 @@ class ClusterBench(NamedTuple):
             [gap for worker in workers for gap in worker.gaps_s(share)],
             max(worker.most_at_once for worker in workers) / share,
             max(worker.peak_mib for worker in workers),
+            figures["cpu_ms"] + (_cpu_ms(workers, case) if over_nodes or case.workers > 1 else 0.0),
             psutil.getloadavg()[0],
         )
+
+
+def _cpu_ms(workers: Sequence[WorkerTimes], case: CollectionCase) -> float:
+    return sum(worker.cpu_s for worker in workers) * 1e3 / case.rollouts
 
 
 def _words(case: CollectionCase, own: Path, times: Path, over_nodes: bool) -> JsonObject:

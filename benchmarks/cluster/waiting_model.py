@@ -26,8 +26,8 @@ class WaitingModelConfig(ModelConfig):
     mean_wait_s: float = Field(default=0.0, ge=0)
     """Seconds before each answer, in the mean."""
     times: Path = Path()
-    """Folder for a file of each process: the times of its calls, in pairs of seconds on the monotonic clock, and its
-    memory."""
+    """Folder for a file of each process: the times of its calls, in pairs of seconds on the monotonic clock, its
+    memory, and its CPU from the first of them on."""
 
 
 class WaitingModel(ScriptedModel):
@@ -39,10 +39,13 @@ class WaitingModel(ScriptedModel):
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self._times: list[tuple[float, float]] = []
+        self._cpu_before_s: float | None = None
         self._random = random.Random(os.getpid())
 
     async def responses(self, body: JsonObject, call: Call) -> ModelReply:
         began = time.monotonic()
+        if self._cpu_before_s is None:
+            self._cpu_before_s = time.process_time()
         await asyncio.sleep(self.config.mean_wait_s * self._random.uniform(1 - SPREAD, 1 + SPREAD))
         reply = await super().responses(body, call)
         assert isinstance(reply, dict)
@@ -50,7 +53,8 @@ class WaitingModel(ScriptedModel):
         return {**reply, "output": [call_item(*ANSWER)]}
 
     async def stop(self) -> None:
-        left = {"times": self._times, "peak_mib": peak_mib()}
+        cpu_s = time.process_time() - (self._cpu_before_s or 0.0)
+        left = {"times": self._times, "peak_mib": peak_mib(), "cpu_s": cpu_s}
         (self.config.times / f"{os.getpid()}.json").write_bytes(orjson.dumps(left))
 
 
@@ -59,6 +63,8 @@ class WorkerTimes(NamedTuple):
 
     times: list[tuple[float, float]]
     peak_mib: float
+    cpu_s: float
+    """Of the whole process."""
 
     @property
     def most_at_once(self) -> int:

@@ -12,13 +12,13 @@ from benchmarks.looks import SandboxMemory
 
 def test_a_gap_is_from_the_end_of_a_call_to_the_next_one_in_its_slot() -> None:
     calls = [(0.0, 2.0), (0.5, 1.0), (1.25, 3.0), (2.5, 4.0)]
-    assert WorkerTimes(calls, 0.0).gaps_s(2) == [0.25, 0.5]
-    assert WorkerTimes(calls[:2], 0.0).gaps_s(2) == []
+    assert WorkerTimes(calls, 0.0, 0.0).gaps_s(2) == [0.25, 0.5]
+    assert WorkerTimes(calls[:2], 0.0, 0.0).gaps_s(2) == []
 
 
 def test_what_a_worker_had_at_most_shows_whether_it_kept_to_its_share() -> None:
-    assert WorkerTimes([(0.0, 2.0), (0.5, 1.0), (1.25, 3.0), (2.5, 4.0)], 0.0).most_at_once == 2
-    assert WorkerTimes([(0.0, 1.0), (1.0, 2.0)], 0.0).most_at_once == 1
+    assert WorkerTimes([(0.0, 2.0), (0.5, 1.0), (1.25, 3.0), (2.5, 4.0)], 0.0, 0.0).most_at_once == 2
+    assert WorkerTimes([(0.0, 1.0), (1.0, 2.0)], 0.0, 0.0).most_at_once == 1
 
 
 @pytest.mark.parametrize(
@@ -75,3 +75,4 @@ def test_a_driver_of_workers_tells_what_it_took_and_each_slot_is_refilled(tmp_pa
     assert min(cost.gaps_s) > 0
     assert 0 < cost.largest_share <= 1
     assert cost.worker_mib > 0
+    assert cost.cpu_ms > cost.driver["cpu_ms"] > 0
