@@ -9,9 +9,9 @@ Looks   else: nothing changed, and of the lines that the expert saw `min_coverag
         `max_shown_ratio` times as many (or `extra_shown_lines` more). A line is compared without the number in front,
         the folders of its file's name there, and colours, and with its blanks as one. Of a long listing the names
         count, but for those with a dot in front; of a path not whether `./` or the step's directory stands before it,
-        or `/` behind. That a binary file matches, which tools leave out, is no line; nor does the one file's name
-        count that only one of two searches writes before its lines, nor the one directory that only one of two
-        listings writes before its names (`find D -maxdepth 1`).
+        or `/` or another mark of `ls -F` behind. That a binary file matches, which tools leave out, is no line; nor
+        does the one file's name count that only one of two searches writes before its lines, nor the one directory
+        that only one of two listings writes before its names (`find D -maxdepth 1`).
 """
 
 import re
@@ -30,6 +30,7 @@ _FILE = re.compile(r"^(?:[\w./@+-]*/)?([\w.@+-]+)[:-](?:\d+[:-])?")
 _LISTED = re.compile(r"^[bcdlps-][rwxsStT-]{9}[.+]? +\d+ +\S+ +\S+ +\d+ +(?:\S+ +\S+ +)(?:\S+ )?(\S.*)$")
 _NO_CONTENT = re.compile(r"^total \d[\d.]*[KMG]?$|^Binary file \S.* matches$|^grep: \S.*: binary file matches$")
 _NAME = re.compile(r"^[\w@+-]*\.\w+:")
+_MARK = re.compile(r"(?<=\w)[*@|=]$|/+$")
 _SUMMARY = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)\b")
 _SUMMARY_LINE = re.compile(r"^=* ?(?:\d+ \w+,? )+in [\d.:]+s\b.*$|^no tests ran in .*$", re.MULTILINE)
 _UNITTEST = re.compile(r"^Ran (\d+) tests? in .*\n\s*\n(OK|FAILED)(?: \((.*)\))?", re.MULTILINE)
@@ -89,17 +90,22 @@ def compare_runs(
     given_lines = [
         line
         for line in _content_lines(actual.shown)
-        if (len(line) < _SHORT_CHARS or line not in said or line in asked) and line not in hidden
+        if (len(line) < _SHORT_CHARS or not _is_said(line, said) or line in asked) and line not in hidden
     ]
     wanted_lines = _content_lines(expected.shown)
     return _compare_looks(*_without_one_directory(*_without_one_name(wanted_lines, given_lines)), options)
+
+
+def _is_said(line: str, said: str) -> bool:
+    """Whether a command holds a line, and not only inside of a longer word (`test` in `/testbed`)."""
+    return re.search(rf"(?<!\w){re.escape(line)}(?!\w)", said) is not None
 
 
 def _without_one_name(wanted: list[str], given: list[str]) -> tuple[list[str], list[str]]:
     """Take the one file's name away that only one of two searches writes before all its lines."""
     names = [{_NAME.match(line) and line.partition(":")[0] for line in lines} for lines in (wanted, given)]
     first, second = (len(found) == 1 and None not in found for found in names)
-    if first == second:
+    if first == second or names[0] & names[1] - {None}:
         return wanted, given
     cut = [line.partition(":")[2].strip() for line in (wanted if first else given)]
     return (cut, given) if first else (wanted, cut)
@@ -165,7 +171,7 @@ def _content(line: str) -> str:
     line = " ".join(_without_place(line).split())
     if " " in line:
         return line
-    return "" if line in (".", "..", "./", "../") else line.removeprefix("./").rstrip("/")
+    return "" if line in (".", "..", "./", "../") else _MARK.sub("", line.removeprefix("./"))
 
 
 def _without_place(line: str) -> str:

@@ -11,7 +11,6 @@ Errors  none: what cannot be read shows nothing.
 """
 
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from posixpath import basename
@@ -44,8 +43,11 @@ class PrintedFile(NamedTuple):
     """True: each line has its number in front."""
 
 
-FileChanger = Callable[[ShellCommand, str | None, str, Sequence[KnownText]], list[KnownText] | None]
-"""Makes the changes of a command, run in a directory, on what is known of the file of a path; None: it does more."""
+FileChanger = Callable[[ShellCommand, str, str | None, str, Sequence[KnownText]], list[KnownText] | None]
+"""Makes the changes of a command, with what it printed and where it ran, on the texts known of the file of a path.
+
+None: it may change it otherwise, or failed.
+"""
 PrintReader = Callable[[ShellCommand, str | None], PrintedFile | None]
 """Reads a command that runs in a directory, if that is known; None: it prints no file, or more than that."""
 
@@ -138,24 +140,15 @@ class FileHistory:
                 done = effects(action.command, cwd=cwd)
                 if not done.writes and not done.destructive and done.reads_only:
                     return texts
-                changed = self._changed_texts(action, cwd, path, texts)
+                changed = self._changed_texts(action, output, cwd, path, texts)
                 if changed is not None:
-                    return changed if _went_well(output) else []
+                    return changed
                 return [] if done.writes or done.destructive else texts
             case Edit():
                 own = [edit for edit in resolve_edits(action, cwd) if edit.path == path]
                 return _after_edit(own, output, path, texts) if own else texts
             case _:
                 return texts
-
-
-_COMPLAINT = re.compile(r"No such file|[Pp]ermission denied|Traceback|Error\b|[Cc]annot|can't|\bfailed\b")
-
-
-def _went_well(output: str) -> bool:
-    """Say whether a command that changes files, and says little, succeeded."""
-    text = plain_output(output)
-    return text is not None and not _COMPLAINT.search(text)
 
 
 def _outputs(items: list[JsonObject]) -> Iterator[tuple[str, str]]:

@@ -7,6 +7,7 @@ Shapes  `intents_of` reads an action as a row of records of the kinds in `KINDS`
 Errors  none: an action with a part that no kind can read has no intents, and nothing is said of it.
 """
 
+import re
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -18,17 +19,19 @@ from paddock.resources_servers.pivot.semantic.intents.bare_commands import BareC
 from paddock.resources_servers.pivot.semantic.intents.file_changes import (
     FILE_CHANGES,
     changed,
+    only_writes,
     runs_unknown_script,
     written_by,
 )
 from paddock.resources_servers.pivot.semantic.intents.file_searches import FILE_SEARCHES
 from paddock.resources_servers.pivot.semantic.intents.kinds import IntentKind, Surroundings
 from paddock.resources_servers.pivot.semantic.intents.listings import LISTINGS
-from paddock.resources_servers.pivot.semantic.intents.programs import PROGRAMS
+from paddock.resources_servers.pivot.semantic.intents.programs import PROGRAMS, writes_files
 from paddock.resources_servers.pivot.semantic.intents.searches import TEXT_SEARCHES
 from paddock.resources_servers.pivot.semantic.intents.test_runs import TEST_RUNS
 from paddock.resources_servers.pivot.semantic.intents.views import VIEWS
 from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, describe, differ
+from paddock.resources_servers.pivot.semantic.outputs import plain_output
 from paddock.resources_servers.pivot.semantic.paths import resolve
 from paddock.shell import once, take
 from paddock.tools import Action, ShellCommand, same_json
@@ -67,14 +70,35 @@ def intents_of(action: Action, cwd: str | None) -> tuple[Intent, ...]:
     return next((_intents(kind, record) for kind in KINDS if (record := kind.of_action(action, cwd)) is not None), ())
 
 
+_SHELL_FAILURE = re.compile(r"^(?:/(?:usr/)?bin/)?(?:ba|da|z)?sh: ", re.MULTILINE)
+_FAILURE = re.compile(r"No such file|[Pp]ermission denied|Traceback|Error\b|[Cc]annot|can't|\bfailed\b")
+
+
 def changed_texts(
-    command: ShellCommand, cwd: str | None, path: str, texts: Sequence[KnownText]
+    command: ShellCommand, output: str, cwd: str | None, path: str, texts: Sequence[KnownText]
 ) -> list[KnownText] | None:
-    """Return what the texts known of a file become by a command; None: it is not for changes of files alone."""
+    """Return what the texts known of a file become by a command; None: it may change it in other ways, or failed.
+
+    Programs that run behind the changes are taken to leave the file as it is, unless they are known to change files;
+    how they end does not matter where the changes before them are texts given whole.
+    """
     intents = intents_of(command, cwd)
-    if len(intents) != 1 or intents[0].kind is not FILE_CHANGES:
+    if not intents or (any(intent.kind is FILE_CHANGES for intent in intents) and _failed(intents, output)):
         return None
-    return changed(intents[0].record, path, texts)
+    known: list[KnownText] | None = list(texts)
+    for intent in intents:
+        if intent.kind is FILE_CHANGES and known is not None:
+            known = changed(intent.record, path, known)
+        elif intent.kind is PROGRAMS and writes_files(intent.record):
+            return None
+    return known
+
+
+def _failed(intents: Sequence[Intent], output: str) -> bool:
+    first = intents[0]
+    if len(intents) > 1 and first.kind is FILE_CHANGES and only_writes(first.record):
+        return _SHELL_FAILURE.search(output) is not None
+    return plain_output(output) is None or _FAILURE.search(output) is not None
 
 
 def _of_script(command_line: str, directory: str | None) -> tuple[Intent, ...]:

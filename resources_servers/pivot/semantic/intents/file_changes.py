@@ -61,6 +61,11 @@ def written_by(changes: FileChanges) -> set[str]:
     return {step.path for step in changes.steps if isinstance(step, Write)}
 
 
+def only_writes(changes: FileChanges) -> bool:
+    """Say whether all that is done is to write texts that are given whole."""
+    return all(isinstance(step, Write) for step in changes.steps)
+
+
 def changed(changes: FileChanges, path: str, texts: Sequence[KnownText]) -> list[KnownText] | None:
     """Return what the texts known of a file become by changes; None: what is done to it is not known."""
     steps = [step for step in changes.steps if path in _step_paths(step)]

@@ -4,7 +4,8 @@ Source  the manuals of findutils' `find`, `git ls-files`, `rg --files`; the harn
 Law     two searches are the same when they start in the same places (or, from one directory, at most
         `search_wider_levels` above it) and ask the same of names: an ending, a part, or another glob. A part that a
         filter behind the search asks of the whole path is the same as one that is asked of the name.
-Looks   ignored and hidden files, order, spelling of paths; whether directories are left out where an ending is asked.
+Looks   ignored and hidden files, order, spelling of paths; whether directories are left out where an ending is asked,
+        or one whole name with a file's suffix.
 Cut     to `MIN_SHOWN` names or more is none.
 Errors  None: something else is done (`-exec`, `-delete`, ...), or a part of it is not known.
 """
@@ -22,6 +23,7 @@ from paddock.resources_servers.pivot.semantic.intents.patterns import plain_text
 from paddock.resources_servers.pivot.semantic.intents.search_options import program_words
 from paddock.resources_servers.pivot.semantic.intents.search_programs import filter_of
 from paddock.resources_servers.pivot.semantic.intents.search_records import MIN_SHOWN, excluded, included
+from paddock.resources_servers.pivot.semantic.intents.views import has_suffix
 from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, clip, differ
 from paddock.resources_servers.pivot.semantic.paths import levels_above, resolve
 from paddock.tools import Action, Search
@@ -203,7 +205,7 @@ def compare_file_searches(expected: FileSearch, actual: FileSearch, surroundings
     if (expected.demands, expected.exclude) != (actual.demands, actual.exclude) and not _same_demands(expected, actual):
         return differ("pattern_differs", "the searches look for files of other names")
     entries = {expected.entries, actual.entries}
-    with_ending = any(demand[0] == "ends" for demand in expected.demands)
+    with_ending = any(demand[0] == "ends" or _is_of_a_file(demand) for demand in expected.demands)
     if len(entries) > 1 and ("directories" in entries or not with_ending):
         return differ("kind_differs", "one of the searches leaves out directories or files")
     if (expected.counted, expected.cut, expected.other) != (actual.counted, actual.cut, actual.other):
@@ -216,6 +218,11 @@ def compare_file_searches(expected: FileSearch, actual: FileSearch, surroundings
         if above is None or above > surroundings.options.search_wider_levels or expected.depth is not None:
             return differ("scope_differs", f"expected a search of {clip(wanted[0])}, came one of {clip(given[0])}")
     return SAME
+
+
+def _is_of_a_file(demand: Demand) -> bool:
+    """Say whether one whole name is asked for, with a file's suffix."""
+    return demand[0] == "glob" and not _GLOB_CHARS & set(demand[1]) and has_suffix(demand[1])
 
 
 def _same_demands(expected: FileSearch, actual: FileSearch) -> bool:

@@ -4,7 +4,8 @@ Law     two are the same where `paddock.shell.equivalent` says so of each, in on
         the same text to read and the same file to write. Before that each is spelled in one way: Python source by its
         syntax tree, modes of `chmod` as numbers, `install -d` and `mkdir -m` as what they stand for, the options of
         programs that `paddock.shell.program_options` knows without those that only change looks. A Python script is
-        named from where it runs.
+        named from where it runs, and a `PYTHONPATH` of nothing but that directory, which Python looks into first
+        anyway, is none: that another is set before is not known of any command.
 Cut     as of a test run: the end of what is printed says how it went.
 Errors  None where the output is cut to less, or a word is a pattern of the shell's that this does not follow.
 """
@@ -21,7 +22,7 @@ from paddock.resources_servers.pivot.semantic.intents.test_runs import MIN_FIRST
 from paddock.resources_servers.pivot.semantic.intents.views import is_file_name
 from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, clip, differ
 from paddock.resources_servers.pivot.semantic.paths import resolve
-from paddock.shell import equivalent
+from paddock.shell import effects, equivalent
 from paddock.shell.program_options import canonical_words
 from paddock.shell.python_code import dump_python
 from paddock.tools import Action
@@ -67,6 +68,8 @@ def _of_command(command: BareCommand) -> list[ProgramPipeline] | None:
             return [_run(command, (replace(command.stages[0], words=words),)) for words in parts]
     stages = tuple(replace(stage, words=_spelled(stage, command.directory)) for stage in _without_cat(command.stages))
     first = stages[0].words
+    environment = tuple(one for one in command.environment if not _adds_nothing(one, first, command.directory))
+    command = replace(command, environment=environment)
     if first[:2] == ("python", "-c") and len(first) == 3 and command.stdin is None and "stdin" not in first[2]:
         stages = (replace(stages[0], words=("python",)), *stages[1:])
         command = replace(command, stdin=command.stages[0].words[-1])
@@ -105,6 +108,16 @@ def _run(command: BareCommand, stages: Sequence[Stage]) -> ProgramPipeline:
 
 def _reads_python(words: Sequence[str]) -> bool:
     return words == ("python",)
+
+
+def _adds_nothing(variable: tuple[str, str], words: Sequence[str], directory: str | None) -> bool:
+    """Say whether a variable is a `PYTHONPATH` of only the directory that Python looks for modules in anyway."""
+    name, value = variable
+    if name != "PYTHONPATH" or words[:1] != ("python",):
+        return False
+    script = words[1] if len(words) > 1 else "-c"
+    looks_here = script in ("-c", "-m") or (script.endswith(".py") and "/" not in script)
+    return looks_here and all(entry in (".", "./", directory) for entry in value.split(":"))
 
 
 def _spelled(stage: Stage, directory: str | None) -> tuple[str, ...]:
@@ -214,6 +227,14 @@ def _mode(text: str) -> str | None:
         value = sum({"r": 4, "w": 2, "x": 1}[letter] for letter in set(found[2]))
         bits.update(dict.fromkeys("ugo" if "a" in found[1] else found[1], value))
     return "".join(str(bits[who]) for who in "ugo") if bits.keys() == set("ugo") else None
+
+
+def writes_files(pipeline: ProgramPipeline) -> bool:
+    """Say whether it is known to change texts of files."""
+    if pipeline.output_path is None and pipeline.command.split(" ")[0] in ("mkdir", "touch", "chmod"):
+        return "|" in pipeline.command
+    done = effects(pipeline.command, cwd=pipeline.directory)
+    return pipeline.output_path is not None or done.writes or done.destructive
 
 
 def _compare(expected: ProgramPipeline, actual: ProgramPipeline, _surroundings: Surroundings) -> MatchResult:

@@ -1,7 +1,8 @@
 """Changes of a text that are functions of it: substitutions line by line, replacements of strings, text at its end.
 
 Law     what a function makes of a text is what the program that it is read from makes of it. A file of which only a
-        part is known is changed only where that part decides it.
+        part is known is changed only where that part decides it: by numbers of lines, or where what is replaced is long
+        enough to stand once in a file (`is_distinct`) and stands once there.
 None    a text on which the outcome is not known: a part of a file, or one that takes too long.
 """
 
@@ -68,7 +69,9 @@ class ReplaceText:
     def apply(self, view: KnownText) -> KnownText | None:
         found = view.text.count(self.old)
         # Python reads "\r\n" as "\n", and would write that.
-        if not view.complete or not found or (self.once and found > 1) or "\r" in view.text:
+        if not view.complete and (found != 1 or not is_distinct(self.old)):
+            return None
+        if not found or (self.once and found > 1) or "\r" in view.text:
             return None
         return replace(view, text=view.text.replace(self.old, self.new, self.count))
 
@@ -155,7 +158,8 @@ class LineScript:
     commands: tuple[LineCommand, ...]
 
     def apply(self, view: KnownText) -> KnownText | None:
-        if not view.complete and not all(_is_within(command.address, view) for command in self.commands):
+        within = view.complete or all(_is_within(command.address, view) for command in self.commands)
+        if not within and not self._stands_once(view):
             return None
         lines = view.text.split("\n")
         ends_in_newline = not lines[-1]
@@ -177,6 +181,11 @@ class LineScript:
             if kept is not None:
                 out.append(kept)
         return replace(view, text="\n".join(out) + ("\n" if ends_in_newline and out else ""))
+
+    def _stands_once(self, view: KnownText) -> bool:
+        """Say whether what it replaces is taken to stand in the whole file only where the known part has it."""
+        made = self.replacement("")
+        return made is not None and is_distinct(made.old) and view.text.count(made.old) == 1
 
     def _steps(self, lines: list[str]) -> int:
         repeats = max((e.repeats for command in self.commands for e in _expressions(command)), default=0)

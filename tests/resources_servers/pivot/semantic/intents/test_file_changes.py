@@ -191,6 +191,8 @@ SHOWN = [
         MADE,
         (f"python3 - <<'E'\ns = open('{PATH}').read()\ns = s.replace('words', 'args')\n{WRITE}\nprint('ok')\nE", "ok"),
     ),
+    past((f"cat > {PATH} <<'E'\n{TEXT}E\npython3 {PATH}", "Traceback (most recent call last):\nNameError")),
+    past((f"cat > {PATH} <<'E'\n{TEXT}E", ""), (f"mkdir -p /r/x && touch /r/x/b.py && python3 {PATH}", "Error")),
     past((f"nl -ba {PATH} | sed -n '1,240p'", NUMBERED)),
     past((f"cat -n {PATH} | head -n 50", NUMBERED)),
     past((f"cat -n {PATH} | head -n 50", f"<returncode>0</returncode>\n<output>\n{NUMBERED}</output>")),
@@ -201,6 +203,9 @@ SHOWN = [
     ),
 ]
 NOT_SHOWN = [
+    past((f"cat > {PATH} <<'E'\n{TEXT}E\npython3 {PATH}", f"bash: line 1: {PATH}: Is a directory")),
+    past((f"python3 /r/b.py && cat > {PATH} <<'E'\n{TEXT}E", "Traceback (most recent call last):\nNameError")),
+    past((f"cat > {PATH} <<'E'\n{TEXT}E\ncp /r/b.py {PATH}", "")),
     past((f"cat > {PATH} <<'E'\n{TEXT}E", f"bash: {PATH}: Permission denied")),
     past((f"cat > {PATH} <<'E'\n{TEXT}E", "<returncode>1</returncode>\n<output>\n</output>")),
     past((f"cat > {PATH} <<'E'\n{TEXT}E", ""), (f"git checkout {PATH}", "")),
@@ -212,6 +217,40 @@ NOT_SHOWN = [
     past((f"nl -ba {PATH} | sed -n '1,240p'", NUMBERED + "     7")),
     past((f"sed -n '1,240p' {PATH} | cat -n", NUMBERED)),
 ]
+
+
+PART = past((f"nl -ba {PATH} | sed -n '4,6p'", "".join(NUMBERED.splitlines(keepends=True)[3:6])))
+
+
+@pytest.mark.parametrize(
+    "actual",
+    [
+        python(READ, f"s = s.replace({OLD!r}, {NEW!r})", WRITE),
+        sh(f"sed -i 's/{OLD}/{NEW}/' {PATH}"),
+        editor(OLD, NEW),
+    ],
+)
+def test_of_a_file_that_is_known_in_part_a_long_text_stands_once(score: Callable[..., Any], actual: Any) -> None:
+    expected = sh(f"sed -i '5s/check_call(args)/run(args, check=True)/' {PATH}")
+    found = score(expected, actual, history=PART)
+    assert found.reward == 1.0, found.detail
+
+
+@pytest.mark.parametrize(
+    "actual",
+    [
+        python(READ, "s = s.replace('check_call(args)', 'run(args, check=True)')", WRITE),
+        sh(f"sed -i 's/check_call(args)/run(args, check=True)/' {PATH}"),
+        python(READ, f"s = s.replace({OLD!r}, 'run(args)')", WRITE),
+        python(READ, "s = s.replace('args', 'words')", WRITE),
+        sh(f"sed -i '6s/{OLD}/{NEW}/' {PATH}"),
+    ],
+)
+def test_of_a_file_that_is_known_in_part_a_short_one_may_stand_elsewhere(
+    score: Callable[..., Any], actual: Any
+) -> None:
+    expected = sh(f"sed -i '5s/check_call(args)/run(args, check=True)/' {PATH}")
+    assert score(expected, actual, history=PART).reward == 0.0
 
 
 @pytest.mark.parametrize("history", SHOWN)

@@ -18,6 +18,7 @@ def same(score: Score, expected: Any, actual: Any) -> bool:
 SEARCH = "find . -type f -name '*.toml'"
 GLOB = ("glob", {"pattern": "**/*.toml"})
 SAME = [
+    ("find lib -name shelf.py", "find lib -type f -name 'shelf.py'"),
     (SEARCH, "find /repo -name '*.toml' -type f"),
     (SEARCH, "find . -name '*.toml'"),
     (SEARCH, "find -name '*.toml' 2>/dev/null | sort"),
@@ -40,6 +41,9 @@ SAME = [
     (("glob", {"pattern": "src/**/*.py"}), "find src -name '*.py'"),
 ]
 DIFFERENT = [
+    ("find lib -name shelf.py", "find lib -type d -name shelf.py"),
+    ("find lib -name shelf", "find lib -type f -name shelf"),
+    ("find lib -name shelf.egg-info", "find lib -type f -name shelf.egg-info"),
     (SEARCH, "find . -type f -name '*.tom'"),
     (SEARCH, "find . -type d -name '*.toml'"),
     (SEARCH, "find . -type f -not -name '*.toml'"),

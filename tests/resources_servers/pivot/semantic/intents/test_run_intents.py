@@ -54,6 +54,9 @@ SAME = [
     ("python3 run.py && ls", "python3 run.py | cat; ls"),
     ("python3 run.py", "python3 /repo/run.py"),
     ("cd tests && python run.py a", "cd /repo/tests && python -u /repo/tests/run.py a"),
+    ("python3 run.py", "PYTHONPATH=. python3 run.py"),
+    ("python3 run.py", "export PYTHONPATH=/repo && python3 ./run.py"),
+    ("python3 -c 'import a'", "PYTHONPATH=. python3 -c 'import a'"),
     ("make build", "timeout 600 make build 2>&1 | tail -n 30"),
 ]
 DIFFERENT = [
@@ -107,7 +110,12 @@ DIFFERENT = [
     ("echo 'print(1)' > run.py; python3 run.py", "python3 run.py; echo 'print(1)' > run.py"),
     ("echo 'print(1)' > run.py; python3 run.py", "echo 'print(1)' > run.py"),
     ("python3 run.py", "python3 run.py > out.txt"),
-    ("python3 run.py", "PYTHONPATH=. python3 run.py"),
+    ("python3 run.py", "PYTHONPATH=src python3 run.py"),
+    ("python3 run.py", "PYTHONPATH=.:src python3 run.py"),
+    ("python3 run.py", "PYTHONPATH=/other python3 run.py"),
+    ("python3 src/run.py", "PYTHONPATH=. python3 src/run.py"),
+    ("python3 -I run.py", "PYTHONPATH=. python3 -I run.py"),
+    ("pytest tests/a.py", "PYTHONPATH=. pytest tests/a.py"),
     ("python3 run.py", "cd src && python3 run.py"),
     ("python3 run.py", "echo 'print(1)' > run.py; python3 run.py"),
     ("make build", "make build install"),
