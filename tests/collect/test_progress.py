@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from paddock.collect import Plan, evaluate
-from paddock.collect.in_flight import InFlight, slowest_text
+from paddock.collect.attempts import InFlight, slowest_text
 from paddock.collect.results import MemberKey
 from paddock.server.rollout import RolloutRun
 from paddock.types import Row

@@ -17,9 +17,8 @@ from pathlib import Path
 import orjson
 
 from paddock.collect.folder import write_json
-from paddock.collect.lines import to_line
+from paddock.collect.lines import JournalWriter, Part, to_line
 from paddock.collect.results import FailedAttempt, RolloutResult
-from paddock.collect.writer import JournalWriter, Part
 from paddock.errors import InfraError
 from paddock.training.core.records import Group
 

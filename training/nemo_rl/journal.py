@@ -10,9 +10,8 @@ from pathlib import Path
 
 from paddock.collect.folder import CONFIG, DURABLE, FAILURES, ROLLOUTS
 from paddock.collect.identity import public_tree
-from paddock.collect.lines import to_line
+from paddock.collect.lines import JournalWriter, Part, to_line
 from paddock.collect.results import FailedAttempt, RolloutResult
-from paddock.collect.writer import JournalWriter, Part
 from paddock.config import Config
 from paddock.config.yaml_text import dump
 from paddock.errors import ConfigError, InfraError

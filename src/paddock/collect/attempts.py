@@ -1,4 +1,4 @@
-"""One member of a group: attempts until one ends in a verdict, or no further attempt may help.
+"""One member of a group: attempts until one ends in a verdict, or no further attempt may help; which of them run.
 
 Law     an attempt ends in exactly one Rollout or failure, whatever the agent does; only `infra` and `verifier`
         failures that say that they may be retried are tried again, at most `max_attempts` times, under a new secret.
@@ -6,18 +6,20 @@ Law     an attempt ends in exactly one Rollout or failure, whatever the agent do
 Doubt   a failure that the policy may have caused (`Failure.doubtful`) is tried again once in all, even past
         `max_attempts`; the attempts after it are stamped with that, and their agent has a second one count as the
         policy's. The row of an agent that ignores the stamp is not attempted a third time.
+Running since when, and in which stage, so that progress can name the slowest: the stage is known only of agents in
+        the worker's process, of others the agent's name is shown. Seconds on the monotonic clock; on the wire as ages,
+        for clocks of processes differ.
 Errors  only what the disk refuses (OSError) and cancellation leave this module.
 """
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import NamedTuple, Protocol
 
 import orjson
 
-from paddock.collect.in_flight import InFlight
 from paddock.collect.lines import seal
 from paddock.collect.plan import PlannedGroup
 from paddock.collect.results import FailedAttempt, MemberKey, RolloutResult, result_of, uuid_of
@@ -25,11 +27,73 @@ from paddock.collect.routing import Agent
 from paddock.collect.settings import EvalSettings
 from paddock.errors import BugError, InfraError, PaddockError
 from paddock.http import RUN, WITHDRAW, Call, Peer, new_secret, rollout_to_wire
-from paddock.types import RETRIED, Failure, Outcome, Rollout, Row
+from paddock.server.rollout import StageWatch, watch_stage
+from paddock.types import RETRIED, Failure, Outcome, Record, Rollout, Row
 
 MAX_RETRY_WAIT_S = 60.0
 ANSWER_GRACE_S = 5.0
 """Seconds that an agent has, after a rollout's deadline, to say how it ended."""
+MOST_NAMED = 3
+"""Rollouts that are named as the slowest."""
+
+
+class RunningRollout(Record):
+    """One rollout that runs."""
+
+    key: MemberKey
+    where: str
+    """Its stage or its agent, in words."""
+    began_s: float
+    """Its age."""
+    since_s: float
+    """How long it has been there."""
+
+
+class RunningReport(Record):
+    """What runs at one worker."""
+
+    n_running: int = 0
+    slowest: list[RunningRollout] = []
+    """Those that run the longest, the longest first."""
+
+    def later(self, seconds: float) -> "RunningReport":
+        """The same after that time."""
+        aged = [
+            run.model_copy(update={"began_s": run.began_s + seconds, "since_s": run.since_s + seconds})
+            for run in self.slowest
+        ]
+        return RunningReport(n_running=self.n_running, slowest=aged)
+
+
+class InFlight:
+    """The attempts that run in this process."""
+
+    def __init__(self) -> None:
+        self._running: dict[MemberKey, tuple[str, StageWatch]] = {}
+
+    @contextmanager
+    def attempt(self, key: MemberKey, agent: str, secret: str) -> Iterator[StageWatch]:
+        """Register one attempt while the block runs."""
+        with watch_stage(secret) as watch:
+            self._running[key] = agent, watch
+            try:
+                yield watch
+            finally:
+                del self._running[key]
+
+    def report(self) -> RunningReport:
+        now = time.monotonic()
+        running = sorted(self._running.items(), key=lambda item: item[1][1].began)
+        slowest = [
+            RunningRollout(
+                key=key,
+                where=f"in {watch.stage}" if watch.stage else f"at {agent}",
+                began_s=now - watch.began,
+                since_s=now - watch.since,
+            )
+            for key, (agent, watch) in running[:MOST_NAMED]
+        ]
+        return RunningReport(n_running=len(running), slowest=slowest)
 
 
 class RolloutSetup(Protocol):
@@ -180,3 +244,12 @@ def failed_attempt(group: PlannedGroup, member: int, attempt: int, failed: NoVer
             **measured,
         }
     )
+
+
+def slowest_text(reports: Iterable[RunningReport], most: int = MOST_NAMED) -> str:
+    """`3-0 in model for 32 s, 5-1 in sandbox for 9 s and 2 more`: the longest first; empty: nothing runs."""
+    all_reports = list(reports)
+    slowest = sorted((run for report in all_reports for run in report.slowest), key=lambda run: -run.began_s)[:most]
+    texts = [f"{run.key.group_id}-{run.key.member} {run.where} for {run.since_s:.0f} s" for run in slowest]
+    others = sum(report.n_running for report in all_reports) - len(slowest)
+    return ", ".join(texts) + (f" and {others} more" if others else "")

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pkgutil import resolve_name
 from typing import NamedTuple, NoReturn
 
-from paddock.collect.in_flight import RunningReport
+from paddock.collect.attempts import RunningReport
 from paddock.collect.jobs import SendMessage, WorkerMessage, WorkerSetup
 from paddock.errors import BugError, InfraError, PaddockError, boundary
 from paddock.types import JsonObject

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 from pydantic import Field
 
+from paddock.collect.attempts import RunningReport
 from paddock.collect.identity import RunIdentity
-from paddock.collect.in_flight import RunningReport
 from paddock.collect.locations import ServerLocations
 from paddock.collect.plan import Plan
 from paddock.collect.results import FailedAttempt, MemberKey, RolloutResult

@@ -16,10 +16,9 @@ import orjson
 
 from paddock.collect.folder import DURABLE, FAILURES, INDEX, JOURNALS, RESULTS, ROLLOUTS
 from paddock.collect.identity import RunIdentity
-from paddock.collect.lines import digest_of, to_line
+from paddock.collect.lines import JournalWriter, Part, digest_of, to_line
 from paddock.collect.results import FailedAttempt, RolloutResult
 from paddock.collect.tally import Board
-from paddock.collect.writer import JournalWriter, Part
 from paddock.types import RETRIED, JsonObject, Owner
 
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, nullcontext
 from typing import NoReturn
 
 from paddock.collect.artifact_sender import ArtifactSender, artifacts_apart
-from paddock.collect.in_flight import RunningReport
+from paddock.collect.attempts import RunningReport
 from paddock.collect.jobs import (
     MemberJob,
     MemberSetup,

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from paddock.collect.in_flight import RunningReport, slowest_text
+from paddock.collect.attempts import RunningReport, slowest_text
 from paddock.collect.tally import Board
 
 if TYPE_CHECKING:

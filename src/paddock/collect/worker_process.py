@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Protocol
 
 from paddock.collect.artifact_receiver import ArtifactReceiver
-from paddock.collect.in_flight import RunningReport
+from paddock.collect.attempts import RunningReport
 from paddock.collect.jobs import Job, SinkT, WorkerMessage, WorkerSetup, read_status
 from paddock.collect.message_channel import MessageChannel
 from paddock.collect.workers import WorkerLostError

@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple, Protocol
 
-from paddock.collect.attempts import Attempts, ResultSink, RolloutSetup
-from paddock.collect.in_flight import InFlight, RunningReport
+from paddock.collect.attempts import Attempts, InFlight, ResultSink, RolloutSetup, RunningReport
 from paddock.collect.jobs import MemberJob
 from paddock.collect.locations import ServerLocations
 from paddock.collect.oracle import OraclePrompter, oracle_config

@@ -6,8 +6,7 @@ records themselves; an `HttpPeer` sends JSON, replays what may be replayed, and 
 """
 
 from paddock.http.access import headers_for, token_for
-from paddock.http.client import DirectPeer, Handler, HttpPeer, Peer, RetryPolicy
-from paddock.http.context import Call, rollout_of
+from paddock.http.client import Call, DirectPeer, Handler, HttpPeer, Peer, RetryPolicy, new_secret, rollout_of
 from paddock.http.routes import (
     AGGREGATE,
     CHAT,
@@ -33,7 +32,6 @@ from paddock.http.routes import (
     ReplayScript,
     Route,
     VerifyRequest,
-    new_secret,
     read_row,
     require_response,
     rollout_from_wire,

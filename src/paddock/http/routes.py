@@ -8,7 +8,6 @@ Wire    a verdict: its `reward` and `extras` flat beside the echoed request, the
 Errors  decoding raises RowError (rows), RequestError (other requests) or VerifierError / BugError (replies).
 """
 
-import secrets
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
@@ -16,7 +15,6 @@ from typing import Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from paddock.errors import BugError, PaddockError, RequestError, RowError, VerifierError, describe
-from paddock.http.context import SECRET_PREFIX
 from paddock.http.step_scores import StepRequest, StepScore
 from paddock.types import (
     JsonObject,
@@ -31,7 +29,7 @@ from paddock.types import (
     Verdict,
 )
 from paddock.types.formats import DIGEST_KEY, FORMAT_KEY
-from paddock.types.shapes import response_problem
+from paddock.types.responses import response_problem
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
@@ -347,8 +345,3 @@ SCRIPT: Route[ReplayScript, JsonObject] = Route(
     _dump,
     _request(ReplayScript),
 )
-
-
-def new_secret() -> str:
-    """A fresh rollout secret: 128 random bits, safe in a URL path."""
-    return f"{SECRET_PREFIX}{secrets.token_hex(16)}"

@@ -30,7 +30,7 @@ from paddock.http import (
 )
 from paddock.server.base import ResourcesServer, Server
 from paddock.types import Failure, JsonObject, Rollout, RolloutSettings, Session, TurnRecord, Verdict
-from paddock.types.shapes import MODEL_PATCH
+from paddock.types.responses import MODEL_PATCH
 
 OBJECT: JsonObject = {"type": "object"}
 PARAMS: JsonObject = {

@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from paddock.errors import RequestError
 from paddock.http.access import SCHEME
-from paddock.http.context import API_KEY
+from paddock.http.client import API_KEY
 from paddock.server.endpoints import refusal
 from paddock.server.pages import ASSETS, PAGES
 from paddock.server.settings import RequestLimits

@@ -13,8 +13,7 @@ from typing import Literal
 from paddock.errors import BugError, InfraError, PaddockError
 from paddock.http import FORGET, TURNS, Call, Peer, new_secret
 from paddock.types import JsonObject, Rollout, Row, Timing, TurnRecord, Usage, Verdict
-from paddock.types.responses import usage_of
-from paddock.types.shapes import response_problem
+from paddock.types.responses import response_problem, usage_of
 
 Stage = Literal["seed", "sandbox", "model", "tools", "verify_wait", "verify"]
 POLICY_STAGES: tuple[Stage, ...] = ("sandbox", "model", "tools")

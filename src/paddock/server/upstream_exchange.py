@@ -18,7 +18,7 @@ from yarl import URL
 
 from paddock.errors import PaddockError
 from paddock.http.access import read_token, token_file
-from paddock.http.context import API_KEY
+from paddock.http.client import API_KEY
 from paddock.http.transport import make_session
 from paddock.server.upstream_failures import UpstreamError, host_of, not_found, status_error
 

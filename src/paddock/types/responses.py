@@ -1,11 +1,13 @@
-"""Responses API objects as plain JSON: lenient readers, and makers of standard objects.
+"""Responses API objects as plain JSON: lenient readers, makers of standard objects, and a check of an object's shape.
 
 Source  OpenAI Responses API, "The Response object" and "Input items".
 Shapes  an item is a JSON object with `type`; a message without `type` but with `role` is a message.
 Law     every item that is made has an id, every call a call id, unique beyond the rollout. Items that were given are
         not changed; completed copies are made.
 Errors  readers never raise on any JSON: a value of another shape is ignored. A response that is judged has passed
-        `paddock.types.shapes` before, which refuses fields of another type.
+        `response_problem` before, for which a field of another type is a problem, and not taken for an empty one; a
+        missing or null field may be empty. What a model may write is no problem: an unknown name, arguments that are
+        no JSON, no text, unknown kinds of items.
 """
 
 import random
@@ -17,7 +19,10 @@ from paddock.types.records import JsonObject, Usage
 
 TURN_ID = "paddock_turn_id"
 """Key of a response within a rollout: the turn that it is recorded as."""
+MODEL_PATCH = "model_patch"
+"""Key of a coding agent's response, which may stand without items."""
 Status = Literal["completed", "incomplete", "failed", "in_progress"]
+ShapeField = Literal["output", "item", "content", "name", "arguments"]
 
 
 ID_PREFIX = {
@@ -238,3 +243,75 @@ def make_response(
             "total_tokens": counts.input_tokens + counts.output_tokens,
         },
     }
+
+
+class ShapeProblem(NamedTuple):
+    """One field that is wrong."""
+
+    path: str
+    """Its path, as `output.0.arguments`."""
+    field: ShapeField
+    needs: str
+    got: str
+    """Its type in Python's words."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: needs {self.needs}, got {self.got}"
+
+
+def response_problem(response: JsonObject, path: str = "response") -> ShapeProblem | None:
+    """What is wrong with a response that is to be judged; None: nothing. `path`: its name in messages."""
+    output = response.get("output")
+    if "output" not in response and MODEL_PATCH in response:
+        return None
+    if not isinstance(output, list):
+        return _problem(f"{path}.output", "output", "a list of items", output)
+    for nth, item in enumerate(output):
+        if (problem := item_problem(item, f"{path}.output.{nth}")) is not None:
+            return problem
+    return None
+
+
+def item_problem(item: Any, path: str) -> ShapeProblem | None:
+    """What is wrong with a complete output item; None: nothing."""
+    kind = item_type(item) if isinstance(item, dict) else ""
+    if not kind:
+        return _problem(path, "item", "an object with a `type`", item)
+    if not isinstance(item.get("type", ""), str):
+        return _problem(f"{path}.type", "item", "a text", item["type"])
+    if kind in ("function_call", "custom_tool_call"):
+        text = "arguments" if kind == "function_call" else "input"
+        wrong_name = name_problem(item.get("name"), f"{path}.name")
+        return wrong_name or arguments_problem(item.get(text), f"{path}.{text}")
+    if kind == "message":
+        if item.get("content") is None:
+            return _problem(f"{path}.content", "content", "a text or a list of parts", None)
+        return content_problem(item["content"], f"{path}.content")
+    if kind == "reasoning":
+        summary = content_problem(item.get("summary"), f"{path}.summary")
+        return summary or content_problem(item.get("content"), f"{path}.content")
+    return None
+
+
+def name_problem(name: Any, path: str) -> ShapeProblem | None:
+    return None if isinstance(name, str) else _problem(path, "name", "a text", name)
+
+
+def arguments_problem(arguments: Any, path: str) -> ShapeProblem | None:
+    # An object is no substitute: the text that the model wrote is judged, and can't be recovered from an object.
+    return None if isinstance(arguments, str | None) else _problem(path, "arguments", "the model's text", arguments)
+
+
+def content_problem(value: Any, path: str) -> ShapeProblem | None:
+    parts = value if isinstance(value, list) else []
+    if isinstance(value, str | list | None) and all(map(_is_part, parts)):
+        return None
+    return _problem(path, "content", "a text or a list of parts", value)
+
+
+def _is_part(part: Any) -> bool:
+    return isinstance(part, str) or (isinstance(part, dict) and isinstance(part.get("text"), str | None))
+
+
+def _problem(path: str, field: ShapeField, needs: str, got: Any) -> ShapeProblem:
+    return ShapeProblem(path, field, needs, type(got).__name__)

@@ -12,20 +12,23 @@ from typing import Any
 
 from paddock.server.dialects.failures import AnswerFault, EngineFailedError, UnreadableError
 from paddock.types import FinishReason, JsonObject
-from paddock.types.responses import CALLS, content_text, item_type, reasoning_text
-from paddock.types.shapes import (
-    Field,
+from paddock.types.responses import (
+    CALLS,
+    ShapeField,
     ShapeProblem,
     arguments_problem,
     content_problem,
+    content_text,
     item_problem,
+    item_type,
     name_problem,
+    reasoning_text,
 )
 
 _TEXTS = ("content", "reasoning", "reasoning_content")
 """Of a chat message: a text, or a list of parts."""
 _TEXT_FIELDS = (*_TEXTS, "refusal", "tool_calls")
-_KINDS: dict[Field, AnswerFault] = {
+_KINDS: dict[ShapeField, AnswerFault] = {
     "output": "upstream_no_message",
     "item": "upstream_bad_content",
     "content": "upstream_bad_content",

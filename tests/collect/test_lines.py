@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.collect.writer import JournalWriter, Part
+from paddock.collect.lines import JournalWriter, Part
 
 
 async def test_what_put_has_promised_is_in_the_file(tmp_path: Path) -> None:
