@@ -10,7 +10,7 @@ Errors  `InvalidCall`, whose detail is what V0 says, where it says something.
 from paddock.harnesses.codeact.editor import Editor
 from paddock.harnesses.codeact.wordings import Wording
 from paddock.tools import InvalidCall
-from paddock.tools.schema import violation
+from paddock.tools.arguments import violation
 from paddock.types import Json, JsonObject
 
 _DEMANDED = {

@@ -16,7 +16,6 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from paddock.resources_servers.pivot.arguments import decode
 from paddock.resources_servers.pivot.assignment import maximum_matching
 from paddock.resources_servers.pivot.task import (
     ActionComparison,
@@ -25,6 +24,7 @@ from paddock.resources_servers.pivot.task import (
     ExpectedMessage,
     expected_calls,
 )
+from paddock.tools import decode_lenient
 from paddock.types import Json, JsonObject, Record
 from paddock.types.responses import item_type, output_items
 
@@ -124,7 +124,7 @@ def _call(item: JsonObject) -> _Call:
     name, raw = item.get("name"), item.get("arguments")
     name = name if isinstance(name, str) else ""
     try:
-        return _Call(name, decode(raw if isinstance(raw, str) else ""), invalid=False)
+        return _Call(name, decode_lenient(raw if isinstance(raw, str) else ""), invalid=False)
     except ValueError as error:
         return _Call(name, str(error), invalid=True)
 

@@ -14,7 +14,6 @@ Reward  in [0, 1]; `binary` is 0 or 1 per call. Errors: none on any JSON.
 
 from collections.abc import Sequence
 
-from paddock.resources_servers.pivot.arguments import decode
 from paddock.resources_servers.pivot.assignment import best_assignment
 from paddock.resources_servers.pivot.layered_fields import DecodedCall
 from paddock.resources_servers.pivot.layered_levels import Judgement, LayeredOptions, Reason, judge
@@ -25,6 +24,7 @@ from paddock.resources_servers.pivot.task import (
     chars_of,
     expected_calls,
 )
+from paddock.tools import decode_lenient
 from paddock.types import Json, JsonObject
 from paddock.types.responses import is_cut, item_type, messages, output_items
 
@@ -88,7 +88,7 @@ def _calls(response: object) -> list[DecodedCall]:
 
 def _object(raw: Json) -> JsonObject | None:
     try:
-        value = decode(raw) if isinstance(raw, str) else None
+        value = decode_lenient(raw) if isinstance(raw, str) else None
     except ValueError:
         return None
     return value if isinstance(value, dict) else None

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
 from paddock.errors import RowError, describe
-from paddock.resources_servers.pivot.arguments import decode
+from paddock.tools import decode_lenient
 from paddock.types import JsonObject
 from paddock.types.responses import messages, output_items
 
@@ -39,7 +39,7 @@ class ExpectedCall(_ExpectedAction):
     @classmethod
     def _decodes_to_an_object(cls, value: str) -> str:
         try:
-            decoded = decode(value)
+            decoded = decode_lenient(value)
         except ValueError as error:
             raise ValueError(f"not JSON: {error}") from error
         if not isinstance(decoded, dict):
@@ -104,7 +104,7 @@ def _find(task: Mapping[str, Any]) -> tuple[str, Any]:
     if task.get("expected_answer") is not None:
         raw = task["expected_answer"]
         try:
-            return "expected_answer", decode(raw) if isinstance(raw, str) else raw
+            return "expected_answer", decode_lenient(raw) if isinstance(raw, str) else raw
         except ValueError as error:
             raise RowError(
                 f"expected_answer: not JSON: {error}", kind="expected_action_invalid", stage="seed"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from paddock.resources_servers.pivot.arguments import decode
+from paddock.tools import decode_lenient
 from paddock.types import JsonObject
 
 
@@ -43,7 +43,7 @@ def tools_of_calls(items: list[JsonObject]) -> list[JsonObject]:
             continue
         properties = known.setdefault(str(item["name"]), {})
         try:
-            arguments = decode(item["arguments"])
+            arguments = decode_lenient(item["arguments"])
         except ValueError:
             continue
         for name, value in arguments.items() if isinstance(arguments, dict) else ():

@@ -1,4 +1,4 @@
-"""Both sides' calls as actions, read with the tools that the row offers.
+"""Both sides of a comparison: their calls as actions, read with the tools that the row offers, and what is beside them.
 
 Tools   `params["tools"]`: Responses or chat form, namespaces opened. With tools, a call of another name is
         `unknown_tool`. The row's schema of a tool is believed unless the expert's own call breaks it; then the table
@@ -7,18 +7,49 @@ Tools   `params["tools"]`: Responses or chat form, namespaces opened. With tools
 Cut     of a response that is not complete the last call is not trusted when the response ends with it; nor is a call
         marked incomplete, nor any call of a response that failed.
 Others  a call of a tool that the provider runs (`local_shell_call`, ...) is a call, and matches nothing.
+Joined  of calls that only look, those that show lines of one file which go on where another's end are one call, on
+        both sides; it stands where the first of them stood. A call that may change something parts those before it from
+        those after. What a response earns is so what it would with the joined views, which no guess gains by. Left
+        alone: the same lines twice, lines with a gap between them, marked ends of lines, calls with limits or arguments
+        of their own, and calls that show more than one stretch.
+Place   looked for in the history only where it may decide.
 Errors  none: a call that is not an action has a `problem`.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
+from paddock.resources_servers.pivot.semantic.history import FileHistory
+from paddock.resources_servers.pivot.semantic.intents import changed_texts, intents_of
+from paddock.resources_servers.pivot.semantic.intents.kinds import Surroundings
+from paddock.resources_servers.pivot.semantic.intents.line_ranges import LineRange
+from paddock.resources_servers.pivot.semantic.intents.views import VIEWS, FileView, printed_file
 from paddock.resources_servers.pivot.semantic.match_results import MatchResult, differ
-from paddock.resources_servers.pivot.task import ExpectedCall
-from paddock.tools import Action, InvalidCall, decode_object, normalise, normalise_by_name
+from paddock.resources_servers.pivot.semantic.options import SemanticOptions
+from paddock.resources_servers.pivot.semantic.place import Places, depends_on_place
+from paddock.resources_servers.pivot.semantic.surplus import only_looks
+from paddock.resources_servers.pivot.task import ExpectedAction, ExpectedCall, expected_calls
+from paddock.shell import StepBudget
+from paddock.tools import (
+    Action,
+    CommandLimits,
+    Edit,
+    InvalidCall,
+    ReadFile,
+    ShellCommand,
+    decode_object,
+    normalise,
+    normalise_by_name,
+    same_json,
+)
 from paddock.types import JsonObject
 from paddock.types.responses import CALLS, is_complete, item_type, output_items, tool_call
+
+MAX_HISTORY_STEPS = 12_000
+"""Steps (`paddock.shell.memo`) in which the history is read for one comparison: 6,000 nodes of commands, or 2 million
+characters of what tools printed. What is beyond is not known: edits are compared by themselves then."""
 
 
 class ParsedCall(NamedTuple):
@@ -148,3 +179,80 @@ def _is_call(item: JsonObject) -> bool:
 
 def count_calls(response: object) -> int:
     return sum(map(_is_call, output_items(response)))
+
+
+class Sides(NamedTuple):
+    """The calls of both sides, and their surroundings; the options there have the place where tools run."""
+
+    ours: list[ParsedCall]
+    """The expert's."""
+    theirs: list[ParsedCall]
+    surroundings: Surroundings
+
+
+def read_sides(
+    expected: ExpectedAction,
+    response: object,
+    params: JsonObject,
+    options: SemanticOptions,
+    row_task: Mapping[str, Any],
+) -> Sides:
+    tools = RowTools(params)
+    ours = tools.expected(expected_calls(expected))
+    theirs = parse_actual_calls(response, tools)
+    history_budget = StepBudget(MAX_HISTORY_STEPS)
+    places = Places(params, options, row_task, history_budget)
+    if not _are_one_action(ours, theirs) and any(depends_on_place(call.action) for call in (*ours, *theirs)):
+        options = options.model_copy(update={"cwd": places.last}) if places.last != options.cwd else options
+    ours, theirs = join_views(ours, options), join_views(theirs, options)
+    history = FileHistory(params, tools.schema, printed_file, changed_texts, places, history_budget)
+    return Sides(ours, theirs, Surroundings(history, options))
+
+
+def _are_one_action(ours: Sequence[ParsedCall], theirs: Sequence[ParsedCall]) -> bool:
+    """Say whether one call came that asks for what the expert's does, word for word: wherever it runs, it does too."""
+    if len(ours) != 1 or len(theirs) != 1:
+        return False
+    own, other = ours[0].action, theirs[0].action
+    if not isinstance(own, ShellCommand | Edit) or not isinstance(other, ShellCommand | Edit):
+        return False
+    return own == other and same_json(own.rest, other.rest)
+
+
+def join_views(calls: Sequence[ParsedCall], options: SemanticOptions) -> list[ParsedCall]:
+    """Return the calls with neighbouring views of one file as one."""
+    if len(calls) < 2:
+        return list(calls)
+    found: list[ParsedCall] = []
+    for looks, group in groupby(calls, lambda call: only_looks(call.action, options)):
+        run = list(group)
+        found.extend(_joined(run, options) if looks else run)
+    return found
+
+
+def _joined(calls: Sequence[ParsedCall], options: SemanticOptions) -> list[ParsedCall]:
+    kept = dict(enumerate(calls))
+    views = [(view.path, view.lines, at) for at, call in kept.items() if (view := _view_of(call, options)) is not None]
+    last: tuple[str, LineRange, int] | None = None
+    for path, lines, at in sorted(views, key=lambda view: (view[0], view[1].first)):
+        together = last[1].joined(lines) if last is not None and last[0] == path else None
+        if last is None or together is None:
+            last = (path, lines, at)
+            continue
+        first = min(last[2], at)
+        del kept[max(last[2], at)]
+        kept[first] = ParsedCall(calls[first].name, ReadFile(path, together.first, together.last))
+        last = (path, together, first)
+    return [kept[at] for at in sorted(kept)]
+
+
+def _view_of(call: ParsedCall, options: SemanticOptions) -> FileView | None:
+    """Return the one stretch of a file that a call shows, where nothing else is said of it."""
+    action = call.action
+    if action is None or (isinstance(action, ShellCommand) and (action.rest or action.limits != CommandLimits())):
+        return None
+    intents = intents_of(action, options.cwd)
+    if len(intents) != 1 or intents[0].kind is not VIEWS:
+        return None
+    view: FileView = intents[0].record
+    return None if view.marked or view.lines.tail is not None else view

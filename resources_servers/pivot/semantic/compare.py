@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from paddock.resources_servers.pivot.assignment import best_assignment
 from paddock.resources_servers.pivot.semantic.batches import pair_up
-from paddock.resources_servers.pivot.semantic.calls import ParsedCall, RowTools, count_calls
+from paddock.resources_servers.pivot.semantic.calls import ParsedCall, RowTools, Sides, count_calls, read_sides
 from paddock.resources_servers.pivot.semantic.history import FileHistory
 from paddock.resources_servers.pivot.semantic.intents.kinds import Surroundings
 from paddock.resources_servers.pivot.semantic.ladder import nearness
@@ -32,7 +32,6 @@ from paddock.resources_servers.pivot.semantic.match_results import MatchResult, 
 from paddock.resources_servers.pivot.semantic.messages import judge_message
 from paddock.resources_servers.pivot.semantic.options import PartialCredit, SemanticOptions
 from paddock.resources_servers.pivot.semantic.pairs import compare_pair
-from paddock.resources_servers.pivot.semantic.sides import Sides, read_sides
 from paddock.resources_servers.pivot.semantic.surplus import UnmatchedCall, find_veto, only_looks
 from paddock.resources_servers.pivot.task import (
     ActionComparison,

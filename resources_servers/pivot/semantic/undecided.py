@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from paddock.resources_servers.pivot.semantic.calls import Sides, read_sides
 from paddock.resources_servers.pivot.semantic.compare import MAX_STEPS
 from paddock.resources_servers.pivot.semantic.ladder import nearness
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.pairs import compare_pair
-from paddock.resources_servers.pivot.semantic.sides import Sides, read_sides
 from paddock.resources_servers.pivot.semantic.surplus import is_destructive
 from paddock.resources_servers.pivot.task import ExpectedAction
 from paddock.shell import BudgetError, StepBudget, limited, memo

@@ -28,7 +28,7 @@ from paddock.tools.names import NAMES, SYNONYMS, Form, Kind, canonical, fold, fo
 from paddock.tools.normalise import normalise, normalise_by_name
 from paddock.tools.read_tools import READ_LIMIT_LINES
 from paddock.tools.scripts import PlainCommand, plain_command
-from paddock.tools.values import decode_json, decode_object, has_visible_text, same_json
+from paddock.tools.values import decode_json, decode_lenient, decode_object, has_visible_text, same_json
 
 __all__ = [
     "DEFAULTS",
@@ -57,6 +57,7 @@ __all__ = [
     "UpdatePlan",
     "canonical",
     "decode_json",
+    "decode_lenient",
     "decode_object",
     "fold",
     "form_of",

@@ -15,10 +15,9 @@ import shlex
 from pathlib import PurePosixPath
 
 from paddock.tools.actions import CommandLimits, Edit, ShellCommand, Stdin
-from paddock.tools.arguments import ROLES, BadArgumentError, CallArguments
+from paddock.tools.arguments import ROLES, BadArgumentError, CallArguments, properties_of
 from paddock.tools.names import fold
 from paddock.tools.patches import patch_edits
-from paddock.tools.schema import properties_of
 from paddock.tools.scripts import find_patch
 from paddock.types import Json
 

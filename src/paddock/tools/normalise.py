@@ -10,9 +10,8 @@ from collections.abc import Callable
 
 from paddock.tools import commands, patches, read_tools, text_tools
 from paddock.tools.actions import Action, InvalidCall, OtherCall
-from paddock.tools.arguments import ROLES, BadArgumentError, CallArguments
+from paddock.tools.arguments import ROLES, BadArgumentError, CallArguments, fill, properties_of, violation
 from paddock.tools.names import Form, form_of
-from paddock.tools.schema import fill, properties_of, violation
 from paddock.tools.values import decode_object
 from paddock.types import JsonObject
 

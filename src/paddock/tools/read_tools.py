@@ -7,8 +7,7 @@ Rules   where names and arguments of two families are alike, the row's own schem
 """
 
 from paddock.tools.actions import ListFolder, ReadFile, Search
-from paddock.tools.arguments import BadArgumentError, CallArguments, integer
-from paddock.tools.schema import properties_of
+from paddock.tools.arguments import BadArgumentError, CallArguments, integer, properties_of
 from paddock.types import Json
 
 READ_LIMIT_LINES = 2000

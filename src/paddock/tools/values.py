@@ -1,12 +1,13 @@
-"""JSON values: a strict decoder, and a comparison.
+"""JSON values: a strict decoder, one as lenient as Python's `json`, and a comparison.
 
 Source  RFC 8259: no NaN or Infinity literals; of a repeated key the last one counts, as in most programs, or it is
         refused (`unique`); a lone surrogate is no character, and is refused. Deeper than
         MAX_DEPTH is refused, so that no answer depends on the stack.
 Shapes  numbers are the same when equal as numbers (1 and 1.0), never the same as a boolean; strings and list order are
         exact; the order of keys does not matter.
-Errors  `decode_json` and `decode_object` return InvalidCall. `same_json` never raises and does not recurse: depth is no
-        limit.
+Lenient `decode_lenient` refuses only text that `json` can't decode, and what is nested too deep.
+Errors  `decode_json` and `decode_object` return InvalidCall; `decode_lenient` raises ValueError, and nothing else.
+        `same_json` never raises and does not recurse: depth is no limit.
 """
 
 import json
@@ -41,8 +42,7 @@ def decode_json(text: str, *, unique: bool = False) -> Json | InvalidCall:
     they take."""
     try:
         value = (_STRICT_DECODER if unique else _DECODER).decode(text)
-        if text.count("{") + text.count("[") > MAX_DEPTH and _is_deep(value):
-            raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
+        _require_shallow(text, value)
         if not text.isascii() or "\\ud" in text or "\\uD" in text:
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
@@ -56,6 +56,21 @@ def decode_object(text: str, *, unique: bool = False) -> JsonObject | InvalidCal
     if isinstance(value, dict | InvalidCall):
         return value
     return InvalidCall("not_object", f"arguments are a {type(value).__name__}, not an object")
+
+
+def decode_lenient(text: str) -> Json:
+    """Decode any JSON value, NaN and Infinity among them."""
+    try:
+        value = cast("Json", json.loads(text))
+    except RecursionError as error:
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels") from error
+    _require_shallow(text, value)
+    return value
+
+
+def _require_shallow(text: str, value: Json) -> None:
+    if text.count("{") + text.count("[") > MAX_DEPTH and _is_deep(value):
+        raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
 
 
 def has_visible_text(text: str) -> bool:

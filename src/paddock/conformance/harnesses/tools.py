@@ -12,8 +12,7 @@ import orjson
 from paddock.conformance.behaviours import NotApplicable
 from paddock.conformance.harnesses.scripted_model import LAST_WORDS
 from paddock.tools import Form, form_of
-from paddock.tools.arguments import ROLES
-from paddock.tools.schema import properties_of
+from paddock.tools.arguments import ROLES, properties_of
 from paddock.types import JsonObject
 from paddock.types.responses import call_item, message_item
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from paddock.harness.contract import RunLimits, Workspace
 from paddock.harness.native.profile import ToolProfile
 from paddock.tools import InvalidCall, decode_object
-from paddock.tools.schema import violation
+from paddock.tools.arguments import violation
 from paddock.types import JsonObject
 
 
