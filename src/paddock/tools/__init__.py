@@ -24,10 +24,10 @@ from paddock.tools.actions import (
     UpdatePlan,
 )
 from paddock.tools.arguments import DEFAULTS, NEUTRAL, NEUTRAL_OF
+from paddock.tools.commands import PlainCommand, plain_command
 from paddock.tools.names import NAMES, SYNONYMS, Form, Kind, canonical, fold, form_of, kind_of, pascal, stand_ins
 from paddock.tools.normalise import normalise, normalise_by_name
 from paddock.tools.read_tools import READ_LIMIT_LINES
-from paddock.tools.scripts import PlainCommand, plain_command
 from paddock.tools.values import decode_json, decode_lenient, decode_object, has_visible_text, same_json
 
 __all__ = [

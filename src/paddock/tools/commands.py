@@ -1,28 +1,35 @@
-"""Calls of shell tools: a command line, or text for a program that already runs.
+"""Calls of shell tools: a command line, or text for a program that already runs; patches that command lines carry.
 
-Source  execute_bash and terminal (OpenHands), shell, shell_command, exec_command and write_stdin (Codex), bash.
+Source  execute_bash and terminal (OpenHands), shell, shell_command, exec_command and write_stdin (Codex), bash. Codex's
+        models give patches to a shell: `apply_patch <<'EOF'`, `apply_patch PATCH`, each also behind `cd D &&`.
 Rules   an argv array is the script of its `bash -c` (`-lc` alike: a login shell is taken to do the same), else its
         words quoted. A command that gives a patch to `apply_patch` is an edit, as in Codex. `is_input`: the command is
         input for the program that runs. An empty command waits for more output, where the tool has a session; elsewhere
         it is refused.
 Limits  `timeout` is in the unit that the row's schema names; where it names none, in milliseconds from 1000 on and in
         seconds below.
+Patches `plain_command` gives the tree of a line that is one plain command, and the directory that it is run in;
+        `find_patch` the patch, as text. Both are None for another command, or for a patch with expansions in it.
 """
 
 import posixpath
 import re
 import shlex
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
+from paddock.shell import Simple, parse
+from paddock.shell.syntax import AndOr
 from paddock.tools.actions import CommandLimits, Edit, ShellCommand, Stdin
 from paddock.tools.arguments import ROLES, BadArgumentError, CallArguments, properties_of
 from paddock.tools.names import fold
 from paddock.tools.patches import patch_edits
-from paddock.tools.scripts import find_patch
 from paddock.types import Json
 
 SESSION_SHELLS = frozenset({"execute_bash", "run_bash", "bash_exec", "shell_run", "terminal"})
 """Shell tools with one lasting session, whose output an empty command shows."""
+
+PATCH_COMMANDS = ("apply_patch", "applypatch")
 
 _UNIT = re.compile(r"\bmilliseconds?\b|\bms\b|\bseconds?\b|\bsecs?\b", re.IGNORECASE)
 _FROM_MILLISECONDS = 1000
@@ -94,3 +101,58 @@ def script_of(argv: list[Json]) -> str:
     if PurePosixPath(words[0]).name in _SHELLS and tuple(words[1:-1]) in _SCRIPT_FLAGS:
         return words[-1]
     return shlex.join(words)
+
+
+class PlainCommand(NamedTuple):
+    """One simple command without assignments."""
+
+    command: Simple
+    folder: str | None
+    """Operand of the `cd` before it; None: there is none."""
+
+
+class ScriptPatch(NamedTuple):
+    """A patch that a command gives to `apply_patch`."""
+
+    text: str
+    folder: str | None
+    """The directory that the patch's paths are relative to; None: wherever the command runs."""
+
+
+def plain_command(script: str) -> PlainCommand | None:
+    tree = parse(script)
+    if tree.error is not None or len(tree.statements) != 1 or tree.statements[0].background:
+        return None
+    node = tree.statements[0].node
+    folder = None
+    if isinstance(node, AndOr) and len(node.rest) == 1 and node.rest[0][0] == "&&":
+        first = node.first
+        if not isinstance(first, Simple) or first.assigns or first.redirects:
+            return None
+        folder = _operand_of("cd", first)
+        if folder is None:
+            return None
+        node = node.rest[0][1]
+    if not isinstance(node, Simple) or node.assigns or not node.words:
+        return None
+    return PlainCommand(node, folder)
+
+
+def _operand_of(name: str, command: Simple) -> str | None:
+    texts = [word.text for word in command.words]
+    return texts[1] if len(texts) == 2 and texts[0] == name and texts[1] not in (None, "", "-") else None
+
+
+def find_patch(script: str) -> ScriptPatch | None:
+    if not any(name in script for name in PATCH_COMMANDS):
+        return None
+    plain = plain_command(script)
+    if plain is None or plain.command.words[0].text not in PATCH_COMMANDS:
+        return None
+    operands, redirects = plain.command.words[1:], plain.command.redirects
+    if len(operands) + len(redirects) != 1:
+        return None
+    if redirects and redirects[0].op != "<<":
+        return None
+    text = operands[0].text if operands else redirects[0].target.text
+    return None if text is None else ScriptPatch(text, plain.folder)
