@@ -1,7 +1,7 @@
 """Other forms of an expert's change of files, and near misses of it, made of the texts before and after.
 
-Law     every form is made of what the change really left (`FileChange`), never of how the expert wrote it. Forms need
-        a text on both sides, or a file that is new; which of them are alike, execution says.
+Law     every form is made of what the change really left (`ReplayedChange`), never of how the expert wrote it. Forms
+        need a text on both sides, or a file that is new; which of them are alike, execution says.
 """
 
 import difflib
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from benchmarks.pivot_executed.pairs import Act, editor, miss, misses, shell
 
 
-class FileChange(NamedTuple):
+class ReplayedChange(NamedTuple):
     """One file that an action changed."""
 
     path: str
@@ -31,7 +31,7 @@ class _Hunk(NamedTuple):
     new: list[str]
 
 
-def forms_of_change(change: FileChange, workdir: str) -> list[Act]:
+def forms_of_change(change: ReplayedChange, workdir: str) -> list[Act]:
     """Return acts that leave the file as the expert did, or nearly so."""
     full = f"{workdir}/{change.path}"
     if change.is_new:
@@ -48,7 +48,7 @@ def forms_of_change(change: FileChange, workdir: str) -> list[Act]:
     return [*acts, shell("git apply", _patch(change)), miss("git checkout", f"git checkout -- {change.path}")]
 
 
-def _creations(change: FileChange, full: str) -> list[Act]:
+def _creations(change: ReplayedChange, full: str) -> list[Act]:
     other = change.after.replace("a", "o", 1) if "a" in change.after else change.after + "a = 1\n"
     return [
         *_writes(change, ""),
@@ -70,7 +70,7 @@ def _heredoc(path: str, text: str) -> str:
     return f"cat > {path} <<'PADDOCK'\n{text}PADDOCK"
 
 
-def _writes(change: FileChange, note: str) -> list[Act]:
+def _writes(change: ReplayedChange, note: str) -> list[Act]:
     """The whole text; only where it ends as a here-document does."""
     if not change.after.endswith("\n") or len(change.after) > 20_000:
         return []
@@ -82,7 +82,7 @@ def _writes(change: FileChange, note: str) -> list[Act]:
     ]
 
 
-def _hunks(change: FileChange) -> list[_Hunk]:
+def _hunks(change: ReplayedChange) -> list[_Hunk]:
     before, after = change.before.splitlines(keepends=True), change.after.splitlines(keepends=True)
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     return [_Hunk(a, before[a:b], after[c:d]) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
@@ -95,7 +95,7 @@ def _other_text(hunk: _Hunk) -> _Hunk:
     return hunk._replace(new=[*hunk.new[:-1], f"{last}  or None\n"])
 
 
-def _replacements(change: FileChange, hunk: _Hunk, full: str, note: str) -> list[Act]:
+def _replacements(change: ReplayedChange, hunk: _Hunk, full: str, note: str) -> list[Act]:
     """Replace a text that stands once: the hunk with as many lines around it as that takes."""
     lines = change.before.splitlines(keepends=True)
     for around in range(1, 8):
@@ -138,7 +138,7 @@ def _script_text(text: str) -> str:
     return shlex.quote(f"\\\n{text}")
 
 
-def _patch(change: FileChange) -> str:
+def _patch(change: ReplayedChange) -> str:
     lines: Sequence[str] = list(
         difflib.unified_diff(
             change.before.splitlines(keepends=True),

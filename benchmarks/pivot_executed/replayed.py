@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.pivot_executed.edit_forms import FileChange, forms_of_change
+from benchmarks.pivot_executed.edit_forms import ReplayedChange, forms_of_change
 from benchmarks.pivot_executed.look_forms import OTHER, any_forms, forms_of
 from benchmarks.pivot_executed.pairs import Act, ActionPair, Neighbours, Start, miss, shell
 from paddock.resources_servers.pivot.executed.options import ExecutedOptions
@@ -130,7 +130,7 @@ async def _forms(
     return ("new files" if change.is_new else "edits"), forms
 
 
-async def _change(step: ReplayedStep, provider: Provider, options: ExecutedOptions) -> FileChange | None:
+async def _change(step: ReplayedStep, provider: Provider, options: ExecutedOptions) -> ReplayedChange | None:
     """Return what the step's command changes; None: not one text below the step's directory, or it shows much."""
     spec = SandboxSpec(image=step.start.image, workdir=step.start.workdir, env=ACTION_ENV, purpose="grading")
     handle = await provider.create(spec, request_id=uuid.uuid4().hex)
@@ -152,7 +152,7 @@ async def _change(step: ReplayedStep, provider: Provider, options: ExecutedOptio
         after = (await provider.read(handle.sandbox_id, path)).decode()
         before = await _text_before(step, path, provider)
         inside = path.removeprefix(f"{step.start.workdir}/")
-        return None if inside == path else FileChange(inside, before or "", after, before is None)
+        return None if inside == path else ReplayedChange(inside, before or "", after, before is None)
     except (CallRefusedError, SandboxError, UnicodeDecodeError):
         return None
     finally:

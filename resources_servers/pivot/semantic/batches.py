@@ -9,9 +9,10 @@ Order   calls of one response run at once, so their order is free, except where 
 from collections.abc import Sequence
 from itertools import combinations
 
+from paddock.edits import paths_of
 from paddock.resources_servers.pivot.assignment import maximum_matching
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
-from paddock.resources_servers.pivot.semantic.paths import paths_of, resolve, resolve_edits
+from paddock.resources_servers.pivot.semantic.paths import resolve, resolve_edits
 from paddock.shell import effects
 from paddock.tools import Action, Edit, ListFolder, ReadFile, Search, ShellCommand, Stdin
 

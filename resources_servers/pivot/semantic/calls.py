@@ -47,8 +47,8 @@ from paddock.tools import (
 from paddock.types import JsonObject
 from paddock.types.responses import CALLS, is_complete, item_type, output_items, tool_call
 
-MAX_HISTORY_STEPS = 12_000
-"""Steps (`paddock.shell.memo`) in which the history is read for one comparison: 6,000 nodes of commands, or 2 million
+MAX_HISTORY_STEPS = 8_000
+"""Steps (`paddock.shell.memo`) in which the history is read for one comparison: 6,400 nodes of commands, or 3 million
 characters of what tools printed. What is beyond is not known: edits are compared by themselves then."""
 
 

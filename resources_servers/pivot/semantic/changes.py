@@ -8,15 +8,16 @@ Once    an editor refuses an old text that stands twice. Where the history does 
 Trust   a text is believed only when the expert's edit can be made on it: otherwise the file has changed since.
 """
 
-from collections.abc import Iterable
 from typing import TypeGuard
 
 from paddock.edits import Edit as FileEdit
-from paddock.edits import EditError, Hunks, KnownText, Replace, apply_known, same_edit, same_effect
+from paddock.edits import EditError, Hunks, KnownText, Replace, apply_known, count_changes, same_edit, same_effect
+from paddock.edits.structure import FREE_ORDER
 from paddock.resources_servers.pivot.semantic.history import FileHistory
 from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, clip, describe, differ
 from paddock.resources_servers.pivot.semantic.options import SemanticOptions
 from paddock.resources_servers.pivot.semantic.paths import resolve_edits
+from paddock.shell import take
 from paddock.tools import Edit, same_json
 
 DISTINCT_CHARS = 40
@@ -25,6 +26,8 @@ MAX_CHANGES = 200
 """Replacements and hunks of one call that are compared one by one; more are the same as equal ones only."""
 MAX_FILES_LOOKED_UP = 64
 """Edits of more files than this are compared by themselves: the history is not read for each."""
+_STEPS_PER_CHANGE, _PAIRS_PER_STEP, _CHARS_PER_STEP = 5, 4, 100
+_CHANGED_CHARS_PER_STEP = 20_000
 
 
 def compare_edits(expected: Edit, actual: Edit, history: FileHistory, options: SemanticOptions) -> MatchResult:
@@ -41,6 +44,7 @@ def compare_edits(expected: Edit, actual: Edit, history: FileHistory, options: S
     mine = _by_path(wanted)
     if mine.keys() != _by_path(given).keys():
         return differ("path_differs", f"expected {describe(expected)}, came {describe(actual)}")
+    _take_steps(wanted, given)
     texts = _trusted_texts(mine, history) if len(mine) <= MAX_FILES_LOOKED_UP else {}
     comparison = same_effect(wanted, given, texts) if texts else same_edit(wanted, given)
     vague = next((edit for edit in given if edit.path not in texts and _may_stand_twice(edit, mine, given)), None)
@@ -53,15 +57,26 @@ def compare_edits(expected: Edit, actual: Edit, history: FileHistory, options: S
     )
 
 
-def count_changes(edits: Iterable[object]) -> int:
-    """Count the changes of edits: each hunk of a patch is one."""
-    return sum(len(edit.hunks) if isinstance(edit, Hunks) else 1 for edit in edits)
+def _take_steps(wanted: list[FileEdit], given: list[FileEdit]) -> None:
+    """Take the steps in which edits are compared by themselves."""
+    own, other = count_changes(wanted), count_changes(given)
+    # In any order, or put together from finer ones, each of one side meets each of the other.
+    pairs = own * other if own != other or own <= FREE_ORDER else own
+    chars = sum(map(_chars, (*wanted, *given)))
+    take(_STEPS_PER_CHANGE * (own + other) + pairs // _PAIRS_PER_STEP + chars // _CHARS_PER_STEP)
+
+
+def _chars(edit: FileEdit) -> int:
+    if isinstance(edit, Hunks):
+        return sum(len(line) for hunk in edit.hunks for line in (*hunk.old, *hunk.new))
+    return len(edit.old) + len(edit.new) if isinstance(edit, Replace) else 0
 
 
 def compare_unseen(wanted: list[FileEdit], given: list[FileEdit]) -> MatchResult:
     """Compare edits, with resolved paths, of files of which the history shows nothing."""
     if wanted != given and max(count_changes(wanted), count_changes(given)) > MAX_CHANGES:
         return differ("edit_differs", f"not decided: more than {MAX_CHANGES} changes in one call, which are not equal")
+    _take_steps(wanted, given)
     mine = _by_path(wanted)
     comparison = same_edit(wanted, given)
     if comparison.same and any(edit.path in mine and _may_stand_twice(edit, mine, given) for edit in given):
@@ -107,7 +122,13 @@ def _trusted_texts(edits: dict[str, list[FileEdit]], history: FileHistory) -> di
     return trusted
 
 
+def take_for_text(text: KnownText) -> None:
+    """Take the steps in which a known text is changed."""
+    take(1 + len(text.text) // _CHANGED_CHARS_PER_STEP)
+
+
 def _can_be_made(edits: list[FileEdit], path: str, text: KnownText) -> bool:
+    take_for_text(text)
     try:
         apply_known(edits, {path: text})
     except EditError:

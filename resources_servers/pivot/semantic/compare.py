@@ -51,9 +51,9 @@ _MAX_DETAIL_CHARS = 500
 MAX_CHARS = 50_000
 """Characters of a response's calls that are judged, unless the expert's own take more than a quarter of as many:
 judging as many takes a core a quarter of a second."""
-MAX_STEPS = 10_000
-"""Steps (`paddock.shell.memo`) of one comparison: 5,000 nodes of commands, of both sides together, or 2,000 pairs of
-calls. What takes more is `too_long`, and so no match."""
+MAX_STEPS = 12_000
+"""Steps (`paddock.shell.memo`) of one comparison: 9,600 nodes of commands, of both sides together, or some 800 pairs of
+short calls. What takes more is `too_long`, and so no match."""
 _STEPS_PER_PAIR = 5
 
 

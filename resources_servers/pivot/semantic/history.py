@@ -17,18 +17,19 @@ from posixpath import basename
 from typing import Any, NamedTuple
 
 from paddock.edits import Edit as FileEdit
-from paddock.edits import EditError, KnownText, Write, apply_known, parse_numbered
+from paddock.edits import EditError, KnownText, Write, apply_known, count_changes, parse_numbered
 from paddock.resources_servers.pivot.semantic.outputs import is_cut, plain_output
 from paddock.resources_servers.pivot.semantic.paths import resolve, resolve_edits
 from paddock.resources_servers.pivot.semantic.place import Places, depends_on_place
 from paddock.shell import BudgetError, StepBudget, effects, limited, take
 from paddock.tools import Action, Edit, InvalidCall, ReadFile, ShellCommand, normalise
 from paddock.types import JsonObject
-from paddock.types.responses import CALLS, content_text, item_type, tool_call
+from paddock.types.responses import CALLS, ToolCall, content_text, item_type, tool_call
 
-_STEPS_PER_COMMAND = 25
-_CHARS_PER_STEP = 200
-_CHANGED_CHARS_PER_STEP = 5000
+_STEPS_PER_COMMAND = 15
+_STEPS_PER_CHANGE = 3
+_CHARS_PER_STEP = 400
+_CHANGED_CHARS_PER_STEP = 4000
 
 
 class PrintedFile(NamedTuple):
@@ -57,6 +58,10 @@ class _PastStep(NamedTuple):
     output: str
     cwd: str | None
     """Where it ran; None: that is not known, or does not matter."""
+    printed: PrintedFile | None
+    """What it shows, if it is a command that prints a file."""
+    edits: Sequence[FileEdit]
+    """What it changes, with resolved paths."""
 
 
 class FileHistory:
@@ -84,6 +89,7 @@ class FileHistory:
         self._params = params
         self._outputs: dict[str, str] | None = None
         self._texts: dict[str, list[KnownText]] = {}
+        self._steps: dict[int, _PastStep | None] = {}
 
     @cached_property
     def _items(self) -> list[JsonObject]:
@@ -103,7 +109,7 @@ class FileHistory:
     def _read(self, path: str) -> list[KnownText]:
         texts: list[KnownText] = []
         for step in self._calls_naming(basename(path)):
-            texts = self._after(step.action, step.output, path, step.cwd, texts)
+            texts = self._after(step, path, texts)
         return texts[::-1]
 
     def _calls_naming(self, name: str) -> Iterator[_PastStep]:
@@ -114,29 +120,43 @@ class FileHistory:
             call = tool_call(item)
             if name not in call.arguments and escaped not in call.arguments:
                 continue
-            take(2 + len(call.arguments) // _CHARS_PER_STEP)
-            action = normalise(call.name, call.arguments, schema=self._schema(call.name))
-            if not isinstance(action, InvalidCall):
-                cwd = self._places.before(index) if depends_on_place(action) else None
-                yield _PastStep(action, self._output_of(call.call_id), cwd)
+            take(1)
+            if index not in self._steps:
+                self._steps[index] = self._step(index, call)
+            step = self._steps[index]
+            if step is not None:
+                yield step
+
+    def _step(self, index: int, call: ToolCall) -> _PastStep | None:
+        """Read a call; None: it asks for nothing."""
+        take(1 + len(call.arguments) // _CHARS_PER_STEP)
+        action = normalise(call.name, call.arguments, schema=self._schema(call.name))
+        if isinstance(action, InvalidCall):
+            return None
+        cwd = self._places.before(index) if depends_on_place(action) else None
+        printed: PrintedFile | None = None
+        if isinstance(action, ShellCommand):
+            take(_STEPS_PER_COMMAND)
+            printed = self._printed_file(action, cwd)
+        edits = resolve_edits(action, cwd) if isinstance(action, Edit) else []
+        take(_STEPS_PER_CHANGE * count_changes(edits))
+        return _PastStep(action, self._output_of(call.call_id), cwd, printed, edits)
 
     def _output_of(self, call_id: str | None) -> str:
         if self._outputs is None:
             self._outputs = dict(_outputs(self._items))
         return self._outputs.get(call_id or "", "")
 
-    def _after(
-        self, action: Action, output: str, path: str, cwd: str | None, texts: list[KnownText]
-    ) -> list[KnownText]:
-        """Return the known texts of the file after a call, newest last."""
+    def _after(self, step: _PastStep, path: str, texts: list[KnownText]) -> list[KnownText]:
+        """Return the known texts of a file after a step, newest last."""
+        action, output, cwd, printed, edits = step
         match action:
             case ReadFile() if resolve(action.path, cwd) == path:
                 return [*texts, *_texts_in(output, action.first_line, action.last_line if action.whole else 0)]
             case ShellCommand():
-                take(_STEPS_PER_COMMAND)
-                shown = self._printed_file(action, cwd)
-                if shown is not None and shown.path == path:
-                    return [*texts, *_texts_in(output, shown.first_line, shown.last_line, numbered=shown.numbered)]
+                if printed is not None and printed.path == path:
+                    shown = _texts_in(output, printed.first_line, printed.last_line, numbered=printed.numbered)
+                    return [*texts, *shown]
                 done = effects(action.command, cwd=cwd)
                 if not done.writes and not done.destructive and done.reads_only:
                     return texts
@@ -145,7 +165,7 @@ class FileHistory:
                     return changed
                 return [] if done.writes or done.destructive else texts
             case Edit():
-                own = [edit for edit in resolve_edits(action, cwd) if edit.path == path]
+                own = [edit for edit in edits if edit.path == path]
                 return _after_edit(own, output, path, texts) if own else texts
             case _:
                 return texts

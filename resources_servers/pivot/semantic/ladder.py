@@ -26,7 +26,7 @@ from paddock.resources_servers.pivot.semantic.intents.test_runs import TEST_RUNS
 from paddock.resources_servers.pivot.semantic.intents.views import VIEWS
 from paddock.resources_servers.pivot.semantic.match_results import Reason
 from paddock.resources_servers.pivot.semantic.surplus import only_looks
-from paddock.shell import parse, simple_commands
+from paddock.shell import parse, simple_commands, take
 from paddock.tools import Action, OtherCall, ShellCommand
 
 Rung = Literal["kind", "target", "content"]
@@ -51,12 +51,15 @@ class Nearness(NamedTuple):
     undecided: bool = False
 
 
+_STEPS_PER_PAIR = 5
+
 _FAR = Nearness(None)
 _SAME = Nearness("content")
 
 
 def nearness(expected: Action, actual: Action, reason: Reason, surroundings: Surroundings) -> Nearness:
     """Say how near an action comes to the expert's, from which it differs for `reason`."""
+    take(_STEPS_PER_PAIR)
     if only_looks(expected, surroundings.options) and not only_looks(actual, surroundings.options):
         return _FAR
     cwd = surroundings.options.cwd

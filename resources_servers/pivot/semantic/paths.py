@@ -35,17 +35,6 @@ def levels_above(outer: str, inner: str) -> int | None:
     return inner[len(prefix) :].count("/") + 1 if inner.startswith(prefix) else None
 
 
-def paths_of(edit: FileEdit) -> set[str]:
-    """Return the paths that an edit touches: its own, and where it moves the file to."""
-    match edit:
-        case Move(path, to):
-            return {path, to}
-        case Hunks(path, move_to=to) if to is not None:
-            return {path, to}
-        case _:
-            return {edit.path}
-
-
 def resolve_edits(action: Edit, cwd: str | None) -> list[FileEdit]:
     """Return the action's edits with their paths resolved."""
     return [_resolve_edit(edit, cwd) for edit in action.edits]

@@ -9,7 +9,7 @@ Errors     PatchError (not of the grammar), EditError (cannot be made); comparis
 from paddock.edits.apply import apply, apply_known
 from paddock.edits.codex import parse_codex_patch
 from paddock.edits.comparison import EffectComparison, Reason
-from paddock.edits.effect import same_effect
+from paddock.edits.effect import connected_paths, same_effect
 from paddock.edits.errors import EditError, EditErrorKind, PatchError
 from paddock.edits.model import (
     Delete,
@@ -23,6 +23,8 @@ from paddock.edits.model import (
     ReplaceLines,
     Undo,
     Write,
+    count_changes,
+    paths_of,
 )
 from paddock.edits.structure import same_edit
 from paddock.edits.unified import parse_unified_diff
@@ -48,9 +50,12 @@ __all__ = [
     "apply",
     "apply_known",
     "assemble",
+    "connected_paths",
+    "count_changes",
     "parse_codex_patch",
     "parse_numbered",
     "parse_unified_diff",
+    "paths_of",
     "same_edit",
     "same_effect",
     "strip_exec_header",

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from paddock.edits.apply import apply_known
 from paddock.edits.comparison import EffectComparison, Reason, differs, same_by, same_text, weakest
 from paddock.edits.errors import EditError
-from paddock.edits.model import Edit, Hunks, KnownText, Move
+from paddock.edits.model import Edit, FileChange, KnownText, paths_of
 from paddock.edits.structure import same_edit
 
 
@@ -22,7 +22,7 @@ def same_effect(
     expected: Sequence[Edit], actual: Sequence[Edit], files: Mapping[str, KnownText | str]
 ) -> EffectComparison:
     """Whether both leave the same files behind; files that `files` lacks are unknown."""
-    groups = _connected_paths([*expected, *actual])
+    groups = connected_paths([*expected, *actual])
     return weakest(
         _same_group(
             [edit for edit in expected if edit.path in paths],
@@ -33,21 +33,11 @@ def same_effect(
     )
 
 
-def _paths(edit: Edit) -> set[str]:
-    match edit:
-        case Move(path, to):
-            return {path, to}
-        case Hunks(path, move_to=to) if to is not None:
-            return {path, to}
-        case _:
-            return {edit.path}
-
-
-def _connected_paths(edits: Iterable[Edit]) -> list[set[str]]:
-    """The paths of the edits, in sets that no edit reaches across."""
+def connected_paths(changes: Iterable[FileChange]) -> list[set[str]]:
+    """The paths of the changes, in sets that no change reaches across."""
     groups: list[set[str]] = []
-    for edit in edits:
-        paths = _paths(edit)
+    for change in changes:
+        paths = paths_of(change)
         apart = [group for group in groups if group.isdisjoint(paths)]
         groups = [*apart, paths.union(*(group for group in groups if not group.isdisjoint(paths)))]
     return groups

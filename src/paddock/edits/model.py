@@ -6,8 +6,9 @@ Lines   numbers are 1-based. A line ends at "\\n" and at nothing else; a "\\r" b
 Text    any str; the sizes it is made for are files of up to 2 MB.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 Grammar = Literal["codex", "diff"]
 
@@ -117,6 +118,29 @@ class Hunks:
 
 
 Edit = Write | Replace | Insert | ReplaceLines | Delete | Move | Undo | Hunks
+
+
+class FileChange(Protocol):
+    """An edit, or another change of one file."""
+
+    @property
+    def path(self) -> str: ...
+
+
+def paths_of(change: FileChange) -> set[str]:
+    """The paths that a change touches: its own, and where it moves the file to."""
+    match change:
+        case Move(path, to):
+            return {path, to}
+        case Hunks(path, move_to=to) if to is not None:
+            return {path, to}
+        case _:
+            return {change.path}
+
+
+def count_changes(changes: Iterable[object]) -> int:
+    """How many changes there are; each hunk of a patch is one."""
+    return sum(len(change.hunks) if isinstance(change, Hunks) else 1 for change in changes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from paddock.edits.comparison import EffectComparison, differs, same_by, same_te
 from paddock.edits.errors import EditError
 from paddock.edits.model import Delete, Edit, Hunks, Insert, Move, Replace, ReplaceLines, Undo, Write
 
-_FREE_ORDER = 32
+FREE_ORDER = 32
 """Longer lists of changes are compared in their order only."""
 
 _Item = TextChange | Write | Insert | ReplaceLines | Delete | Move | Undo
@@ -159,7 +159,7 @@ def _lines(text: str) -> str:
 
 def _same_changes(expected: list[TextChange], actual: list[TextChange]) -> EffectComparison:
     in_order = _same_in_order(expected, actual)
-    if in_order.same:
+    if in_order.same or len(expected) == len(actual) == 1:
         return in_order
     free = _same_in_any_order(expected, actual)
     if free.same:
@@ -178,7 +178,7 @@ def _same_in_order(expected: list[TextChange], actual: list[TextChange]) -> Effe
 
 def _same_in_any_order(expected: list[TextChange], actual: list[TextChange]) -> EffectComparison:
     failed = differs("text", "other replacements")
-    if not 1 < len(expected) == len(actual) <= _FREE_ORDER or not (
+    if not 1 < len(expected) == len(actual) <= FREE_ORDER or not (
         _are_independent(expected) and _are_independent(actual)
     ):
         return failed

@@ -87,7 +87,10 @@ def leaves_shell(command: str) -> bool:
 
     False only where it is known not to be; what a subshell does to itself counts too.
     """
-    script = parse(command)
+    return once(("leaves shell", command), lambda: _leaves_shell(parse(command)))
+
+
+def _leaves_shell(script: Script) -> bool:
     return (
         bool(script.error)
         or any(statement.background for statement in script.statements)

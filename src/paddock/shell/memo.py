@@ -2,7 +2,8 @@
 
 Law     `memo()` begins a judgement, unless one is under way in this context; `once` makes a value for a key at most
         once in it, and anew each time outside of any. `take` counts work against the budget that is in force.
-Units   a step is some ten microseconds: half a node of a command's tree, a token of Python.
+Units   a step is some ten microseconds, wherever it is taken: a node of a command's tree is one and a quarter, a token
+        of Python a third.
 Errors  those of the maker; nothing is then kept for the key. BudgetError where more steps are taken than are left, and
         at each step after that; never where no budget is in force.
 """

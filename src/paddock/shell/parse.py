@@ -43,7 +43,7 @@ _HIDDEN_HASH = re.compile(r"(?:[^\s;&|(]|\\[ \t])(?:\\\n)+#")
 
 _REMEMBERED_CHARS = 8192
 _CHARS_PER_STEP = 8
-_STEPS_PER_NODE = 2
+_STEPS_PER_NODE = 1.25
 """All that is made of a tree later is in it: a normal form, effects, what it is for."""
 
 _LANGUAGE = Language(tree_sitter_bash.language())
@@ -100,7 +100,7 @@ def _tree(text: str) -> Tree | None:
     take(len(text) // _CHARS_PER_STEP)
     tree = _grammar_tree(text)
     if tree is not None:
-        take(_STEPS_PER_NODE * tree.root_node.descendant_count)
+        take(int(_STEPS_PER_NODE * tree.root_node.descendant_count))
     return tree
 
 

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 
 from paddock.shell.danger import Harm, ScriptText
-from paddock.shell.memo import take
+from paddock.shell.memo import once, take
 
 _CALLS = {
     "os": {"remove", "unlink", "rmdir", "removedirs", "kill", "killpg", "truncate", "abort"},
@@ -25,7 +25,8 @@ _RUNNERS = {
 _METHODS = {"unlink", "rmdir", "rmtree"}
 
 
-_TOKEN = re.compile(r"\w+|[^\w\s]")
+_TOKEN = re.compile(r"\w+|[^\w\s]|\n+")
+_TOKENS_PER_STEP, _DUMPED_TOKENS_PER_STEP = 3, 5
 
 
 def count_tokens(code: str) -> int:
@@ -34,8 +35,12 @@ def count_tokens(code: str) -> int:
 
 
 def parse_python(code: str) -> ast.Module | None:
-    """The tree of Python source; None: it is none."""
-    take(count_tokens(code) // 3)
+    """The tree of Python source, which nobody changes; None: it is none."""
+    return once(("python", code), lambda: _parse(code))
+
+
+def _parse(code: str) -> ast.Module | None:
+    take(count_tokens(code) // _TOKENS_PER_STEP)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -44,12 +49,17 @@ def parse_python(code: str) -> ast.Module | None:
         return None
 
 
+def take_for_dump(code: str) -> None:
+    """Take the steps in which the tree of a source is written as text."""
+    take(2 + count_tokens(code) // _DUMPED_TOKENS_PER_STEP)
+
+
 def dump_python(code: str) -> str | None:
     """The tree of Python source as text; None: it is none."""
     tree = parse_python(code)
     if tree is None:
         return None
-    take(count_tokens(code) // 2)
+    take_for_dump(code)
     try:
         return ast.dump(tree)
     except RecursionError:

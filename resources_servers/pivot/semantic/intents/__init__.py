@@ -51,7 +51,7 @@ KINDS: tuple[IntentKind, ...] = (
 
 _MAX_INTENTS = 16
 """Things that one call may be for; what is for more is compared by its text."""
-_STEPS_PER_PAIR = 2
+_STEPS_PER_PAIR = 4
 
 
 class Intent(NamedTuple):

@@ -9,17 +9,30 @@ Joined  neighbours are one record. A scratch file that a later command reads is 
 Errors  None: something else is done, or a part of it is not known.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as with_values
 
-from paddock.edits import Delete, EditError, Hunks, KnownText, Move, Replace, Undo, Write, apply_known
+from paddock.edits import (
+    Delete,
+    EditError,
+    Hunks,
+    KnownText,
+    Move,
+    Replace,
+    Undo,
+    Write,
+    apply_known,
+    connected_paths,
+    count_changes,
+    paths_of,
+)
 from paddock.edits import Edit as FileEdit
 from paddock.resources_servers.pivot.semantic.changes import (
     MAX_CHANGES,
     MAX_FILES_LOOKED_UP,
     compare_unseen,
-    count_changes,
+    take_for_text,
 )
 from paddock.resources_servers.pivot.semantic.intents.bare_commands import BareCommand
 from paddock.resources_servers.pivot.semantic.intents.change_programs import (
@@ -68,12 +81,14 @@ def only_writes(changes: FileChanges) -> bool:
 
 def changed(changes: FileChanges, path: str, texts: Sequence[KnownText]) -> list[KnownText] | None:
     """Return what the texts known of a file become by changes; None: what is done to it is not known."""
-    steps = [step for step in changes.steps if path in _step_paths(step)]
+    steps = [step for step in changes.steps if path in paths_of(step)]
     if any(isinstance(step, ScratchUse | Undo | Move) for step in (*changes.steps, *steps)):
         return None
     writes = [index for index, step in enumerate(steps) if isinstance(step, Write)]
     if writes and isinstance(last := steps[writes[-1]], Write):
         texts, steps = [KnownText.whole(last.text)], steps[writes[-1] + 1 :]
+    for text in texts:
+        take_for_text(text)
     after = [_after(steps, {path: text}) for text in texts]
     return [files[path] for files in after if isinstance(files, dict) and path in files]
 
@@ -93,7 +108,7 @@ def _join(records: Sequence[FileChanges]) -> list[FileChanges]:
     used: set[str] = set()
     for step in (step for record in records for step in record.steps):
         if isinstance(step, ScratchUse):
-            made = [other for other in steps if step.source in _step_paths(other)]
+            made = [other for other in steps if step.source in paths_of(other)]
             written = made[0] if len(made) == 1 and step.source.startswith(_SCRATCH) else None
             later = step.changes(written.text) if isinstance(written, Write) else None
             if later is None:
@@ -119,7 +134,7 @@ def _compare(expected: FileChanges, actual: FileChanges, surroundings: Surroundi
     other = _absolute_as(actual.steps, _paths(own))
     if _paths(own) != _paths(other):
         return differ("path_differs", f"expected a change of {_shown(own)}, came one of {_shown(other)}")
-    for paths in _connected(_step_paths(step) for step in (*own, *other)):
+    for paths in connected_paths((*own, *other)):
         result = _compare_files(_on(own, paths), _on(other, paths), sorted(paths), surroundings)
         if not result.same:
             return result
@@ -204,6 +219,7 @@ def _trusted(own: list[Change], paths: list[str], surroundings: Surroundings) ->
     found: dict[str, KnownText] = {}
     for path in paths:
         for text in surroundings.history.texts(path):
+            take_for_text(text)
             steps = [step for step in own if step.path == path]
             after = _after(steps, {path: text})
             if isinstance(after, dict) and after.get(path) != text:
@@ -248,31 +264,12 @@ def _absolute_as(steps: Sequence[Change], paths: set[str]) -> tuple[Change, ...]
     )
 
 
-def _step_paths(step: Change) -> set[str]:
-    match step:
-        case Move(path, to):
-            return {path, to}
-        case Hunks(path, move_to=to) if to is not None:
-            return {path, to}
-        case _:
-            return {step.path}
-
-
 def _paths(steps: Sequence[Change]) -> set[str]:
-    return {path for step in steps for path in _step_paths(step)}
+    return {path for step in steps for path in paths_of(step)}
 
 
 def _on(steps: Sequence[Change], paths: set[str]) -> list[Change]:
     return [step for step in steps if step.path in paths]
-
-
-def _connected(sets: Iterable[set[str]]) -> list[set[str]]:
-    """Return the paths in sets that no step reaches across."""
-    groups: list[set[str]] = []
-    for paths in sets:
-        apart = [group for group in groups if group.isdisjoint(paths)]
-        groups = [*apart, paths.union(*(group for group in groups if not group.isdisjoint(paths)))]
-    return groups
 
 
 def _shown(steps: Sequence[Change]) -> str:

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from posixpath import splitext
 from typing import NamedTuple
 
-from paddock.shell import BudgetError, once, parse_python, take
-from paddock.shell.python_code import count_tokens
+from paddock.shell import BudgetError, parse_python, take
+from paddock.shell.python_code import take_for_dump
 
 MAX_CHARS = 60_000
 _CHARS_PER_STEP = 500
@@ -40,7 +40,7 @@ def _same_looks(path: str, before: str, expected: str, actual: str) -> bool:
     suffix = splitext(path)[1].lower()
     if max(len(expected), len(actual), len(before)) > MAX_CHARS or suffix in _EXACT:
         return False
-    if suffix in _PYTHON and (_tree(expected), _tree(actual)) != (None, None):
+    if suffix in _PYTHON and (parse_python(expected), parse_python(actual)) != (None, None):
         same = _are_one_tree(expected, actual) and not _are_one_tree(expected, before)
         return same and _directives(expected) == _directives(actual)
     return _trimmed(expected) == _trimmed(actual) != _trimmed(before)
@@ -68,7 +68,7 @@ def _same_fragment_looks(path: str, old: str, expected: str, actual: str) -> boo
         return False
     first, wanted, given = (textwrap.dedent(text) for text in (old, expected, actual))
     margins = {_margin(text) for text in (old, expected, actual) if text.strip()}
-    same = len(margins) == 1 and _tree(first) is not None
+    same = len(margins) == 1 and parse_python(first) is not None
     same = same and _are_one_tree(wanted, given) and not _are_one_tree(wanted, first)
     return same and _directives(expected) == _directives(actual)
 
@@ -80,13 +80,9 @@ def _trimmed(text: str) -> str:
     return "\n".join(line.rstrip(" \t") for line in text.split("\n")).rstrip("\n")
 
 
-def _tree(text: str) -> ast.Module | None:
-    return once(("python", text), lambda: parse_python(text))
-
-
 def _are_one_tree(left: str, right: str) -> bool:
     """Say whether two sources have the same tree. Of statements that are written alike it is not looked at."""
-    own, other = _tree(left), _tree(right)
+    own, other = parse_python(left), parse_python(right)
     if own is None or other is None or len(own.body) != len(other.body):
         return False
     lines = _lines(left), _lines(right)
@@ -94,7 +90,7 @@ def _are_one_tree(left: str, right: str) -> bool:
         written = _as_written(mine, lines[0]), _as_written(theirs, lines[1])
         if written[0] == written[1]:
             continue
-        take(sum(map(count_tokens, (text for one in written for text in one.lines))) // 2)
+        take_for_dump("\n".join(line for one in written for line in one.lines))
         if ast.dump(mine) != ast.dump(theirs):
             return False
     return True

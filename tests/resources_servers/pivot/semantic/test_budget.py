@@ -28,6 +28,10 @@ def command(text: str) -> JsonObject:
     return arguments("bash", command=text)
 
 
+def replacement(old: str, new: str) -> JsonObject:
+    return arguments("str_replace_editor", command="str_replace", path="/r/a.py", old_str=old, new_str=new)
+
+
 def patch(old: str, new: str, hunks: int) -> JsonObject:
     body = "".join(f"@@\n-{old}{number}\n+{new}{number}\n" for number in range(hunks))
     return arguments("apply_patch", input=f"*** Begin Patch\n*** Update File: a.py\n{body}*** End Patch\n")
@@ -44,10 +48,14 @@ def judge(
 
 TOO_MUCH: dict[str, tuple[list[JsonObject], list[JsonObject]]] = {
     "commands": ([command("cat a.py")], [command(";".join(["cat a.py"] * 3000))]),
-    "pipes": ([command("cat a.py")], [command("|".join(["sed -n 1,5p"] * 900))]),
+    "pipes": ([command("cat a.py")], [command("|".join(["sed -n -e 1,5p -e 7p"] * 900))]),
     "pairs": (
         [command(f"sed -n {line}p a.py") for line in range(1, 180, 3)],
         [command(f"sed -n {line}p b.py") for line in range(1, 180, 3)],
+    ),
+    "edits": (
+        [replacement(f"o{number}", "x") for number in range(30)],
+        [replacement(f"o{number}", "y") for number in range(30)],
     ),
     "Python": ([command("python -c 'print(1)'")], [command("python -c '" + "x=1;" * 4900 + "'")]),
     "a script of sed": ([command("cat a.py")], [command("sed -n '" + "1p;" * 15_000 + "' a.py")]),
@@ -74,6 +82,37 @@ def test_a_long_call_that_is_the_experts_own_is_read_by_nobody_and_matches(name:
     assert judge(long, long).reward == 1.0
 
 
+def script(name: str) -> str:
+    return "".join(f'if [ -f src/{name}{n}.py ]; then\n  echo "found {n}" >> out.txt\nfi\n' for n in range(100))
+
+
+def definitions(comma: str) -> JsonObject:
+    text = "".join(f"def f{n}(a{comma}b):\n    return a + b * {n}\n\n" for n in range(430))
+    return arguments("write", filePath="/r/b.py", content=text)
+
+
+JUDGED: dict[str, tuple[JsonObject, JsonObject, str]] = {
+    "400 commands": (
+        command("\n".join(f"cat a{n}.py" for n in range(400))),
+        command("\n".join(f"cat b{n}.py" for n in range(400))),
+        "command_differs",
+    ),
+    "400 commands that write": (
+        command("\n".join(f"echo 'line {n}' >> a.txt" for n in range(400))),
+        command("\n".join(f"echo 'text {n}' >> a.txt" for n in range(400))),
+        "command_differs",
+    ),
+    "a script of 300 lines": (command(script("a")), command(script("b")), "command_differs"),
+    "another formatting of 18 kB": (definitions(", "), definitions(","), "match"),
+}
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_long_calls_as_people_write_them_are_judged(name: str) -> None:
+    expected, actual, reason = JUDGED[name]
+    assert judge([expected], [actual]).reason == reason
+
+
 def test_twenty_pipelines_that_are_all_wrong_are_judged() -> None:
     def searches(text: str) -> list[JsonObject]:
         return [command(f"grep -rn '{text}{number}' src | sort | uniq -c") for number in range(20)]
@@ -96,11 +135,12 @@ def test_more_changes_than_are_compared_are_the_same_as_equal_ones_only() -> Non
 
 def test_a_history_that_takes_more_than_is_read_leaves_the_file_unknown() -> None:
     def steps(views: int) -> list[JsonObject]:
-        shown = [call_item("bash", json.dumps({"command": "cat a.py; " * 40}), f"c{number}") for number in range(views)]
+        texts = ["cat a.py; " * 40 + f"echo {number}" for number in range(views)]
+        shown = [call_item("bash", json.dumps({"command": text}), f"c{number}") for number, text in enumerate(texts)]
         last = call_item("bash", json.dumps({"command": "cat a.py"}), "last")
         return [*shown, last, {"type": "function_call_output", "call_id": "last", "output": "x = 1\ny = 1\n"}]
 
-    edit = arguments("str_replace_editor", command="str_replace", path="/r/a.py", old_str="x = 1", new_str="x = 2")
+    edit = replacement("x = 1", "x = 2")
     sed = command("sed -i 's/^x = 1$/x = 2/' a.py")
     assert judge([edit], [sed], steps(1)).reward == 1.0
     assert judge([edit], [sed], steps(400)).reward < 1.0
