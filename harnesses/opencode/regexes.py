@@ -19,7 +19,7 @@ _DASH = "\ue000"
 """An escaped dash in a class, where a plain one makes a range."""
 _WIDTH = {"x": 2, "u": 4, "U": 8}
 _PROPERTY = re.compile(r"[pP](?:\{(\w+)\}|(\w))")
-_COUNT = re.compile(r"\{ *(\d+) *(?:, *(\d*) *)?\}")
+_COUNT = re.compile(r"\{ *+(\d++) *+(?:, *+(\d*+) *+)?\}")
 _FLAGS = re.compile(r"\?([a-zA-Z]*)(?:-([a-zA-Z]+))?([:)])")
 _NAMED = re.compile(r"\?P?<[A-Za-z_]\w*>")
 _LOOK = re.compile(r"\?<?[=!]")

@@ -21,7 +21,7 @@ class ScriptLines(NamedTuple):
 
 _NUMBER = r"[0-9]{1,9}"
 _SED_COMMAND = re.compile(rf"(?:({_NUMBER}|\$)(?:\s*,\s*(\+?{_NUMBER}|\$))?)?\s*(p|q|!d|d)")
-_SED_NUMBERS = re.compile(r"\{\s*=\s*;\s*p\s*;?\s*\}")
+_SED_NUMBERS = re.compile(r"\{\s*+=\s*+;\s*+p\s*+;?\s*+\}")
 
 
 def sed_lines(script: str, *, quiet: bool) -> ScriptLines | None:

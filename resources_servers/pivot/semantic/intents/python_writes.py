@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from paddock.edits import Delete, Write
 from paddock.resources_servers.pivot.semantic.intents.text_functions import Append, ReplaceText
-from paddock.shell import parse_python
+from paddock.shell import parse_python, take
 
 _MODULES = frozenset({"re", "os", "sys", "io", "pathlib"})
 _MAX_CHARS = 40_000
@@ -120,6 +120,7 @@ class _WritingProgram:
                 raise _UnreadProgramError
 
     def statement(self, node: ast.stmt) -> None:
+        take(1)
         match node:
             case ast.Import(names=names) if all(alias.name in _MODULES and not alias.asname for alias in names):
                 pass
@@ -207,6 +208,7 @@ class _WritingProgram:
                 self.value(node)
 
     def value(self, node: ast.expr) -> _Value:
+        take(1)
         match node:
             case ast.Constant(value=str(text)):
                 return text

@@ -76,6 +76,30 @@ def test_a_response_with_more_parts_than_are_read_earns_nothing(name: str) -> No
     assert (comparison.metrics["expected_calls"], comparison.metrics["actual_calls"]) == (len(expected), len(actual))
 
 
+def loops(depth: int, body: str, texts: int = 40) -> str:
+    heads = [f"{'  ' * at}for v{at} in {[str(nth) for nth in range(texts)]}:\n" for at in range(depth)]
+    return f"python3 - <<'E'\n{''.join(heads)}{'  ' * depth}{body}\nopen('a.txt', 'w').write('a')\nE"
+
+
+HELD_UP = {
+    "loops in loops": ("echo b > a.txt", loops(6, "print(v0)")),
+    "a loop over much": ("echo b > a.txt", loops(1, ";".join(["print(v0)"] * 1500))),
+    "a loop over imports": ("echo b > a.txt", loops(1, ";".join(["import os"] * 2000))),
+    "a substitution of escapes": ("sed 's/a/b/w out' a.txt", "sed 's/" + "\\a" * 60 + "/x/w out' a.txt"),
+    "blanks in an insertion": ("sed -i '3a x' a.txt", f"sed -i '3a{' ' * 40_000}\\' a.txt"),
+    "blanks in awk": ("awk '/x/ {print}' a.txt", f"awk '/x/ {{print{' ' * 40_000}x' a.txt"),
+    "blanks in sed": ("sed -n '=;p' a.txt", f"sed -n '{{={' ' * 40_000}x' a.txt"),
+}
+
+
+@pytest.mark.timeout(20)  # Each would take minutes, or no end, where work grows faster than its text.
+@pytest.mark.parametrize("name", HELD_UP)
+def test_no_text_holds_a_judgement_up(name: str) -> None:
+    expected, actual = HELD_UP[name]
+    comparison = judge([command(expected)], [command(actual)])
+    assert comparison.reward < 1.0, comparison
+
+
 @pytest.mark.parametrize("name", ["commands", "pipes", "Python", "a script of sed"])
 def test_a_long_call_that_is_the_experts_own_is_read_by_nobody_and_matches(name: str) -> None:
     long = TOO_MUCH[name][1]
