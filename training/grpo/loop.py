@@ -95,6 +95,15 @@ class RunResult(NamedTuple):
     """Lost groups whose row was run again."""
     wait_share: float
     """The share of its time that the policy waited (0 to 1), since this start; the rest it trained and sent."""
+
+    @property
+    def failure(self) -> str | None:
+        """Why the run failed though it came to its end: it had rows, and made no step of them. None: it did not."""
+        if self.steps or self.why != "rows":
+            return None
+        lost = ", ".join(f"{count} {reason}" for reason, count in self.lost.items() if count)
+        return f"no step was made: {self.n_started} groups are not enough for one (lost: {lost or 'none'})"
+
     checkpoint: Path | None
     """The newest checkpoint."""
     best: Path | None

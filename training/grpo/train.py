@@ -7,7 +7,8 @@ Folder  `config.json` (secrets blanked), journals, `metrics.jsonl`, `checkpoints
         and `export/` where it is given, and then it alone has to be shared with the nodes of the policy.
 Resume  from the newest checkpoint, whatever ended the run before; what was written after it is removed. After an
         InfraError the run does it by itself, `paddock.restart` times, on the nodes that are there.
-Exit    0: the run is at its end; 130: interrupted, and the same with `--resume` goes on.
+Exit    0: the run is at its end; 1: it is, and nothing could be trained on; 130: interrupted, and the same with
+        `--resume` goes on.
 Errors  ConfigError before anything starts; whatever ended the run, once all its processes have ended.
 """
 
@@ -26,7 +27,7 @@ from paddock.signals import cancel_on_signal
 from paddock.training.core.flaws import FlawRules
 from paddock.training.grpo.checkpoints import Checkpoints
 from paddock.training.grpo.config import TrainConfig
-from paddock.training.grpo.journals import cut
+from paddock.training.grpo.journals import FAILURES, cut
 from paddock.training.grpo.layout_check import require_layout, require_nodes
 from paddock.training.grpo.loop import Loop, LoopSettings, RunResult
 from paddock.training.grpo.model_server import engine_settings
@@ -65,7 +66,7 @@ def train(
         try:
             for restarts_left in reversed(range(1 + read.config.paddock.restart)):
                 try:
-                    _train_once(read, plan, resume=resume, wrap_roles=wrap_roles)
+                    ended = _train_once(read, plan, resume=resume, wrap_roles=wrap_roles)
                     break
                 except InfraError as error:
                     if not restarts_left:
@@ -75,10 +76,13 @@ def train(
         except (asyncio.CancelledError, KeyboardInterrupt):
             sys.stderr.write(f"interrupted: go on with --resume --out {out}\n")
             return 130
+    if ended.failure is not None:
+        sys.stderr.write(f"paddock train: {ended.failure}: see {out / FAILURES}\n")
+        return 1
     return 0
 
 
-def _train_once(read: RunConfig, plan: "_RunPlan", *, resume: bool, wrap_roles: Callable[[Roles], Roles]) -> None:
+def _train_once(read: RunConfig, plan: "_RunPlan", *, resume: bool, wrap_roles: Callable[[Roles], Roles]) -> RunResult:
     reporter = RunReporter(read, plan.folder)
     try:
         with (
@@ -87,6 +91,7 @@ def _train_once(read: RunConfig, plan: "_RunPlan", *, resume: bool, wrap_roles: 
         ):
             ended = runner.run(_run(read.config, plan, processes, reporter, resume=resume, wrap_roles=wrap_roles))
         reporter.end(ended)
+        return ended
     finally:
         reporter.close()
 

@@ -1,7 +1,8 @@
 """`paddock train CONFIG [key=value ...]`: train a policy on the environments of a config.
 
-Exit    0 the run is at its end; 1 it failed, and its processes have ended; 2 a mistake, said before anything starts;
-        130 interrupted. After 1 and 130 the same command with --resume goes on from the last checkpoint.
+Exit    0 the run is at its end; 1 it failed, or could train on none of its rows, and its processes have ended; 2 a
+        mistake, said before anything starts; 130 interrupted. After 1 and 130 the same command with --resume goes on
+        from the last checkpoint.
 """
 
 import argparse
@@ -13,7 +14,8 @@ from typing import Any
 HELP = """exit codes:
   0    the run is at its end; with --dry-run: the plan was made, and says what is missing here
        (variables, files, machines)
-  1    it failed, and all its processes have ended; --resume goes on from the last checkpoint
+  1    it failed, or could train on none of its rows, and all its processes have ended; --resume goes on from the
+       last checkpoint
   2    a mistake in the command or the config, or this interpreter lacks packages that a run imports;
        nothing was started (--dry-run prints the plan before it says so)
   130  interrupted; --resume goes on from the last checkpoint
