@@ -103,7 +103,8 @@ class SweRexProvider:
     async def open_shell(self, sandbox_id: str, request: ShellRequest) -> str:
         sandbox = self._sandbox(sandbox_id)
         shell_id = uuid.uuid4().hex
-        await _of_the_place(sandbox.deployment.runtime.create_session(CreateBashSessionRequest(session=shell_id)))
+        session = CreateBashSessionRequest(session=shell_id, startup_timeout=self._settings.start_timeout_s)
+        await _of_the_place(sandbox.deployment.runtime.create_session(session))
         exports = [f"export {name}={shlex.quote(value)}" for name, value in _env(sandbox, request.env).items()]
         start = "; ".join([*exports, f"cd {shlex.quote(request.workdir or sandbox.handle.spec.workdir)}"])
         await _of_the_place(sandbox.deployment.runtime.run_in_session(BashAction(command=start, session=shell_id)))

@@ -95,6 +95,12 @@ class RunResult(NamedTuple):
     """Lost groups whose row was run again."""
     wait_share: float
     """The share of its time that the policy waited (0 to 1), since this start; the rest it trained and sent."""
+    checkpoint: Path | None
+    """The newest checkpoint."""
+    best: Path | None
+    """The best checkpoint by its metric."""
+    exported: int | None
+    """How many steps the exported weights have had; None: none were exported."""
 
     @property
     def failure(self) -> str | None:
@@ -103,13 +109,6 @@ class RunResult(NamedTuple):
             return None
         lost = ", ".join(f"{count} {reason}" for reason, count in self.lost.items() if count)
         return f"no step was made: {self.n_started} groups are not enough for one (lost: {lost or 'none'})"
-
-    checkpoint: Path | None
-    """The newest checkpoint."""
-    best: Path | None
-    """The best checkpoint by its metric."""
-    exported: int | None
-    """How many steps the exported weights have had; None: none were exported."""
 
 
 class Loop:

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from paddock.errors import ConfigError, InfraError, PaddockError
+from paddock.training.grpo.loop import RunResult
 from paddock.training.grpo.read_config import RunConfig, read_config
 from paddock.training.grpo.rows import n_rows_of
 from paddock.training.grpo.run_lock import CONFIG, claim
@@ -172,10 +173,11 @@ def test_a_machines_failure_is_gone_on_after_as_often_as_is_said(
 ) -> None:
     seen: list[bool] = []
 
-    def once(*_: Any, resume: bool, **__: Any) -> None:
+    def once(*_: Any, resume: bool, **__: Any) -> RunResult:
         seen.append(resume)
         if len(seen) <= failures:
             raise InfraError("the process of engines on m2 died", kind="process_died")
+        return RunResult("steps", 1, 1, 1, {}, 0, 0.0, checkpoint=None, best=None, exported=None)
 
     monkeypatch.setattr("paddock.training.grpo.train._train_once", once)
     (tmp_path / "model").mkdir()
