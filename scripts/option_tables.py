@@ -85,7 +85,7 @@ _VALUE = re.compile(r"(?P<optional>\[=?[^\]]*\]+)|=(?:<[^>]*>|\[[^\]]*\]+|\S*?)(
 _WORD = re.compile(
     r" (?P<optional>\[[A-Z]+\])"
     r"|(?: (?P<pair>[a-z] [a-z]|(?:variable-)?name (?:value|filename|JSON-text)):?$)"
-    r"| (?:<[^>]*>|\[<[^>]*>\]|\[\w+:[^\]]*\]\S+|\{[^}]*\}|'[^']*'|#|[A-Z][A-Z_-]*(?=$|[ ,|])"
+    r"| (?!--?\w)(?:<[^>]*>|\[<[^>]*>\]|\[\w+:[^\]]*\]\S+|\{[^}]*\}|'[^']*'|#|[A-Z][A-Z_-]*(?=$|[ ,|])"
     r"|[\w./:=,|-]+(?=$|,| /))+(?:\.\.\.)?"
 )
 _PROSE_SWITCH = re.compile(r"(?:disabled|overridden|negated) with (--[\w-]+)")
@@ -98,7 +98,7 @@ def specs_of(text: str, style: Style = "gnu") -> list[Spec]:
     found: list[Spec] = []
     lines = re.sub(r"^\t", "    ", text, flags=re.M).expandtabs().splitlines()
     for at, line in enumerate(lines):
-        line = re.sub(r"^ *(?:[\u2022\u25cb] +(?=-)|-<number>, (?=-))", "", line)
+        line = re.sub(r"^ *(?:[\u2022\u25cb] +(?=-)|-<num(?:ber)?>, (?=-))", "", line)
         if re.match(r" {0,7}-", line) and not line.strip().startswith(("- ", "---", "-> ")):
             specs = list(_of_line(_without_description(line, style), style))
             found.extend(_typed(spec, lines, at) for spec in specs) if style == "yargs" else found.extend(specs)
@@ -132,28 +132,33 @@ def _without_description(line: str, style: Style) -> str:
 
 def _of_line(text: str, style: Style) -> Iterator[Spec]:
     names: list[str] = []
-    takes: set[Takes] = set()
+    takes: dict[str, Takes] = {}
     while text:
         name = _NAME.match(text)
         if name is None or (style != "go" and _NO_NAME.fullmatch(name[0])):
             break
         text = text[name.end() :].removeprefix("...")
         names.append(name[0].removesuffix("..."))
+        takes.setdefault(names[-1], "switches")
         value = _VALUE.match(text) or (_WORD.match(text) if not re.match(r" \(| or ", text) else None)
         if value is not None and _is_value(value, text):
             text = text[value.end() :]
             groups = value.groupdict()
-            takes.add("optional" if groups.get("optional") else "pairs" if groups.get("pair") else "values")
+            takes[names[-1]] = "optional" if groups.get("optional") else "pairs" if groups.get("pair") else "values"
         separator = re.match(r"(?:\.\.\.)?(?: \.\.\.)?(?:, ?|\|| or | / |/| )(?=-)", text)
         if separator is None:
             break
         text = text[separator.end() :]
-    kind: Takes = next((kind for kind in reversed(KINDS) if kind in takes), "switches")
+    kind: Takes = next((kind for kind in reversed(KINDS) if kind in takes.values()), "switches")
     for negated in ("", "no"):
         spelled = [_NEGATED.sub(lambda mark, n=negated: n and mark[0][1:-1], name) for name in names]  # type: ignore[misc]
         if spelled and (not negated or spelled != names):
-            kept: Takes = "switches" if negated else kind
-            yield from _synonyms(spelled, kept, style)
+            # Where git's pages give several long names in one line, each stands with its own value.
+            own = style == "git" and len({name for name in names if name.startswith("--")}) > 1
+            kinds: list[Takes] = [
+                "switches" if negated else takes[name] if own and name.startswith("--") else kind for name in names
+            ]
+            yield from _synonyms(spelled, kinds, style)
 
 
 def _is_value(match: re.Match[str], text: str) -> bool:
@@ -163,17 +168,18 @@ def _is_value(match: re.Match[str], text: str) -> bool:
     return not re.match(r" \w+ \w", text[match.end() :])
 
 
-def _synonyms(names: Sequence[str], takes: Takes, style: Style) -> Iterator[Spec]:
+def _synonyms(names: Sequence[str], takes: Sequence[Takes], style: Style) -> Iterator[Spec]:
     long = [name for name in names if name.startswith("--")]
     apart = (
         not long
         or (style == "git" and (len(long) > 1 or any(name[1:].isdigit() for name in names)))
         or len(set(names)) < len(names)
+        or len(set(takes)) > 1
     )
     if apart or any(name.startswith("--no-") != long[0].startswith("--no-") for name in long):
-        yield from (Spec((name,), takes) for name in names)
+        yield from (Spec((name,), kind) for name, kind in zip(names, takes, strict=True))
     else:
-        yield Spec((*sorted(set(names) - set(long), key=names.index), *long), takes)
+        yield Spec((*sorted(set(names) - set(long), key=names.index), *long), takes[0])
 
 
 def _typed(spec: Spec, lines: Sequence[str], at: int) -> Spec:

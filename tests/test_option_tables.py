@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "src" / "paddock" / "shell" / "option_tables"
 TABLES = sorted(FOLDER.glob("*.options.toml"))
-DECISION_KEYS = {"looks", "twins", "exclusive", "ordered", "aliases", "ends", "mixes", "number", "paths"}
+DECISION_KEYS = {"looks", "twins", "exclusive", "ordered", "aliases", "ends", "attached", "mixes", "number", "paths"}
 
 
 def load() -> ModuleType:

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paddock.shell.options import table
 from paddock.shell.program_options import canonical_words, decisions, options_of
+from paddock.shell.tables import COMMANDS
 
 SAME = [
     ("curl -sXPOST -H'A: b' -d '{}' http://x", "curl http://x --data '{}' --request POST --header='A: b'"),
@@ -44,6 +46,8 @@ DIFFERENT = [
     ("tar -xf a", "tar -cf a"),
     ("pip install -t d x", "pip install x"),
     ("git add -- -v", "git add -v"),
+    ("git diff -U3", "git diff -U 3"),
+    ("git log --pretty=oneline", "git log --pretty oneline"),
 ]
 UNKNOWN = [
     "unheard -x",
@@ -99,3 +103,22 @@ def test_the_canonical_words_are_their_own(data: st.DataObject) -> None:
 def test_no_words_raise(words: list[str]) -> None:
     for command in ("git log", "curl", "python"):
         canonical_words([*command.split(), *words])
+
+
+NOT_IN_THE_HELP = {
+    "ls": {"-p"},  # `--indicator-style=slash`: the value is the option's own.
+    "pytest": {"--junitxml"},
+    "git branch": {"--verbose"},
+    "git log": {"--format"},  # A twin of `--pretty`, whose value may be missing.
+    "git show": {"--format"},
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_has_the_options_that_its_help_names(command: str) -> None:
+    kinds = {"nothing": "switches", "text": "values", "path": "values", "optional": "optional"}
+    known = options_of(command)
+    for bare, option in table(COMMANDS[command].options).items():
+        name = f"-{bare}" if len(bare) == 1 else f"--{bare}"
+        if name not in NOT_IN_THE_HELP.get(command, ()):
+            assert known[name].takes == kinds[option.takes], name

@@ -3,6 +3,7 @@
 Source  `option_tables/*.options.toml`, by `scripts/option_tables.py`; `option_tables/decisions.toml`, by hand.
 Shapes  `options_of("git diff")` -> every name of a command's options -> `ProgramOption`. `canonical_words` spells the
         words of a command in one way: long names, values attached, looks left out, options in front and in order.
+        `read_words` tells options from operands.
 Law     two commands with equal canonical words do the same: one option given twice keeps its order, an option that a
         later one may undo (`exclusive`, or `--x` and `--no-x`) keeps all as they are, and so does one whose place among
         operands counts (`ordered`).
@@ -10,12 +11,12 @@ Errors  None: a command that is in no decision, or an option that its table lack
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from posixpath import normpath
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Takes = Literal["switches", "values", "optional", "pairs"]
 """Nothing; a value, attached or as the next word; an attached value or none; two words."""
@@ -41,6 +42,7 @@ class CommandDecision:
     twins: tuple[frozenset[str], ...] = ()
     exclusive: tuple[frozenset[str], ...] = ()
     ordered: frozenset[str] = frozenset()
+    attached: frozenset[str] = frozenset()
     mixes: bool = True
     ends: frozenset[str] = frozenset()
     number: str | None = None
@@ -66,7 +68,7 @@ def decisions() -> Mapping[str, CommandDecision]:
     for command, table in tomllib.loads(text).items():
         aliases = table.pop("aliases", ())
         sets = {key: tuple(frozenset(names.split()) for names in table.get(key, ())) for key in _SETS}
-        names = {key: frozenset(table.get(key, ())) for key in ("looks", "ordered", "ends")}
+        names = {key: frozenset(table.get(key, ())) for key in ("looks", "ordered", "attached", "ends")}
         for name in (command, *aliases):
             found[name] = CommandDecision(**{**table, **sets, **names})
             _ALIASES[name] = command
@@ -88,7 +90,8 @@ def options_of(command: str) -> Mapping[str, ProgramOption]:
         rows = [row for row in rows if not row[0] & twins]
         rows.append((set(twins).union(*(names for names, _ in named)), named[0][1] if named else "switches"))
     found: dict[str, ProgramOption] = {}
-    for names, takes in rows:
+    for names, kind in rows:
+        takes: Takes = "optional" if names & decision.attached else kind
         option = ProgramOption(_plainest(names), frozenset(names), takes)
         found.update(dict.fromkeys(names, option))
     return found
@@ -114,11 +117,15 @@ def canonical_words(words: Sequence[str]) -> tuple[str, ...] | None:
         return None
     command, count = found
     decision = decisions()[command]
-    read = _read(list(words[count:]), options_of(command), decision)
+    table = options_of(command)
+    rest = words[count:]
+    read = read_words(rest, table, number=decision.number, mixes=decision.mixes, ends=decision.ends)
     if read is None:
         return None
-    given, operands = read
-    table = options_of(command)
+    given = [(option.name, _spelled(option, values)) for option, values in read.options]
+    operands = [rest[at] for at in read.operands]
+    if read.separator is not None:
+        operands.insert(read.separator, "--")
     names = {name for name, _ in given}
     for rivals in decision.exclusive:
         if len(names & {table.get(one, _NONE).name for one in rivals}) > 1:
@@ -136,37 +143,58 @@ def canonical_words(words: Sequence[str]) -> tuple[str, ...] | None:
 
 
 _NONE = ProgramOption("", frozenset(), "switches")
-_Given = list[tuple[str, tuple[str, ...]]]
 
 
-def _read(
-    rest: list[str], options: Mapping[str, ProgramOption], decision: CommandDecision
-) -> tuple[_Given, list[str]] | None:
-    """Return the options, each with its words, and the operands; None: an option is not known."""
-    given: _Given = []
-    operands: list[str] = []
-    while rest:
-        word = rest.pop(0)
-        if word == "--" or (not decision.mixes and not word.startswith("-")):
-            operands.extend((word, *rest))
+class OptionWords(NamedTuple):
+    """The words behind a command, read."""
+
+    options: tuple[tuple[ProgramOption, tuple[str, ...]], ...]
+    """In order, each with its values."""
+    operands: tuple[int, ...]
+    """Where the operands stand among the words."""
+    separator: int | None
+    """How many operands stand before `--`; None: there is no `--`."""
+
+
+def read_words(
+    words: Sequence[str],
+    options: Mapping[str, ProgramOption],
+    *,
+    number: str | None = None,
+    mixes: bool = True,
+    ends: Set[str] = frozenset(),
+) -> OptionWords | None:
+    """Tell options, by their names, from operands; None: an option is not known, or lacks its value. `number`, `mixes`
+    and `ends` are a `CommandDecision`'s."""
+    given: list[tuple[ProgramOption, tuple[str, ...]]] = []
+    operands: list[int] = []
+    separator = None
+    index = 0
+    while index < len(words):
+        word = words[index]
+        index += 1
+        if word == "--":
+            separator = len(operands)
             break
         if not word.startswith("-") or word == "-":
-            operands.append(word)
+            operands.append(index - 1)
+            if not mixes:
+                break
             continue
-        if decision.number and word[1:].isdecimal():
-            given.append((decision.number, (f"{decision.number}={word[1:]}",)))
+        if number and word[1:].isdecimal():
+            given.append((options[number], (word[1:],)))
             continue
         for option, value in _split(word, options):
             if option is None:
                 return None
-            needed = {"values": 1, "pairs": 2}.get(option.takes, 0) - (value is not None)
-            if needed > 0 and len(rest) < needed:
+            needed = max({"values": 1, "pairs": 2}.get(option.takes, 0) - (value is not None), 0)
+            if index + needed > len(words):
                 return None
-            values = [*([] if value is None else [value]), *(rest.pop(0) for _ in range(max(needed, 0)))]
-            given.append((option.name, _spelled(option, values)))
-            if option.name in decision.ends:
-                return given, [*operands, *rest]
-    return given, operands
+            given.append((option, (*(() if value is None else (value,)), *words[index : index + needed])))
+            index += needed
+        if given[-1][0].name in ends:
+            break
+    return OptionWords(tuple(given), (*operands, *range(index, len(words))), separator)
 
 
 def _spelled(option: ProgramOption, values: Sequence[str]) -> tuple[str, ...]:

@@ -1,12 +1,16 @@
 """The words of search programs: what their options ask for.
 
-Source  the manuals of GNU grep, git grep, ripgrep, ag and ack.
-Shapes  a table names each option by what it asks for (`Meaning`); a meaning that ends in `=` takes a value.
+Source  the help texts of GNU grep, git grep, ripgrep, ag and ack, by `paddock.shell.program_options`: the names of an
+        option and what it takes; what it asks for (`Meaning`) is decided here.
 Errors  None: an option that is in no table.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
+
+from paddock.shell.program_options import ProgramOption, options_of, read_words
 
 Meaning = str
 """`look`: only how the output looks, or files that are searched beside those that a person has in mind."""
@@ -24,145 +28,148 @@ class ProgramWords(NamedTuple):
     """How many operands stand before `--`; None: there is no `--`."""
 
 
-def _table(text: str) -> Mapping[str, Meaning]:
-    found: dict[str, Meaning] = {}
-    for line in text.strip().splitlines():
-        meaning, _, options = line.partition(":")
-        found.update((option, meaning.strip()) for option in options.split())
-    return found
-
-
-_COMMON = """
-ignore_case: -i --ignore-case
-word: -w --word-regexp
-line: -x --line-regexp
-invert: -v --invert-match
-fixed: -F --fixed-strings
-names: -l --files-with-matches
-count: -c --count
-only: -o --only-matching
-quiet: -q --quiet
-look: -n --line-number -H --with-filename -h --no-filename -a --text --no-messages --line-buffered --column
-look?: --color --colour
-pattern=: -e --regexp
-after=: -A --after-context
-before=: -B --before-context
-context=: -C --context
-max=: -m --max-count
-"""
-_GREP = (
-    _COMMON
-    + """
-ignore_case: -y
+_MEANINGS = {
+    "grep": """
+ignore_case: -i
 match_case: --no-ignore-case
+word: -w
+line: -x
+invert: -v
+basic: -G
+extended: -E
+fixed: -F
+perl: -P
+pattern: -e
+names: -l
+names_without: -L
+count: -c
+only: -o
+quiet: -q
+after: -A
+before: -B
+context: -C
+max: -m
+recursive: -r -R
+include: --include
+exclude: --exclude
+exclude_dir: --exclude-dir
+look: -n -H -h -a -s -I --line-buffered --binary-files --color
+""",
+    "git grep": """
+ignore_case: -i
+word: -w
+invert: -v
 basic: -G --basic-regexp
 extended: -E --extended-regexp
-perl: -P --perl-regexp
+fixed: -F
+perl: -P
+pattern: -e=
+names: -l --files-with-matches --name-only
 names_without: -L --files-without-match
-recursive: -r -R --recursive --dereference-recursive
-look: -s -I
-look=: --binary-files
-include=: --include
-exclude=: --exclude
-exclude_dir=: --exclude-dir
-"""
-)
-_GIT_GREP = (
-    _COMMON
-    + """
-basic: -G --basic-regexp
-extended: -E --extended-regexp
-perl: -P --perl-regexp
-names: --name-only
-names_without: -L --files-without-match
-look: -I --heading --break --full-name --untracked -r --recursive --textconv --no-color
-"""
-)
-_RG = (
-    _COMMON
-    + """
-smart_case: -S --smart-case
-match_case: -s --case-sensitive
-perl: -P --pcre2
+count: -c
+only: -o
+quiet: -q
+after: -A
+before: -B
+context: -C --context
+max: -m
+look: -n -H -h -a -I -r --heading --break --full-name --untracked --textconv --column --color --no-color
+""",
+    "rg": """
+ignore_case: -i
+smart_case: -S
+match_case: -s
+word: -w
+line: -x
+invert: -v
+fixed: -F
+perl: -P
+pattern: -e
+names: -l
 names_without: --files-without-match
+count: -c
+only: -o
+quiet: -q
+after: -A
+before: -B
+context: -C
+max: -m
 files: --files
-look: -N --no-line-number -I -L --follow -p --pretty --heading --no-heading --hidden -. --no-ignore --no-ignore-vcs
-look: -u -uu -uuu --unrestricted --vimgrep --trim --stats --no-config --max-columns-preview --no-follow --no-hidden
-look=: -j --threads --sort --sortr --colors
-columns=: -M --max-columns
-include=: -g --glob
-: -h
-type=: -t --type
-not_type=: -T --type-not
-"""
-)
-_ACK = (
-    _COMMON
-    + """
-smart_case: -S --smart-case
-match_case: -s --case-sensitive
-fixed: -Q --literal
-names_without: -L --files-without-matches
-look: -r -R --recurse --nocolor --nogroup --noheading --group --numbers --nobreak --nopager --hidden -u --unrestricted
-type=: --type
-python: --python --py
-: -n -H -I
-"""
-)
-TABLES = {
-    "grep": _table(_GREP),
-    "git grep": _table(_GIT_GREP),
-    "rg": _table(_RG),
-    "ag": _table(_ACK),
-    "ack": _table(_ACK),
+columns: -M
+include: -g
+type: -t
+not_type: -T
+look: -n -N -H -I -a -L -p -. -u -j --heading --no-heading --no-hidden --no-follow --no-ignore --no-ignore-vcs
+look: --no-config --no-messages --line-buffered --column --no-column --vimgrep --trim --stats --max-columns-preview
+look: --color --colors --sort --sortr
+""",
+    "ack": """
+ignore_case: -i
+smart_case: -S
+match_case: -I
+word: -w
+invert: -v
+fixed: -Q
+names: -l
+names_without: -L
+count: -c
+only: -o
+after: -A
+before: -B
+context: -C= --context=
+max: -m
+type: -t
+look: -r -H -h -s --color --nocolor --column --nocolumn --group --nogroup --heading --noheading --break --nobreak
+look: --nopager --flush
+""",
+    "ag": """
+ignore_case: -i
+smart_case: -S
+match_case: -s
+word: -w
+invert: -v
+fixed: -Q -F
+names: -l
+names_without: -L
+count: -c
+only: -o
+after: -A= --after
+before: -B= --before
+context: -C= --context
+max: -m
+look: -a -t -u -f -H --hidden --color --nocolor --column --group --nogroup --noheading --break --nobreak --numbers
+look: --nonumbers --filename --nofilename --silent --stats
+""",
 }
-_NUMBERS_ARE_CONTEXT = frozenset({"grep", "git grep"})
+"""One name of each option stands for all that the program's help gives it; `=`: this name takes the next word as its
+value, which the help does not say."""
+_FILE_TYPES = frozenset({"ack", "ag"})
+"""Programs with an option of its own for each type of file, of which `--python` is read."""
+_NUMBER = {"grep": "-C", "git grep": "-C"}
+"""The option that `-5` is short for."""
+
+
+@cache
+def search_options(program: str) -> Mapping[str, ProgramOption]:
+    """Return a program's options by every name, each called by its meaning. Raises KeyError: its help lacks a name."""
+    options = options_of(program)
+    lines = [line.partition(": ") for line in _MEANINGS[program].strip().splitlines()]
+    asked = [(meaning, name) for meaning, _, names in lines for name in names.split()]
+    found: dict[str, ProgramOption] = {}
+    for meaning, name in asked:
+        option = replace(options[name.removesuffix("=")], name=meaning)
+        found = {**dict.fromkeys(option.names, option), **found}
+        if name.endswith("="):
+            found[name[:-1]] = replace(option, takes="values")
+    if program in _FILE_TYPES:
+        found["--python"] = ProgramOption("python", frozenset({"--python"}), "switches")
+    return found
 
 
 def program_words(program: str, words: Sequence[str]) -> ProgramWords | None:
     """Read the words behind a program's name."""
-    table = TABLES[program]
-    options: list[tuple[Meaning, str]] = []
-    operands: list[int] = []
-    separator = None
-    index = 0
-    while index < len(words):
-        word = words[index]
-        index += 1
-        if separator is not None or word == "-" or not word.startswith("-"):
-            operands.append(index - 1)
-        elif word == "--":
-            separator = len(operands)
-        elif word[1:].isdigit() and program in _NUMBERS_ARE_CONTEXT:
-            options.append(("context", word[1:]))
-        else:
-            for meaning, value in _options(word, table):
-                if meaning.endswith("=") and value is None:
-                    if index == len(words):
-                        return None
-                    value = words[index]
-                    index += 1
-                if not meaning:
-                    return None
-                options.append((meaning.rstrip("=?"), value or ""))
-    texts = tuple(words[at] for at in operands)
-    return ProgramWords(tuple(options), texts, tuple(operands), separator)
-
-
-def _options(word: str, table: Mapping[str, Meaning]) -> Iterator[tuple[Meaning, str | None]]:
-    """Yield the options of one word with the values in it; an empty meaning: unknown."""
-    name, equals, value = word.partition("=")
-    if word.startswith("--"):
-        meaning = table.get(name, "")
-        takes = meaning.endswith(("=", "?"))
-        yield (meaning if takes or not equals else "", value if equals else None)
-        return
-    if word in table and len(word) > 2:
-        yield table[word], None
-        return
-    for at, letter in enumerate(word[1:], start=2):
-        meaning = table.get("-" + letter, "")
-        if meaning.endswith("="):
-            yield meaning, word[at:] or None
-            return
-        yield meaning, None
+    read = read_words(words, search_options(program), number=_NUMBER.get(program))
+    if read is None:
+        return None
+    options = tuple((option.name, "".join(values)) for option, values in read.options)
+    return ProgramWords(options, tuple(words[at] for at in read.operands), read.operands, read.separator)

@@ -1,22 +1,25 @@
 """Runs of tests: which tests, by which runner, under which settings.
 
 Law     two runs are the same where runner, tests, selection, settings, directory and variables are. What changes only
-        the report (`_LOOKS`) does not count; what ends a run early (`-x`) does.
+        the report (`looks`) does not count; what ends a run early (`-x`) does.
 Cut     the last `MIN_LAST_LINES` lines hold a run's result, the first `MIN_FIRST_LINES` those of a short one.
-Source  pytest's and unittest's manuals, Django's `test` and `runtests.py`, `go help testflag`, cargo's and npm's.
+Source  the help texts of pytest, unittest, `go test`, `cargo test` and jest (`paddock.shell.program_options`); for what
+        is in none of them the manuals of Django's `test` and `runtests.py`, of Rust's libtest, npm and SymPy's runner.
 Errors  None for what is not known: an option of another meaning, `--help`, a run whose output goes elsewhere.
 """
 
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 from paddock.resources_servers.pivot.semantic.intents.bare_commands import BareCommand
 from paddock.resources_servers.pivot.semantic.intents.kinds import IntentKind, Surroundings
 from paddock.resources_servers.pivot.semantic.match_results import SAME, MatchResult, differ
 from paddock.resources_servers.pivot.semantic.paths import resolve
+from paddock.shell.program_options import ProgramOption, Takes, options_of, read_words
 from paddock.tools import Action
 
 MIN_LAST_LINES = 5
@@ -61,82 +64,80 @@ class TestRun:
     environment: tuple[tuple[str, str], ...]
 
 
-class _RunnerOptions(NamedTuple):
-    """What is known of a runner's options."""
+class RunnerOptions(NamedTuple):
+    """What is known of a runner's options: each is named by one of its names."""
 
-    looks: frozenset[str] = frozenset()
-    """Options without a value that change only the report."""
-    look_values: frozenset[str] = frozenset()
-    """Options with a value that do."""
-    settings: frozenset[str] = frozenset()
-    """Options without a value that decide what runs."""
-    setting_values: frozenset[str] = frozenset()
-    """Options with a value that do."""
+    help: tuple[str, ...] = ()
+    """Commands whose help texts name the options (`paddock.shell.program_options`)."""
+    looks: str = ""
+    """Options that change only the report, each by one of its names. With `=`: one that is in no such help takes a
+    value."""
+    settings: str = ""
+    """Options that decide what runs, or how; as `looks`."""
     names_are_paths: bool = True
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_RUNNERS: dict[str, _RunnerOptions] = {
-    "pytest": _RunnerOptions(
-        looks=_names(
-            "-q -qq -v -vv -vvv -s -l -ra -rA -rf -rfE -rs -rN -rx --quiet --verbose --no-header --no-summary "
-            "--showlocals --full-trace --disable-warnings --disable-pytest-warnings --cache-clear --no-cov"
-        ),
-        look_values=_names(
-            "--tb --color --durations --durations-min --capture -r -n --numprocesses --verbosity --dist --show-capture"
-        ),
-        settings=_names(
-            "-x --exitfirst --lf --last-failed --ff --failed-first --sw --stepwise --runxfail --doctest-modules"
-        ),
-        setting_values=_names(
-            "-k -m --maxfail --deselect --ignore --ignore-glob --rootdir -c -o -p -W --timeout --import-mode"
-        ),
+RUNNERS: dict[str, RunnerOptions] = {
+    "pytest": RunnerOptions(
+        help=("pytest",),
+        looks="-q -v -s -l -r -n --no-header --no-summary --full-trace --disable-warnings --cache-clear --no-cov --tb "
+        "--color --durations --durations-min --capture --verbosity --dist --show-capture",
+        settings="-x --lf --ff --sw --runxfail --doctest-modules -k -m --maxfail --deselect --ignore --ignore-glob "
+        "--rootdir -c -o -p -W --timeout --import-mode",
     ),
-    "unittest": _RunnerOptions(
-        looks=_names("-v -q -b --verbose --quiet --buffer --locals"),
-        settings=_names("-f --failfast discover"),
-        setting_values=_names("-k -s -p -t"),
+    "unittest": RunnerOptions(
+        help=("python -m unittest discover", "python -m unittest"),
+        looks="-v -q -b --locals",
+        settings="-f -k -s -p -t",
         names_are_paths=False,
     ),
-    "django": _RunnerOptions(
-        looks=_names("--noinput --no-input --no-color --force-color --timing"),
-        look_values=_names("-v --verbosity --parallel"),
-        settings=_names("--failfast --keepdb --reverse --debug-sql --pdb --shuffle"),
-        setting_values=_names("--settings -k --tag --exclude-tag -p --pattern"),
+    "django": RunnerOptions(
+        looks="--noinput --no-input --no-color --force-color --timing -v= --verbosity= --parallel=",
+        settings="--failfast --keepdb --reverse --debug-sql --pdb --shuffle --settings= -k= --tag= --exclude-tag= -p= "
+        "--pattern=",
         names_are_paths=False,
     ),
-    "go": _RunnerOptions(
-        looks=_names("-v -json"),
-        look_values=_names("-count -parallel"),
-        settings=_names("-short -race -failfast"),
-        setting_values=_names("-run -skip -tags -timeout"),
+    "go": RunnerOptions(
+        help=("go build", "go test"),
+        looks="-v -json -count -parallel",
+        settings="-short -race -failfast -run -skip= -tags -timeout",
     ),
-    "cargo": _RunnerOptions(
-        looks=_names("-q --quiet -v --verbose --nocapture --"),
-        look_values=_names("--color -j --jobs --test-threads"),
-        settings=_names("--lib --bins --doc --release --all --workspace --all-features --no-fail-fast --ignored"),
-        setting_values=_names("-p --package --test --bin --features --manifest-path"),
+    "cargo": RunnerOptions(
+        help=("cargo test",),
+        looks="-q -v --color -j --nocapture --test-threads=",
+        settings="--lib --bins --doc --release --all --workspace --all-features --no-fail-fast --ignored -p --test "
+        "--bin --features --manifest-path",
         names_are_paths=False,
     ),
-    "npm": _RunnerOptions(looks=_names("--silent -s --verbose --"), look_values=_names("--loglevel")),
-    "jest": _RunnerOptions(
-        looks=_names("--verbose --silent --colors --no-color"),
-        look_values=_names("--reporters"),
-        settings=_names("--runInBand -i run"),
-        setting_values=_names("-t --testNamePattern"),
-    ),
-    "sympy": _RunnerOptions(
-        looks=_names("-v --verbose"),
-        look_values=_names("--tb"),
-        settings=_names("--slow"),
-        setting_values=_names("-k"),
-    ),
+    "npm": RunnerOptions(looks="--silent -s --verbose --loglevel="),
+    "jest": RunnerOptions(help=("jest",), looks="--verbose --silent --colors --no-color --reporters", settings="-i -t"),
+    "sympy": RunnerOptions(looks="-v --verbose --tb=", settings="--slow -k="),
 }
-_LOOSE_PYTEST = {"-p": _names("no:cacheprovider no:warnings no:randomly"), "-W": _names("ignore default")}
-"""Values of a setting with which it changes only the report, or leaves out what a report does not need."""
+_HAND_ON = frozenset({"cargo", "npm"})
+"""Runners that hand on what stands behind `--`, options too."""
+
+
+@cache
+def runner_options(runner: str) -> tuple[Mapping[str, ProgramOption], frozenset[str]]:
+    """Return a runner's options by every name, and the names of those that change only the report."""
+    decided = RUNNERS[runner]
+    helps: dict[str, ProgramOption] = {}
+    for command in decided.help:
+        helps.update(options_of(command))
+    found: dict[str, ProgramOption] = {}
+    for name in (decided.looks + " " + decided.settings).split():
+        plain = name.rstrip("=")
+        takes: Takes = "values" if name.endswith("=") else "switches"
+        option = helps.get(plain) or ProgramOption(plain, frozenset({plain}), takes)
+        found.update(dict.fromkeys(option.names, option))
+    return found, frozenset(found[name.rstrip("=")].name for name in decided.looks.split())
+
+
+_LOOSE = frozenset({
+    ("-p", "no:cacheprovider"), ("-p", "no:warnings"), ("-p", "no:randomly"),
+    ("--pythonwarnings", "ignore"), ("--pythonwarnings", "default"),
+})  # fmt: skip
+"""Values of pytest's settings that change only the report, or leave out what a report does not need."""
 
 
 def _of_action(_action: Action, _cwd: str | None) -> None:
@@ -155,14 +156,14 @@ def _of_command(command: BareCommand) -> TestRun | None:
     if found is None:
         return None
     name, runner, rest = found
-    read = _read_options(_RUNNERS[name], rest)
+    read = _read_options(name, rest)
     if read is None:
         return None
     names, settings = read
     script = resolve(runner[0], command.directory) if name == "django" else ""
     if script.endswith(_OWN_RUNNER) and not command.environment and not any("/" in test for test in names):
         return TestRun((name, script), frozenset(names), settings, None, ())
-    if names and _RUNNERS[name].names_are_paths:
+    if names and RUNNERS[name].names_are_paths:
         tests, directory = frozenset(_resolved(test, command.directory) for test in names), None
     else:
         tests, directory = frozenset(names), command.directory
@@ -191,42 +192,29 @@ def _runner_of(words: tuple[str, ...]) -> tuple[str, tuple[str, ...], tuple[str,
     return None
 
 
-def _read_options(runner: _RunnerOptions, words: Sequence[str]) -> tuple[list[str], tuple[str, ...]] | None:
+def _read_options(runner: str, words: Sequence[str]) -> tuple[list[str], tuple[str, ...]] | None:
     """Return the names of tests and the settings among a runner's words; None: an option is not known."""
-    names: list[str] = []
-    settings: list[str] = []
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        if word in runner.looks:
-            continue
-        if word in runner.settings:
-            settings.append(word)
-            continue
-        if not word.startswith("-"):
-            names.append(word)
-            continue
-        name, value = _option(word, runner, rest)
-        if name is None or value is None:
+    options, looks = runner_options(runner)
+    read = read_words(words, options)
+    if read is None:
+        return None
+    at = len(read.operands) if read.separator is None else read.separator
+    names = [words[index] for index in read.operands]
+    given = list(read.options)
+    if runner in _HAND_ON:
+        behind = read_words(names[at:], options)
+        if behind is None:
             return None
-        if name in runner.look_values or value in _LOOSE_PYTEST.get(name, frozenset()):
-            continue
-        settings.append(f"{name}={value}")
+        names = [*names[:at], *(names[at:][index] for index in behind.operands)]
+        given += behind.options
+    # `-k=x` is `-k x` to all of them, unlike to GNU's programs.
+    given = [(option, tuple(value.removeprefix("=") for value in values)) for option, values in given]
+    settings = [
+        "=".join((option.name, *values))
+        for option, values in given
+        if option.name not in looks and (option.name, *values) not in _LOOSE
+    ]
     return names, tuple(sorted(settings))
-
-
-def _option(word: str, runner: _RunnerOptions, rest: list[str]) -> tuple[str | None, str | None]:
-    """Return an option with a value, which may be the next word: that is then taken."""
-    known = runner.look_values | runner.setting_values
-    name, equals, value = word.partition("=")
-    if equals and name in known:
-        return name, value
-    if word in known:
-        return word, rest.pop(0) if rest else None
-    short = word[:2]
-    if not word.startswith("--") and short in known and len(word) > 2:
-        return short, word[2:]
-    return None, None
 
 
 def _resolved(test: str, directory: str | None) -> str:

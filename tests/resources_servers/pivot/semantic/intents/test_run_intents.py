@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.resources_servers.pivot.semantic.intents import Intent, intents_of
+from paddock.resources_servers.pivot.semantic.intents import Intent, intents_of, test_runs
+from paddock.shell.program_options import options_of
 from paddock.tools import ShellCommand
 
 Score = Callable[..., Any]
@@ -28,6 +29,10 @@ SAME = [
     ("pytest tests/a.py tests/b.py", "pytest tests/b.py tests/a.py --tb=line 2>&1 | tail -20"),
     ("pytest tests/a.py::T::m", "cd tests && pytest a.py::T::m"),
     ("pytest -k 'x and y' tests", "pytest tests -k 'x and y' -q"),
+    ("pytest -xvs tests/a.py", "pytest --exitfirst tests/a.py"),
+    ("pytest --last-failed -k=x", "pytest -vv --lf -k x"),
+    ("cargo test --lib x", "cargo test --lib x -- --nocapture"),
+    ("go test -run TestX ./...", "go test -run=TestX -count=1 ./..."),
     ("python -m unittest a.b.C -v", "python3 -m unittest a.b.C"),
     ("python tests/runtests.py forms --parallel 1", "./tests/runtests.py forms -v 2"),
     ("./tests/runtests.py forms", "cd tests && ./runtests.py forms"),
@@ -70,6 +75,9 @@ DIFFERENT = [
     ("pytest tests/a.py", "pytest tests/a.py -k x"),
     ("pytest tests/a.py::m", "pytest tests/a.py -k m"),
     ("pytest tests/a.py", "pytest tests/a.py -x"),
+    ("pytest tests/a.py", "pytest -vx tests/a.py"),
+    ("pytest tests/a.py", "pytest -vj tests/a.py"),
+    ("cargo test x", "cargo test x -- --ignored"),
     ("pytest tests/a.py", "pytest tests/a.py --collect-only"),
     ("pytest tests/a.py", "pytest tests/a.py -p evil"),
     ("pytest tests/a.py", "pytest --version"),
@@ -156,3 +164,17 @@ def test_any_looks_in_any_order_change_nothing(looks: list[str], count: int, set
 def test_no_text_behind_a_runner_raises_and_what_is_unknown_is_no_run_of_tests(text: str) -> None:
     for intent in of(f"pytest {text}"):
         assert intent.record is not None
+
+
+RUNNERS_OWN = {
+    "go": {"-skip"},
+    "cargo": {"--nocapture", "--test-threads", "--ignored"},  # Of the program of the tests itself.
+    "jest": {"--no-color"},
+}
+
+
+@pytest.mark.parametrize("runner", test_runs.RUNNERS)
+def test_a_runner_has_the_options_that_its_help_names(runner: str) -> None:
+    helps = {name for command in test_runs.RUNNERS[runner].help for name in options_of(command)}
+    if helps:
+        assert set(test_runs.runner_options(runner)[0]) - helps == RUNNERS_OWN.get(runner, set())
