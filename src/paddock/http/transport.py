@@ -1,8 +1,9 @@
-"""The one place that makes HTTP clients: httpx's interface over aiohttp's connections, and aiohttp's own.
+"""Clients of HTTP endpoints that may be anybody's: httpx's interface over aiohttp's connections, and aiohttp's own.
 
 Why     httpx's own connection pool scans all connections for every request: at 256 at once a request costs tens of
         times the CPU it costs alone; over aiohttp's it is the same at any concurrency.
         Where every call counts, aiohttp's own interface is used: httpx's costs as much again as the rest of a request.
+        For short calls to nodes of ours that is still most of what they cost: see `connection_pool`.
 Cookies none is kept: it would tie all rollouts to one of an endpoint's machines, and each answer would be searched.
 Limits  no time limits of its own: callers limit the whole exchange, which also ends a slow body.
 Errors  every failure of a connection is an httpx.HTTPError; of a session, an aiohttp.ClientError.
@@ -76,16 +77,18 @@ def make_session(
     """A session for the running loop; close it with `close`. `max_connections`: at once, over all hosts; 0: any number.
     `ca_file`: certificates of the authorities that are trusted; None: the system's. `decompress`: ask for answers that
     may be compressed, and decompress them."""
-    trust = True if ca_file is None else _trust(ca_file)
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=max_connections, keepalive_timeout=KEEPALIVE_S, ssl=trust),
+        connector=aiohttp.TCPConnector(
+            limit=max_connections, keepalive_timeout=KEEPALIVE_S, ssl=True if ca_file is None else trust(ca_file)
+        ),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=decompress,
         timeout=aiohttp.ClientTimeout(),
     )
 
 
-def _trust(ca_file: Path) -> ssl.SSLContext:
+def trust(ca_file: Path | None) -> ssl.SSLContext:
+    """How a client checks who it talks to. `ca_file`: see `make_session`; ConfigError where it holds none."""
     try:
         return ssl.create_default_context(cafile=ca_file)
     except OSError as error:  # ssl.SSLError is one

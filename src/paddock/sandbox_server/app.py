@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
-from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Route, Router
+from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from paddock.errors import PaddockError, RequestError, describe
@@ -33,6 +34,20 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 Act = Callable[[Action, bytes], Coroutine[Any, Any, Reply]]
 
 
+class EndpointApp:
+    """An endpoint whose errors are answers, as the app of a route."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            response = await self._endpoint(Request(scope, receive))
+        except PaddockError as error:
+            response = JSONResponse(error.to_wire(), error.status)
+        await response(scope, receive, send)
+
+
 class NodeApp:
     """The routes around one provider."""
 
@@ -41,22 +56,22 @@ class NodeApp:
         self._leases = leases
         self._reports = reports
 
-    def build(self) -> Starlette:
-        # FastAPI would resolve parameters and dependencies at each call, of which there are none.
-        app = Starlette()
-        # Routes are tried in their order: those that are asked for most come first.
-        for route in ACTIONS:
-            endpoint = self._endpoint(_act(route), UNDOS.get(route))
-            app.add_route(route.path, _answering(endpoint), methods=[route.method])
+    def build(self) -> Router:
+        # FastAPI would resolve parameters and dependencies at each call, of which there are none; a Starlette app would
+        # handle errors, which `EndpointApp` and the server do. Routes are tried in their order: those that are asked
+        # for most come first.
+        app = Router([_route(of.method, of.path, self._endpoint(_act(of), UNDOS.get(of))) for of in ACTIONS])
         self._reports.add_to(app)
-        app.add_route(wire.LEASES, _answering(self._open_lease), methods=["POST"])
-        app.add_route(wire.RENEWAL, _answering(self._renew), methods=["POST"])
-        app.add_route(wire.LEASES, _answering(self._end_lease), methods=["DELETE"])
-        app.add_route(wire.CALLS, _answering(self._await_call), methods=["GET"])
-        app.add_route(wire.CALLS, _answering(self._cancel_call), methods=["DELETE"])
-        app.add_route(wire.FILE, _answering(self._endpoint(_read, None)), methods=["GET"])
-        app.add_route(wire.FILE, _answering(self._endpoint(_write, None)), methods=["PUT"])
-        app.router.add_websocket_route(wire.TUNNEL_LINK, self._link)
+        app.routes += [
+            _route("POST", wire.LEASES, self._open_lease),
+            _route("POST", wire.RENEWAL, self._renew),
+            _route("DELETE", wire.LEASES, self._end_lease),
+            _route("GET", wire.CALLS, self._await_call),
+            _route("DELETE", wire.CALLS, self._cancel_call),
+            _route("GET", wire.FILE, self._endpoint(_read, None)),
+            _route("PUT", wire.FILE, self._endpoint(_write, None)),
+        ]
+        app.add_websocket_route(wire.TUNNEL_LINK, self._link)
         return app
 
     def _endpoint(self, act: Act, undo: Callable[[Action, Any], Awaitable[None]] | None) -> Endpoint:
@@ -124,6 +139,10 @@ class NodeApp:
         await tunnel.serve(websocket)
 
 
+def _route(method: str, path: str, endpoint: Endpoint) -> Route:
+    return Route(path, EndpointApp(endpoint), methods=[method])
+
+
 def _act(route: wire.NodeRoute[Any, Any]) -> Act:
     async def act(action: Action, body: bytes) -> Record:
         if action.sandbox_id and route is not wire.DESTROY:
@@ -143,18 +162,6 @@ async def _read(action: Action, _: bytes) -> bytes:
 async def _write(action: Action, body: bytes) -> Record:
     action.lease.check(action.sandbox_id)
     return await action.write(_from_query(wire.FileTarget, action.words), body)
-
-
-def _answering(endpoint: Endpoint) -> Endpoint:
-    """An endpoint whose errors are answers."""
-
-    async def answer(request: Request) -> Response:
-        try:
-            return await endpoint(request)
-        except PaddockError as error:
-            return JSONResponse(error.to_wire(), error.status)
-
-    return answer
 
 
 async def _reply(call: NodeCall, request: Request) -> Response:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from pydantic import Field, ValidationError, field_validator
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Router
 from starlette.types import Receive, Scope, Send
 
 from paddock.errors import InfraError, PaddockError, boundary
@@ -76,7 +76,7 @@ class NodeImages:
         for peer in self._peers:
             await peer.close()
 
-    def add_to(self, app: Starlette) -> None:
+    def add_to(self, app: Router) -> None:
         app.add_route(wire.IMAGE, _answering(self._record), methods=["GET"])
         app.add_route(wire.IMAGE, _answering(self._ensure), methods=["POST"])
         app.add_route(wire.LAYER, _answering(self._layer), methods=["GET"])

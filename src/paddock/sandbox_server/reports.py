@@ -9,9 +9,9 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Router
 
 from paddock import __version__
 from paddock.sandbox.remote import wire
@@ -42,7 +42,7 @@ class NodeReports:
         self._why_not_ready = why_not_ready
         self._since = time.monotonic()
 
-    def add_to(self, app: Starlette) -> None:
+    def add_to(self, app: Router) -> None:
         app.add_route("/", self._live, methods=["GET"])
         app.add_route(wire.HEALTH, self._health, methods=["GET"])
         app.add_route(wire.STATUS, self._status, methods=["GET"])

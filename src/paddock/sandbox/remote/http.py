@@ -4,7 +4,6 @@ Errors  UnreachableError: there was no answer, or not all of it; whether the nod
 """
 
 import asyncio
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -14,21 +13,20 @@ import orjson
 from yarl import URL
 
 from paddock.http.access import bearer, token_for
+from paddock.http.connection_pool import ConnectionPool
 from paddock.http.transport import failure_text, make_session
 from paddock.sandbox.remote.errors import error_from_wire
 from paddock.sandbox.remote.wire import JSON
 
 POLL_S = 20.0
 """Seconds after which a node answers that a call still runs: no connection is silent for longer."""
-SILENCE_TIMEOUT_S = 60.0
-"""Seconds without a byte after which a connection is given up."""
+SILENCE_TIMEOUT_S = 40.0
+"""Seconds: a connection is given up when one to two times as long no byte has come or gone."""
 DOWNLOAD_SILENCE_S = 600.0
 """The same of a download, which may have to be packed before its first byte comes."""
 CONNECT_TIMEOUT_S = 10.0
 PING_S = 15.0
 """Seconds between pings over a tunnel's link."""
-UNREAD_HEADERS = ("accept", "accept-encoding", "user-agent")
-"""What aiohttp sends by itself, and no node reads."""
 LARGE_BYTES = 1 << 18
 OK = 200
 
@@ -44,12 +42,6 @@ class Message(NamedTuple):
     path: str
     body: bytes | None = None
     media_type: str = JSON
-
-    def data(self) -> bytes | io.BytesIO | None:
-        """The body; a large one as a file, of which each part is written by itself."""
-        if self.body is None or len(self.body) < LARGE_BYTES:
-            return self.body
-        return io.BytesIO(self.body)
 
 
 class NodeAnswer(NamedTuple):
@@ -88,29 +80,25 @@ class NodeHttp:
         """`token`: None: see `paddock.http.access.token_for`. `ca_file`: who vouches for a node; None: the system's."""
         self.url = url.rstrip("/")
         self._headers = bearer(token_for(self.url, token))
-        # No limit: a renewal that waited behind a thousand commands would cost all of them their sandboxes.
+        # Neither has a limit: a renewal that waited behind a thousand commands would cost all of them their sandboxes.
+        self._pool = ConnectionPool(
+            self.url,
+            self._headers,
+            connect_timeout_s=CONNECT_TIMEOUT_S,
+            silence_timeout_s=SILENCE_TIMEOUT_S,
+            ca_file=ca_file,
+        )
         self._session = make_session(max_connections=0, ca_file=ca_file)
-        self._timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT_S, sock_read=SILENCE_TIMEOUT_S)
 
     async def send(self, message: Message, headers: Mapping[str, str], *, timeout_s: float | None = None) -> NodeAnswer:
         """Send a message once. `timeout_s`: for all of it; None: as long as bytes come."""
-        own = {**self._headers, **headers}
         if message.body is not None:
-            own["content-type"] = message.media_type
-        timeout = self._timeout if timeout_s is None else aiohttp.ClientTimeout(total=timeout_s)
+            headers = {**headers, "content-type": message.media_type}
         try:
-            async with self._session.request(
-                message.method,
-                URL(self.url + message.path, encoded=True),
-                data=message.data(),
-                headers=own,
-                timeout=timeout,
-                allow_redirects=False,
-                skip_auto_headers=UNREAD_HEADERS,
-            ) as reply:
-                return NodeAnswer(reply.status, await reply.read())
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise UnreachableError(failure_text(error) or type(error).__name__) from error
+            answer = await self._pool.send(message.method, message.path, headers, message.body, timeout_s=timeout_s)
+        except OSError as error:
+            raise UnreachableError(str(error) or type(error).__name__) from error
+        return NodeAnswer(answer.status, answer.body)
 
     async def download(self, path: str, file: BinaryIO) -> NodeAnswer:
         """Write the content of an answer to a file; the answer has its headers alone, or says what went wrong."""
@@ -136,4 +124,5 @@ class NodeHttp:
             raise UnreachableError(failure_text(error) or type(error).__name__) from error
 
     async def close(self) -> None:
+        self._pool.close()
         await self._session.close()
