@@ -126,7 +126,7 @@ class PivotServer(ResourcesServer[PivotConfig, PivotTask]):
     def read_task(self, row: Row) -> PivotTask:
         if self.config.comparator in ("semantic", "executed"):
             semantic.row_cwd(row.task)
-        return PivotTask.model_construct(expected=read_expected(row.task))
+        return PivotTask(expected=read_expected(row.task))
 
     async def seed_session(self, task: PivotTask, row: Row) -> Session:
         self._require_usable(task, row)

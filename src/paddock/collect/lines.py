@@ -23,8 +23,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-import orjson
-
 from paddock.collect.folder import DAMAGED, RUN
 from paddock.errors import ConfigError
 from paddock.types import Record
@@ -99,7 +97,7 @@ def seal(line: bytes) -> bytes:
 
 def to_line(record: Record) -> bytes:
     """The line of a result or a failed attempt."""
-    return seal(orjson.dumps(record.model_dump(exclude_defaults=True)) + b"\n")
+    return seal(record.model_dump_json(exclude_defaults=True).encode() + b"\n")
 
 
 def is_sealed(line: bytes) -> bool:

@@ -323,8 +323,8 @@ class RecordingServer(ModelServer[RecordingConfigT]):
 
     def _end_calls(self, secret: str, error: PaddockError | None = None) -> None:
         """End the running calls of a rollout with `error`; None: the rollout is over."""
-        over = FrozenError("this rollout is over: it takes no more calls", kind="frozen", stage="model")
         for pending in list(self._running.get(secret, {}).values()):
+            over = FrozenError("this rollout is over: it takes no more calls", kind="frozen", stage="model")
             pending.exchange.close(error or over)
 
 
