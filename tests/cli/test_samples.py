@@ -11,7 +11,6 @@ import pytest
 
 from paddock.cli import main
 from paddock.collect.results import FailedAttempt
-from paddock.http import rollout_to_wire
 from paddock.tokens import RolloutSample
 from paddock.types import REWARDED, Engine, Failure, JsonObject, Outcome, Rollout, Row, Turn, Verdict
 from paddock.types.responses import message_item
@@ -46,7 +45,7 @@ def line(member: int, outcome: Outcome = "completed", engine: Engine = "exact", 
         verdict=Verdict(reward=1.0, reason="x") if rewarded else None,
         failure=None if rewarded else Failure(owner="infra", kind="x", message=""),
     )
-    return orjson.dumps(rollout_to_wire(rollout)) + b"\n"
+    return orjson.dumps(rollout.to_wire()) + b"\n"
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 from paddock.cli import main
 from paddock.collect import EvalSettings, evaluate, make_plan
 from paddock.config import load
-from paddock.http import rollout_from_wire, rollout_to_wire
+from paddock.http import rollout_from_wire
 
 SCRIPTED = "paddock.conformance.scripted"
 
@@ -94,7 +94,7 @@ def test_a_reward_below_0_is_a_failure_and_is_counted_apart(
             bent = one.verdict.model_copy(update={"reward": -1.0, "reason": "tests_forged"})
             stored[nth] = one.model_copy(update={"verdict": bent})
     file = tmp_path / "bent.jsonl"
-    file.write_bytes(b"".join(orjson.dumps(rollout_to_wire(one)) + b"\n" for one in stored))
+    file.write_bytes(b"".join(orjson.dumps(one.to_wire()) + b"\n" for one in stored))
     _, *lines, count = show(capsys, file, "--failed")
     cells = {line.split()[0]: line.split()[1] for line in lines}
     assert cells == {"2-0": "0", "2-1": "0", "3-0": "-1", "3-1": "-1"}

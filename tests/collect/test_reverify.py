@@ -11,7 +11,7 @@ from paddock.collect.lines import seal
 from paddock.collect.reverify import reverify
 from paddock.config import Config
 from paddock.errors import ConfigError
-from paddock.http import rollout_from_wire, rollout_to_wire
+from paddock.http import rollout_from_wire
 from paddock.types.step_rewards import JudgedStep, StepRewards, combine_rewards
 
 
@@ -63,7 +63,7 @@ async def test_scores_of_steps_are_kept_and_combined_with_the_new_verdict(
     lines = [rollout_from_wire(orjson.loads(line)) for line in rollouts.read_bytes().splitlines()]
     steps = StepRewards(coefficient=0.5, scores=[JudgedStep(step_id="step_1", turn=1, score=-1.0, votes=[-1])])
     judged = [one.model_copy(update={"verdict": combine_rewards(one.verdict, steps)}) for one in lines if one.verdict]
-    rollouts.write_bytes(b"".join(seal(orjson.dumps(rollout_to_wire(one)) + b"\n") for one in judged))
+    rollouts.write_bytes(b"".join(seal(orjson.dumps(one.to_wire()) + b"\n") for one in judged))
     found = await reverify(make_config(), folder)
     assert (found.n, found.changed, found.failed) == (12, [], [])
     assert (folder / "reverified.jsonl").read_bytes() == rollouts.read_bytes()

@@ -29,7 +29,7 @@ from tests.support.wire_log import WireCall
 from paddock.agents.swe import SweAgent
 from paddock.agents.swe.config import SweAgentConfig
 from paddock.cli import main
-from paddock.http import RUN, Call, HttpPeer, Peer, rollout_to_wire, token_for
+from paddock.http import RUN, Call, HttpPeer, Peer, token_for
 from paddock.http.transport import make_client
 from paddock.sandbox import SandboxError, SandboxLimits, SandboxSettings
 from paddock.server import ResourcesServer, ServerConfig
@@ -92,7 +92,7 @@ def vllm_run(harness_vllm: RealVllm, tmp_path_factory: pytest.TempPathFactory) -
             pytest.skip(str(error))
         rollouts = asyncio.run(_play(harness_vllm, home))
     lines = tmp_path_factory.mktemp("played") / "rollouts.jsonl"
-    lines.write_bytes(b"".join(orjson.dumps(rollout_to_wire(rollout)) + b"\n" for rollout in rollouts))
+    lines.write_bytes(b"".join(orjson.dumps(rollout.to_wire()) + b"\n" for rollout in rollouts))
     yield VllmRun(rollouts, harness_vllm.calls, lines)
 
 

@@ -17,7 +17,7 @@ from tests.sampling import few
 from paddock.cli import main
 from paddock.config import find_file
 from paddock.errors import PaddockError
-from paddock.http import rollout_from_wire, rollout_to_wire
+from paddock.http import rollout_from_wire
 from paddock.sandbox import SandboxSettings
 from paddock.sandbox.images import ImageStore, Recipe
 from paddock.sandbox.images.build import build_image
@@ -142,7 +142,7 @@ def test_a_stored_zero_that_grading_contradicts_is_told(
     rollout = rollout_from_wire(orjson.loads(stored.read_bytes()))
     assert rollout.verdict is not None
     zero = rollout.verdict.model_copy(update={"reward": 0.0, "reason": "tests_forged"})
-    stored.write_bytes(orjson.dumps(rollout_to_wire(rollout.model_copy(update={"verdict": zero}))) + b"\n")
+    stored.write_bytes(orjson.dumps(rollout.model_copy(update={"verdict": zero}).to_wire()) + b"\n")
     assert main(["verify", str(tmp_path / "run")]) == 4
     assert "0 -> 1: tests_forged before, resolved now" in capsys.readouterr().out
 

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from paddock.errors import BugError, RequestError, RowError, VerifierError
-from paddock.http import RUN, SEED, VERIFY, VerifyRequest, read_row, rollout_from_wire, rollout_to_wire
+from paddock.http import RUN, SEED, VERIFY, VerifyRequest, read_row, rollout_from_wire
 from paddock.types import Failure, Rollout, Row, Stamp, Timing, Turn, Usage, Verdict
 
 ROW = Row(
@@ -61,13 +61,13 @@ def over_json(wire: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_a_rollout_survives_its_line(rollout: Rollout) -> None:
-    line = over_json(rollout_to_wire(rollout))
+    line = over_json(rollout.to_wire())
     assert rollout_from_wire(line) == rollout
     assert ("reward" in line) == (rollout.verdict is not None)
 
 
 def test_a_rollout_line_reads_as_a_verify_reply_of_the_established_form() -> None:
-    line = rollout_to_wire(Rollout(row=ROW, outcome="completed", response={"output": []}, verdict=VERDICT))
+    line = Rollout(row=ROW, outcome="completed", response={"output": []}, verdict=VERDICT).to_wire()
     assert line["reward"] == 0.5
     assert line["category"] == "a sentence"
     assert line["_ng_task_index"] == 2

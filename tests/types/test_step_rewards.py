@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.http import rollout_from_wire, rollout_to_wire
+from paddock.http import rollout_from_wire
 from paddock.types import Rollout, Row, Verdict
 from paddock.types.step_rewards import JudgedStep, OutcomeValues, StepRewards, combine_as_stored, combine_rewards
 
@@ -58,7 +58,7 @@ def test_a_stored_rollout_has_all_that_its_reward_is_made_of(
     found = combine_rewards(verdict(reward), steps(*scores, coefficient=coefficient, values=values))
     row = Row(responses_create_params={"input": "a"}, task={"answer": "b"})
     rollout = Rollout(row=row, outcome="completed", verdict=found)
-    stored = rollout_from_wire(rollout_to_wire(rollout))
+    stored = rollout_from_wire(rollout.to_wire())
     assert stored == rollout
     assert combine_as_stored(verdict(reward), stored.verdict) == found
     again = combine_as_stored(verdict(reward + 1), stored.verdict)

@@ -26,7 +26,7 @@ from paddock.collect.results import FailedAttempt, MemberKey, RolloutResult, res
 from paddock.collect.routing import Agent
 from paddock.collect.settings import EvalSettings
 from paddock.errors import BugError, InfraError, PaddockError
-from paddock.http import RUN, WITHDRAW, Call, Peer, new_secret, rollout_to_wire
+from paddock.http import RUN, WITHDRAW, Call, Peer, new_secret
 from paddock.server.rollout import StageWatch, watch_stage
 from paddock.types import RETRIED, Failure, Outcome, Record, Rollout, Row
 
@@ -220,7 +220,7 @@ def _stamped(row: Row, member: int, attempt: int, doubts: int = 0) -> Row:
 def _line(rollout: Rollout) -> bytes:
     """The rollout as a line of `rollouts.jsonl`; BugError when it can't be written as JSON."""
     try:
-        return seal(orjson.dumps(rollout_to_wire(rollout)) + b"\n")
+        return seal(orjson.dumps(rollout.to_wire()) + b"\n")
     except TypeError as error:
         raise BugError(f"rollout can't be written as JSON: {error}", kind="rollout_unwritable") from error
 

@@ -24,7 +24,7 @@ from paddock.collect.scorers import Score, open_scorer
 from paddock.collect.worker_spread import WorkerSpread
 from paddock.config import Config
 from paddock.errors import ConfigError, PaddockError
-from paddock.http import rollout_from_wire, rollout_to_wire
+from paddock.http import rollout_from_wire
 from paddock.types import Rollout, Verdict
 
 REVERIFIED = "reverified.jsonl"
@@ -90,7 +90,7 @@ async def reverify(
                 change = _change(n, rollout, result, altered=altered)
                 if isinstance(result, Verdict):
                     again = rollout.model_copy(update={"verdict": result})
-                    target.write(seal(orjson.dumps(rollout_to_wire(again)) + b"\n"))
+                    target.write(seal(orjson.dumps(again.to_wire()) + b"\n"))
                     changed += [change] if change else []
                 elif change:
                     failed.append(change)

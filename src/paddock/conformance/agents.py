@@ -16,7 +16,7 @@ from paddock.conformance.behaviours import Behaviour, expect
 from paddock.conformance.scripted import EnvironmentConfig, ModelConfig, ScriptedEnvironment, ScriptedModel
 from paddock.conformance.target import ServerTarget
 from paddock.errors import ConfigError, PaddockError
-from paddock.http import RUN, Call, Peer, new_secret, rollout_from_wire, rollout_to_wire
+from paddock.http import RUN, Call, Peer, new_secret, rollout_from_wire
 from paddock.testing.transports import TRANSPORTS, Transport, over
 from paddock.types import REWARDED, JsonObject, Outcome, Rollout, Row, Stamp
 
@@ -212,7 +212,7 @@ async def secrets_stay_out(target: ServerTarget) -> None:
     async with agent_fixture(target) as fixture:
         for grade in ("ok", "raise"):
             secret = new_secret()
-            line = orjson.dumps(rollout_to_wire(await fixture.run(a_row(target, grade=grade), secret=secret)))
+            line = orjson.dumps((await fixture.run(a_row(target, grade=grade), secret=secret)).to_wire())
             expect(secret.encode() not in line, "the rollout's secret stands in its line")
 
 
@@ -220,7 +220,7 @@ async def survives_its_line(target: ServerTarget) -> None:
     async with agent_fixture(target) as fixture:
         for grade in ("ok", "verifier"):
             rollout = await fixture.run(a_row(target, grade=grade))
-            again = rollout_from_wire(orjson.loads(orjson.dumps(rollout_to_wire(rollout))))
+            again = rollout_from_wire(orjson.loads(orjson.dumps(rollout.to_wire())))
             expect(again == rollout, "a rollout that was stored and read is another one")
 
 

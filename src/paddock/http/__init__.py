@@ -35,7 +35,6 @@ from paddock.http.routes import (
     read_row,
     require_response,
     rollout_from_wire,
-    rollout_to_wire,
 )
 from paddock.http.step_scores import StepRequest, StepScore
 
@@ -78,6 +77,5 @@ __all__ = [
     "require_response",
     "rollout_from_wire",
     "rollout_of",
-    "rollout_to_wire",
     "token_for",
 ]

@@ -157,16 +157,9 @@ def _verdict_to_wire(request: VerifyRequest, verdict: Verdict) -> JsonObject:
     return {
         **request.row.to_wire(),
         "response": request.response,
-        "reward": verdict.reward,
-        **_components(verdict),
-        **verdict.extras,
-        "verdict": verdict.model_dump(exclude={"extras"}, exclude_none=True),
+        **verdict.to_wire(),
+        "verdict": verdict.record(),
     }
-
-
-def _components(verdict: Verdict) -> JsonObject:
-    """NeMo-Gym's field, flat as there; left out where it is empty."""
-    return {"reward_components": verdict.reward_components} if verdict.reward_components else {}
 
 
 def _verdict_from_wire(request: VerifyRequest, wire: JsonObject) -> Verdict:
@@ -187,18 +180,6 @@ def _verdict_from_wire(request: VerifyRequest, wire: JsonObject) -> Verdict:
         }
     )
     return _reply(Verdict, {**record, "extras": extras}, VerifierError)
-
-
-def rollout_to_wire(rollout: Rollout) -> JsonObject:
-    """One line of `rollouts.jsonl`, and the reply of `/run`."""
-    verdict = rollout.verdict
-    flat: JsonObject = {"reward": verdict.reward, **_components(verdict), **verdict.extras} if verdict else {}
-    own = rollout.model_dump(exclude={"row", "response", "verdict", "turns"}, exclude_none=True)
-    own["turns"] = [turn.to_wire() for turn in rollout.turns]
-    if verdict:
-        own["verdict"] = verdict.model_dump(exclude={"extras"}, exclude_none=True)
-        own["extras"] = list(verdict.extras)
-    return {**rollout.row.to_wire(), "response": rollout.response, **flat, "rollout": own}
 
 
 def rollout_from_wire(wire: JsonObject) -> Rollout:
@@ -301,7 +282,7 @@ RUN: Route[Row, Rollout] = Route(
     "Run one rollout of a row",
     Row.to_wire,
     read_row,
-    lambda _r, rollout: rollout_to_wire(rollout),
+    lambda _r, rollout: rollout.to_wire(),
     lambda _r, wire: rollout_from_wire(wire),
     replayable=False,
     long=True,

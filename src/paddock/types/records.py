@@ -40,7 +40,11 @@ TERMINAL: frozenset[Outcome] = frozenset(get_args(TerminalOutcome))
 
 
 class Record(BaseModel):
-    """A frozen record with no unknown keys; equal by value; safe to share between tasks."""
+    """A frozen record with no unknown keys; equal by value; safe to share between tasks.
+
+    Those that each rollout makes have factories for empty defaults: pydantic makes a deep copy of a default that can
+    change, which takes longer than checking all other fields.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="null")
 
@@ -131,9 +135,9 @@ class Session(Record):
     image: str | None = None
     """Sandbox image; None: the task needs no sandbox."""
     workdir: str | None = None
-    tools: list[JsonObject] = []
+    tools: list[JsonObject] = Field(default_factory=list)
     """Responses API tool definitions that the environment serves, one POST route each."""
-    visible: JsonObject = {}
+    visible: JsonObject = Field(default_factory=dict)
     """Task fields that the agent may read, by name."""
 
     def __str__(self) -> str:
@@ -159,7 +163,7 @@ class Verdict(Record):
     """A judgement of what the policy did. A failure of the environment has none."""
 
     reward: float = Field(allow_inf_nan=False)
-    reward_components: dict[str, Finite] = {}
+    reward_components: dict[str, Finite] = Field(default_factory=dict)
     """The parts that sum to the reward, by name; empty: it has no parts."""
     reason: str
     """Why, as a short stable key (`match`, `target_differs`, ...): one of a closed set per verifier."""
@@ -167,11 +171,11 @@ class Verdict(Record):
     """Which of the verifier's rule sets judged; None where it has only one."""
     detail: str | None = None
     """One sentence for a reader: what was expected and what was there."""
-    metrics: dict[str, Finite] = {}
+    metrics: dict[str, Finite] = Field(default_factory=dict)
     """Numbers to average over rollouts; booleans as 0 and 1."""
-    labels: dict[str, str] = {}
+    labels: dict[str, str] = Field(default_factory=dict)
     """Words to count rollouts by, each name with few values in a data set (`repo`)."""
-    extras: JsonObject = {}
+    extras: JsonObject = Field(default_factory=dict)
     """Further keys of the verify reply, flat on the wire (`category`, `expected_action`, ...)."""
     waited_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """Seconds that the verifier waited for its turn on a busy machine before it began; 0 in a stored rollout, whose
@@ -180,11 +184,23 @@ class Verdict(Record):
     @model_validator(mode="after")
     def _components_sum(self) -> Self:
         parts = self.reward_components
+        if not parts:
+            return self
         total = math.fsum(parts.values())
         scale = max([1.0, *map(abs, parts.values())])
-        if parts and abs(total - self.reward) > COMPONENTS_TOLERANCE * scale:
+        if abs(total - self.reward) > COMPONENTS_TOLERANCE * scale:
             raise ValueError(f"reward {self.reward!r}, but its components {parts} sum to {total!r}")
         return self
+
+    def to_wire(self) -> JsonObject:
+        """The keys that stand flat beside the row and the response: `reward`, its parts where there are some, and the
+        extras; shares (does not copy) them."""
+        components = {"reward_components": self.reward_components} if self.reward_components else {}
+        return {"reward": self.reward, **components, **self.extras}
+
+    def record(self) -> JsonObject:
+        """All that is not flat on the wire."""
+        return self.model_dump(exclude={"extras"}, exclude_none=True)
 
     def __str__(self) -> str:
         from paddock.types.display import verdict_line
@@ -259,11 +275,11 @@ class Turn(Record):
     output: list[JsonObject]
     """Responses API output items."""
     usage: Usage | None = None
-    weight_spans: list[WeightSpan] = []
+    weight_spans: list[WeightSpan] = Field(default_factory=list)
     """Which weights sampled which ids, where more than one version did; empty: `weight_version` sampled all."""
-    sampling: JsonObject = {}
+    sampling: JsonObject = Field(default_factory=dict)
     """The sampling parameters that the engine was given."""
-    overridden: list[str] = []
+    overridden: list[str] = Field(default_factory=list)
     """Names of those that the server's config or the row set over the client's."""
     splice_broken: bool = False
     """True: the engine was to continue a turn's ids, and gave a prompt that does not begin with them. This turn starts
@@ -302,7 +318,7 @@ class Turn(Record):
 class RolloutSettings(Record):
     """What an agent sets at the model server for one rollout, before its harness asks for anything."""
 
-    sampling: JsonObject = {}
+    sampling: JsonObject = Field(default_factory=dict)
     """Sampling parameters of the row, under the names of the Chat API: over the client's, under the server's."""
     max_turns: int | None = Field(default=None, ge=1)
     """Model calls that the rollout may make; one more is refused as an overflow of the context, which every client
@@ -368,7 +384,7 @@ class Rollout(Record):
     response: JsonObject | None = None
     """The final Responses API response; None when the model never answered."""
     engine: Engine | None = None
-    turns: list[Turn] = []
+    turns: list[Turn] = Field(default_factory=list)
     verdict: Verdict | None = None
     failure: Failure | None = None
     timing: Timing = Timing()
@@ -386,6 +402,17 @@ class Rollout(Record):
     def reward(self) -> float | None:
         """None unless the outcome carries one."""
         return self.verdict.reward if self.verdict else None
+
+    def to_wire(self) -> JsonObject:
+        """One line of `rollouts.jsonl`, and the reply of `/run`; shares (does not copy) the nested values."""
+        own = self.model_dump(exclude={"row", "response", "verdict", "turns"}, exclude_none=True)
+        own["turns"] = [turn.to_wire() for turn in self.turns]
+        verdict: JsonObject = {}
+        if self.verdict is not None:
+            verdict = self.verdict.to_wire()
+            own["verdict"] = self.verdict.record()
+            own["extras"] = list(self.verdict.extras)
+        return {**self.row.to_wire(), "response": self.response, **verdict, "rollout": own}
 
     def __str__(self) -> str:
         from paddock.types.display import rollout_line

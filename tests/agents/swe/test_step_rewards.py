@@ -8,7 +8,7 @@ import pytest
 
 from paddock.agents.swe.config import SweAgentConfig
 from paddock.harness import Exit, Model, OnStep, RunLimits, Step, Task, Workspace
-from paddock.http import SCORE_STEP, Call, Route, StepRequest, StepScore, rollout_from_wire, rollout_to_wire
+from paddock.http import SCORE_STEP, Call, Route, StepRequest, StepScore, rollout_from_wire
 from paddock.server import Handler, Server, ServerConfig
 from paddock.types.responses import call_item, message_item, turn_id_of
 
@@ -77,7 +77,7 @@ async def test_steps_are_judged_while_the_rollout_goes_on_and_each_names_its_rec
     assert [step["turn_id"] for step in told["scores"]] == [turn.id for turn in rollout.turns]
     assert judge.asked[2].problem == "add(1, 2) gives -1."
     assert [len(items) for items in judge.asked[2].history] == [3, 1]
-    assert rollout_from_wire(rollout_to_wire(rollout)) == rollout
+    assert rollout_from_wire(rollout.to_wire()) == rollout
 
 
 async def test_a_rollout_of_which_no_step_was_judged_has_no_reward(standing: Any) -> None:
@@ -110,7 +110,7 @@ async def test_a_rollout_that_fails_has_no_steps_and_leaves_none_running(standin
         rollout = await stand.run()
         assert (judge.running, len(judge.asked)) == (0, 1)
     assert (rollout.outcome, rollout.verdict) == ("infra", None)
-    assert "step_rewards" not in rollout_to_wire(rollout)
+    assert "step_rewards" not in rollout.to_wire()
 
 
 class BreakingStepper(Stepper):

@@ -19,7 +19,7 @@ from tests.e2e.programs import calc_fixture
 from tests.support.real_vllm import RealVllm, real_vllm, tiny_model
 
 from paddock.agents.swe import SweAgent
-from paddock.http import RUN, Call, HttpPeer, Peer, rollout_to_wire, token_for
+from paddock.http import RUN, Call, HttpPeer, Peer, token_for
 from paddock.http.transport import make_client
 from paddock.sandbox.settings import default_home
 from paddock.server import ServerConfig
@@ -49,7 +49,7 @@ def vllm(
 def vllm_run(vllm: RealVllm, home: Path, tmp_path_factory: pytest.TempPathFactory) -> native.VllmRun:
     rollouts = asyncio.run(_play(vllm, home))
     lines = tmp_path_factory.mktemp("played") / "rollouts.jsonl"
-    lines.write_bytes(b"".join(orjson.dumps(rollout_to_wire(rollout)) + b"\n" for rollout in rollouts))
+    lines.write_bytes(b"".join(orjson.dumps(rollout.to_wire()) + b"\n" for rollout in rollouts))
     return native.VllmRun(rollouts, vllm.calls, lines)
 
 

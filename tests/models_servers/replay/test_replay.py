@@ -13,7 +13,7 @@ from tests.support.models import ModelClient, asking
 from tests.support.streams import read_chat_stream, read_responses_stream
 
 from paddock.errors import ConfigError, from_wire
-from paddock.http import FORGET, SCRIPT, TURNS, Call, Peer, ReplayScript, rollout_to_wire
+from paddock.http import FORGET, SCRIPT, TURNS, Call, Peer, ReplayScript
 from paddock.models_servers.replay import ReplayServer
 from paddock.models_servers.replay.config import ReplayConfig
 from paddock.testing import TRANSPORTS, Transport, over
@@ -142,7 +142,7 @@ async def make_rollouts(replay: Opened) -> list[Rollout]:
 
 
 def write(path: Path, rollouts: list[Rollout]) -> str:
-    path.write_bytes(b"".join(orjson.dumps(rollout_to_wire(rollout)) + b"\n" for rollout in rollouts))
+    path.write_bytes(b"".join(orjson.dumps(rollout.to_wire()) + b"\n" for rollout in rollouts))
     return str(path)
 
 

@@ -14,7 +14,7 @@ import pytest
 from paddock.collect.reverify import reverify
 from paddock.config import Config
 from paddock.errors import RequestError, RowError, VerifierError
-from paddock.http import AGGREGATE, AggregateRequest, Call, rollout_to_wire
+from paddock.http import AGGREGATE, AggregateRequest, Call
 from paddock.resources_servers.genrm import GenrmServer
 from paddock.resources_servers.genrm.compare import COMPARE, CompareRequest
 from paddock.resources_servers.genrm.config import GenrmConfig
@@ -127,7 +127,7 @@ async def test_a_stored_run_is_scored_again_without_a_judge(stage_of: "StageOf",
         row = stage.row(member, size=2).model_copy(update={"agent_ref": AgentRef(name="agent")})
         response = make_response([message_item("ab"[member])], {}, model="m")
         rollout = Rollout(row=row, outcome="completed", response=response, verdict=verdict)
-        lines.append(orjson.dumps(rollout_to_wire(rollout)) + b"\n")
+        lines.append(orjson.dumps(rollout.to_wire()) + b"\n")
     (tmp_path / "rollouts.jsonl").write_bytes(b"".join(lines))
     agent = {"resources_server": {"type": "resources_servers", "name": "genrm"}, "model_server": JUDGE}
     tree: JsonObject = {

@@ -21,7 +21,6 @@ Splices `broken_splices` counts the turns whose engine did not go on from the id
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-from paddock.http import rollout_to_wire
 from paddock.tokens.export.rollouts import plan_rollout
 from paddock.tokens.export.sample_plan import SamplePlan
 from paddock.types import JsonObject, Rollout, Turn
@@ -42,7 +41,7 @@ def inline(rollout: Rollout, mode: Literal["chain", "whole"] = "chain") -> JsonO
         output = _output(rollout, planned)
     else:
         output = [*map(_bare, output_items(rollout.response)), _placeholder()]
-    wire = rollout_to_wire(rollout.model_copy(update={"turns": []}))
+    wire = rollout.model_copy(update={"turns": []}).to_wire()
     del wire["rollout"]
     given = wire.get("instance_config")
     config = given if isinstance(given, dict) else {}
