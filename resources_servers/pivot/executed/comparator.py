@@ -3,7 +3,8 @@
 Cost    one sandbox for a response that is new, one for a step's expert that is new; equal actions from the same step
         are run once (`max_cached_results`).
 Chance  where the response does something else and `semantic` finds it the same, the expert's action runs once more: if
-        that, too, comes out otherwise (a database with times in it), execution cannot tell.
+        that, too, comes out otherwise (a database with times in it), execution cannot tell. So it does where only what
+        was shown beside a change of files differs: a line that does not come twice is not asked for.
 """
 
 import asyncio
@@ -14,17 +15,21 @@ from typing import Any
 
 from paddock.errors import RowError
 from paddock.resources_servers.pivot import semantic
-from paddock.resources_servers.pivot.executed.comparison import Commands, compare_runs, tells_something
+from paddock.resources_servers.pivot.executed.commands import Commands, command_texts, run_tests
+from paddock.resources_servers.pivot.executed.comparison import (
+    ExecutedResult,
+    compare_runs,
+    stable_part,
+    tells_something,
+)
 from paddock.resources_servers.pivot.executed.options import ExecutedOptions
 from paddock.resources_servers.pivot.executed.runs import ActionRun, TooLargeError, is_runnable, run_actions
 from paddock.resources_servers.pivot.executed.step import StepSnapshot, read_snapshot
 from paddock.resources_servers.pivot.semantic import SemanticOptions
 from paddock.resources_servers.pivot.semantic.calls import RowTools, parse_actual_calls
-from paddock.resources_servers.pivot.semantic.intents import intents_of
-from paddock.resources_servers.pivot.semantic.intents.test_runs import TEST_RUNS
 from paddock.resources_servers.pivot.task import ActionComparison, ExpectedAction, expected_calls
 from paddock.sandbox import Provider
-from paddock.tools import Action, ShellCommand
+from paddock.tools import Action
 from paddock.types import JsonObject
 
 _TOO_MUCH = ("too_many_calls", "too_long")
@@ -38,7 +43,7 @@ class ExecutedComparator:
         self._provider = provider
         self._options = options
         self._turns = asyncio.Semaphore(options.max_concurrent_sandboxes)
-        self._results: OrderedDict[tuple[StepSnapshot, str], ActionRun] = OrderedDict()
+        self._results: OrderedDict[tuple[StepSnapshot, str, int], ActionRun] = OrderedDict()
 
     async def compare(
         self,
@@ -65,10 +70,8 @@ class ExecutedComparator:
                 raise RowError(f"expected_action: does not run from its snapshot: {own.problem}", kind="expected_fails")
             if not tells_something(own):
                 return _by_text(by_text)
-            runs_tests = by_text.reward == 1.0 or all(_runs_tests(action, step) for action in given)
-            commands = Commands(_text(wanted), _text(given), runs_tests)
-            result = compare_runs(own, await self._run(step, given), commands, self._options)
-            if not result.same and by_text.reward == 1.0 and not await self._is_stable(step, wanted, own):
+            result = await self._compare(step, wanted, own, given, same_text=by_text.reward == 1.0)
+            if result is None:
                 return _by_text(by_text)
         except TooLargeError:
             return _by_text(by_text)
@@ -80,15 +83,33 @@ class ExecutedComparator:
         metrics = {**by_text.metrics, "semantic_agrees": float((by_text.reward == 1.0) == (reward == 1.0))}
         return ActionComparison(reward, reason, detail, metrics, {"judged_by": "executed"})
 
-    async def _is_stable(self, step: StepSnapshot, wanted: Sequence[Action | None], own: ActionRun) -> bool:
-        async with self._turns:
-            again = _from_workdir(await run_actions(self._provider, step, _runnable(wanted), self._options), step)
-        text = _text(wanted)
-        return compare_runs(own, again, Commands(text, text, runs_tests=True), self._options).same
+    async def _compare(
+        self,
+        step: StepSnapshot,
+        wanted: Sequence[Action | None],
+        own: ActionRun,
+        given: Sequence[Action | None],
+        *,
+        same_text: bool,
+    ) -> ExecutedResult | None:
+        """Run the policy's actions and compare; None: execution cannot tell."""
+        texts = command_texts(wanted, step.workdir)
+        runs_tests = same_text or run_tests(given, step.workdir)
+        commands = Commands(texts, command_texts(given, step.workdir), runs_tests)
+        theirs = await self._run(step, given)
+        result = compare_runs(own, theirs, commands, self._options)
+        shows_else = bool(own.files) and result.reason == "output_differs"
+        if result.same or not (same_text or shows_else):
+            return result
+        again = await self._run(step, wanted, attempt=2)
+        if shows_else and again.files == own.files:
+            return compare_runs(stable_part(own, again), theirs, commands, self._options)
+        stable = compare_runs(own, again, Commands(texts, texts, runs_tests=True), self._options).same
+        return result if stable else None
 
-    async def _run(self, step: StepSnapshot, actions: Sequence[Action | None]) -> ActionRun:
+    async def _run(self, step: StepSnapshot, actions: Sequence[Action | None], attempt: int = 1) -> ActionRun:
         runnable = _runnable(actions)
-        key = (step, repr(runnable))
+        key = (step, repr(runnable), attempt)
         result = self._results.get(key)
         if result is None:
             async with self._turns:
@@ -107,15 +128,6 @@ def _from_workdir(run: ActionRun, step: StepSnapshot) -> ActionRun:
 
 def _runnable(actions: Sequence[Action | None]) -> list[Action]:
     return [action for action in actions if action is not None]
-
-
-def _runs_tests(action: Action | None, step: StepSnapshot) -> bool:
-    intents = intents_of(action, step.workdir) if action is not None else ()
-    return bool(intents) and all(intent.kind is TEST_RUNS for intent in intents)
-
-
-def _text(actions: Sequence[Action | None]) -> str:
-    return "\n".join(action.command for action in actions if isinstance(action, ShellCommand))
 
 
 def _by_text(comparison: ActionComparison) -> ActionComparison:

@@ -1,8 +1,12 @@
 """Whether what the policy's actions did is what the expert's did.
 
-Files   where the expert's changed any: the same paths, contents and modes; what was shown does not count.
-Tests   where both ran tests and only that: the same numbers of passed, failed and other tests (pytest's last line,
-        unittest's). Who prints such a line without a runner ran no tests.
+Files   the same paths come out, with the same contents and modes. Where the expert's change any, and it did nothing
+        else, what was shown does not count.
+Both    where it changed files and showed something, too (wrote a script and ran it): the files, and what was shown, by
+        the rules below. A line that its own commands hold is not asked for, nor is an error of the shell. A text that a
+        command writes to a file is no word of it, so a line that a script prints is asked for.
+Tests   where it ran tests: the same numbers of passed, failed and other tests (pytest's last line, unittest's). Who
+        prints such a line without a runner ran no tests.
 Unsure  an expert's look that failed, or whose shell found no program, tells nothing: others would fail alike.
 Said    a line that the policy's own command holds, and the expert's does not, was said and not shown.
 Looks   else: nothing changed, and of the lines that the expert saw `min_coverage` are shown, in no more than
@@ -15,8 +19,10 @@ Looks   else: nothing changed, and of the lines that the expert saw `min_coverag
 """
 
 import re
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
+from paddock.resources_servers.pivot.executed.commands import Commands, is_said
 from paddock.resources_servers.pivot.executed.options import ExecutedOptions
 from paddock.resources_servers.pivot.executed.runs import ActionRun
 
@@ -44,17 +50,6 @@ class ExecutedResult(NamedTuple):
     detail: str = ""
 
 
-class Commands(NamedTuple):
-    """What both sides asked for, as far as a comparison of their runs needs it."""
-
-    expected: str
-    """The text of the expert's commands."""
-    actual: str
-    """The text of the policy's."""
-    runs_tests: bool
-    """Whether the policy's are known to be runs of tests."""
-
-
 def tells_something(expected: ActionRun) -> bool:
     """Whether the expert's run can be compared at all: it changed, tested or showed something."""
     if expected.files or _test_counts(expected.shown) is not None:
@@ -76,7 +71,7 @@ def compare_runs(
         )
         detail = f"{len(paths)} paths come out otherwise: {', '.join(paths[:5])}"
         return ExecutedResult(same=False, reason="files_differ", detail=detail)
-    if expected.files:
+    if expected.files and commands.expected.only_changes:
         return ExecutedResult(same=True, reason="match")
     wanted = _test_counts(expected.shown)
     if wanted is not None:
@@ -84,21 +79,45 @@ def compare_runs(
         same = wanted == given
         detail = "" if same else f"tests: expected {wanted}, came {given}"
         return ExecutedResult(same=same, reason="match" if same else "output_differs", detail=detail)
-    said = " ".join(commands.actual.split())
-    asked = " ".join(commands.expected.split())
-    hidden = _hidden_names(expected.shown)
-    given_lines = [
-        line
-        for line in _content_lines(actual.shown)
-        if (len(line) < _SHORT_CHARS or not _is_said(line, said) or line in asked) and line not in hidden
-    ]
     wanted_lines = _content_lines(expected.shown)
+    given_lines = _shown_lines(actual.shown, commands, _hidden_names(expected.shown))
+    if expected.files:
+        said = set(map(_content, commands.expected.documents))
+        own = _content_lines(_SHELL_ERROR.sub("", expected.shown))
+        wanted_lines = [line for line in own if line not in said and not commands.expected.holds(line)]
+        given_lines = _shown_beside_changes(given_lines, set(wanted_lines), commands)
+        if not wanted_lines:
+            return ExecutedResult(same=True, reason="match")
     return _compare_looks(*_without_one_directory(*_without_one_name(wanted_lines, given_lines)), options)
 
 
-def _is_said(line: str, said: str) -> bool:
-    """Whether a command holds a line, and not only inside of a longer word (`test` in `/testbed`)."""
-    return re.search(rf"(?<!\w){re.escape(line)}(?!\w)", said) is not None
+def stable_part(run: ActionRun, again: ActionRun) -> ActionRun:
+    """Return a run without the lines that the same actions did not show again; of tests, whose times differ, all."""
+    if _test_counts(run.shown) is not None:
+        return run
+    lines = set(again.shown.splitlines())
+    return replace(run, shown="\n".join(line for line in run.shown.splitlines() if line in lines))
+
+
+def _shown_lines(shown: str, commands: Commands, hidden: set[str]) -> list[str]:
+    """Return the lines of the policy's that were shown, and not said."""
+    said, asked = commands.actual.whole, commands.expected.whole
+    return [
+        line
+        for line in _content_lines(shown)
+        if (len(line) < _SHORT_CHARS or not is_said(line, said) or line in asked) and line not in hidden
+    ]
+
+
+def _shown_beside_changes(given: list[str], wanted: set[str], commands: Commands) -> list[str]:
+    """Return the lines without those that the policy wrote or echoed, though the expert's script holds them, too."""
+    written = set(map(_content, commands.actual.documents))
+    return [
+        line
+        for line in given
+        if (line in wanted and not is_said(line, commands.actual.echoed))
+        or (line not in wanted and line not in written)
+    ]
 
 
 def _without_one_name(wanted: list[str], given: list[str]) -> tuple[list[str], list[str]]:
@@ -168,6 +187,7 @@ def _content(line: str) -> str:
         name = listed[1].partition(" -> ")[0].rstrip("/")
         return "" if name.startswith(".") else _without_place(name)
     line = f"{line[:-2]}:" if line.endswith("/:") else line  # a folder's name above its listing
+    line = line.replace('File "./', 'File "')  # a traceback
     line = " ".join(_without_place(line).split())
     if " " in line:
         return line

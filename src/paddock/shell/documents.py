@@ -16,6 +16,8 @@ STRING = "\ufdd1"
 _PLAIN = re.compile(r"[^\\'\"$`<#()\n]+")
 _TAG = re.compile(r"[ \t]*((?:'[^'\n]*'|\"[^\"\n]*\"|\\.|[^\s;&|<>()'\"\\])+)")
 _NO_WORD = re.compile(r"[0-9]*[<>]|\\?\n|[;&|()]|\Z")
+_CONTINUED = re.compile(r"(?<!\\)(?:\\\\)*\\\n\Z")
+"""A line that goes on with the next, which is then not the end of a document that expands."""
 _TAG_QUOTES = re.compile(r"\\(.)|['\"]")
 
 
@@ -166,17 +168,18 @@ class _Lifter:
         while self.pending:
             tag, strip_tabs, expands = self.pending[0]
             lines: list[str] = []
-            at = self.at
+            at, continued = self.at, False
             while True:
                 if at >= len(self.text):
                     self.endless = True
                     return
                 end = _index_after(self.text, "\n", at)
                 line = self.text[at:end]
-                line = line.lstrip("\t") if strip_tabs else line
+                line = line.lstrip("\t") if strip_tabs and not continued else line
                 at = end
-                if line.rstrip("\n") == tag:
+                if line.rstrip("\n") == tag and not continued:
                     break
+                continued = expands and _CONTINUED.search(line) is not None
                 lines.append(line)
             self.at = at
             self.documents.append(HereDocument("".join(lines), expands))

@@ -34,6 +34,8 @@ _ANSI = re.compile(
     r"\\(?:([abeEfnrtv\\'\"?])|([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|c)"
 )
 _ANSI_CHARS = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
+_LONE_DOLLAR = re.compile(r"(?!\\\n)[^\w@*#?$!({`\[-]")
+"""What a `$` in double quotes stands before where it expands nothing."""
 _SIMPLE = re.compile(r"[\w./:@%+=^,-]*\Z")
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _RAW_PART = re.compile(r"\\(\n)|\\(.)|((?<=[=:])~)|([*?\[\]{}!^,.:=-])|([^\\*?\[\]{}!^,.:=~-]+|~)|\\", re.DOTALL)
@@ -79,6 +81,10 @@ def quoted(tree: Tree, source: Source, *, document: bool = False) -> list[Part]:
     at = tree.start_byte + 1
     for child in tree.children:
         if child.type in ('"', "string_content"):
+            continue
+        if child.type == "$" and _LONE_DOLLAR.match(
+            source.slice(child.end_byte, min(child.end_byte + 2, tree.end_byte))
+        ):
             continue
         start = child.start_byte
         lead = source.slice(start, child.end_byte)

@@ -43,6 +43,9 @@ def replace(old: str, new: str, path: str = f"{WORKDIR}/src/sums.py") -> ShortCa
 
 FIX = replace("return a - b", "return a + b")
 TESTS = sh("python3 -m unittest tests.test_sums")
+SCRIPT = "from src.sums import add\nprint('starts')\nprint('sum is', add(40, 3))\n"
+WRITE = f"cat > probe.py <<'E'\n{SCRIPT}E\n"
+WRITE_AND_RUN = sh(f"{WRITE}python3 probe.py")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -91,6 +94,21 @@ async def judge() -> AsyncIterator[Judge]:
         (sh("ls -l src/sums.py"), [sh(f"ls {WORKDIR}/src/sums.py")]),
         (sh("mkdir -p out && chmod 700 out"), [sh("mkdir -m 700 out")]),
         (TESTS, [sh("python3 -m unittest tests.test_sums.T -v 2>&1 | tail -20")]),
+        (WRITE_AND_RUN, [sh(f"tee probe.py <<'E'\n{SCRIPT}E\npython3 -u ./probe.py")]),
+        (
+            WRITE_AND_RUN,
+            [sh(f"python3 - <<'E'\nopen('probe.py', 'w').write({SCRIPT!r})\nE\npython3 probe.py")],
+        ),
+        (
+            WRITE_AND_RUN,
+            [("write_file", {"file_path": f"{WORKDIR}/probe.py", "content": SCRIPT}), sh("python3 probe.py")],
+        ),
+        (sh(f"{WRITE}python3 probe.py; {UUID}"), [sh(f"{WRITE}python3 probe.py")]),
+        (sh(f"{WRITE}no_such_program"), [sh(WRITE)]),
+        (sh("sed -i 's/a - b/a + b/' src/sums.py && echo done"), [FIX]),
+        (sh("sed -i 's/a - b/a + b/' src/sums.py && git diff"), [FIX, sh("git diff")]),
+        (sh("git rm -r src"), [sh("git rm -q -r src")]),
+        (sh(f"touch x; {TESTS[1]['command']}"), [sh(f"touch x && {TESTS[1]['command']} -v")]),
         (sh("rm README.md"), [sh("git rm -q README.md; git reset -q")]),
         (sh("git add -A; git commit -qm x --allow-empty"), [sh("git commit -q --allow-empty --message=x")]),
     ],
@@ -126,6 +144,13 @@ async def test_what_leaves_and_shows_the_same_is_the_same(
         (sh("cat README.md"), [sh("sleep 3"), sh("sleep 3"), sh("cat README.md")], "action_failed"),
         (sh("cat README.md"), [sh("echo '# Sums'")], "output_differs"),
         (sh("ls"), [sh("echo README.md naive.txt src tests | tr ' ' '\\n'")], "output_differs"),
+        (WRITE_AND_RUN, [sh(WRITE)], "output_differs"),
+        (WRITE_AND_RUN, [sh(f"{WRITE}echo starts; echo sum is 37")], "output_differs"),
+        (sh(f"{WRITE}python3 probe.py | head -1"), [sh(f"{WRITE}echo starts")], "output_differs"),
+        (WRITE_AND_RUN, [sh(f"{WRITE}python3 probe.py; cat src/other.py")], "output_differs"),
+        (sh("sed -i 's/a - b/a + b/' src/sums.py && git diff"), [FIX], "output_differs"),
+        (sh(f"touch x; {TESTS[1]['command']}"), [sh("touch x")], "output_differs"),
+        (sh(f"touch x; {TESTS[1]['command']}"), [sh("touch x; echo '1 failed in 0.01s'")], "output_differs"),
         (TESTS, [sh("echo '1 failed, 2 passed in 0.01s'")], "output_differs"),
         (TESTS, [sh("python3 -m unittest tests.test_none")], "output_differs"),
     ],
