@@ -22,6 +22,8 @@ class ReplayedChange(NamedTuple):
     """Empty where `is_new`."""
     after: str
     is_new: bool
+    shows: bool = False
+    """Its command shows something, too, which no other form of the change alone does."""
 
 
 class _Hunk(NamedTuple):
@@ -46,6 +48,15 @@ def forms_of_change(change: ReplayedChange, workdir: str) -> list[Act]:
     elif hunks:
         acts += misses(_replacements(change, hunks[0], full, " first only")[:3])
     return [*acts, shell("git apply", _patch(change)), miss("git checkout", f"git checkout -- {change.path}")]
+
+
+def with_rest(forms: Sequence[Act], rest: str) -> list[Act]:
+    """Return the forms that are commands, each with what the expert's command does behind the change."""
+    return [
+        act._replace(means=f"{act.means}, and rest", arguments={"command": f"{act.arguments['command']}\n{rest}"})
+        for act in forms
+        if act.tool == "bash"
+    ]
 
 
 def _creations(change: ReplayedChange, full: str) -> list[Act]:

@@ -16,9 +16,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.pivot_executed.edit_forms import ReplayedChange, forms_of_change
+from benchmarks.pivot_executed.edit_forms import ReplayedChange, forms_of_change, with_rest
 from benchmarks.pivot_executed.look_forms import OTHER, any_forms, forms_of
-from benchmarks.pivot_executed.pairs import Act, ActionPair, Neighbours, Start, miss, shell
+from benchmarks.pivot_executed.pairs import Act, ActionPair, Neighbours, Start, miss, misses, shell
+from paddock.resources_servers.pivot.executed.commands import command_texts
 from paddock.resources_servers.pivot.executed.options import ExecutedOptions
 from paddock.resources_servers.pivot.executed.runs import ACTION_ENV, ActionRunner, CallRefusedError
 from paddock.sandbox import Provider, SandboxError, SandboxSpec
@@ -34,8 +35,8 @@ _NEAR_STEPS = 4
 _FILE = re.compile(r"(?<![\w./-])(?:[\w-]+/)*[\w-]+\.(?:py|txt|rst|cfg|toml|html)\b")
 _PATTERN = re.compile(r"grep (?:-\w+ )*['\"]([\w .:=]{3,})['\"]")
 _MAX_CHANGED_FILES = 1
-_MAX_SHOWN_LINES = 3
-"""What shows more is a look, too, which the forms of a change would leave out."""
+_WRITE_AND_REST = re.compile(r"cat [^\n;&|]*<<'?(?P<end>\w+)'?[^\n;&|]*\n.*?\n(?P=end)\n(?P<rest>.+)", re.DOTALL)
+"""A here-document that is written, and what the command does behind it."""
 
 
 class ReplayedStep(NamedTuple):
@@ -126,19 +127,21 @@ async def _forms(
     change = await _change(step, provider, options)
     if change is None:
         return family, acts
-    forms = [*forms_of_change(change, step.start.workdir), *any_forms(step.command, step.start.workdir)]
+    forms = forms_of_change(change, step.start.workdir)
+    if change.shows:
+        rest = _WRITE_AND_REST.fullmatch(step.command)
+        forms = [*misses(forms), *(with_rest(forms, rest["rest"]) if rest else [])]
+    forms += any_forms(step.command, step.start.workdir)
     return ("new files" if change.is_new else "edits"), forms
 
 
 async def _change(step: ReplayedStep, provider: Provider, options: ExecutedOptions) -> ReplayedChange | None:
-    """Return what the step's command changes; None: not one text below the step's directory, or it shows much."""
+    """Return what the step's command changes; None: not one text below the step's directory."""
     spec = SandboxSpec(image=step.start.image, workdir=step.start.workdir, env=ACTION_ENV, purpose="grading")
     handle = await provider.create(spec, request_id=uuid.uuid4().hex)
     try:
         runner = ActionRunner(provider, handle.sandbox_id, step.start.workdir, options)
         shown = await runner.show(ShellCommand(step.command))
-        if shown.count("\n") > _MAX_SHOWN_LINES:
-            return None
         changes = await provider.changes(handle.sandbox_id)
         ignored = options.ignored_paths
         files = [
@@ -152,7 +155,8 @@ async def _change(step: ReplayedStep, provider: Provider, options: ExecutedOptio
         after = (await provider.read(handle.sandbox_id, path)).decode()
         before = await _text_before(step, path, provider)
         inside = path.removeprefix(f"{step.start.workdir}/")
-        return None if inside == path else ReplayedChange(inside, before or "", after, before is None)
+        shows = bool(shown.strip()) and not command_texts([ShellCommand(step.command)], step.start.workdir).only_changes
+        return None if inside == path else ReplayedChange(inside, before or "", after, before is None, shows)
     except (CallRefusedError, SandboxError, UnicodeDecodeError):
         return None
     finally:
