@@ -7,10 +7,12 @@ Shows   a view or read of the file, by a tool or by a command that prints nothin
 Where   a relative path is one below the directory in which its step ran (`place`).
 Since   a later edit is made on each known text; one on which it cannot be made is forgotten. So it is with a command
         that changes the file in a way that is known, and did not fail; another that names it and may write forgets all.
+        So does one that formats files, whichever it names.
 Errors  none: what cannot be read shows nothing.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from posixpath import basename
@@ -26,6 +28,11 @@ from paddock.tools import Action, Edit, InvalidCall, ReadFile, ShellCommand, nor
 from paddock.types import JsonObject
 from paddock.types.responses import CALLS, ToolCall, content_text, item_type, tool_call
 
+_FORMATTER = re.compile(
+    r"(?:^|[;&|(] *|\bpython3? -m )(?:autoflake|autopep8|black|clang-format|dos2unix|eslint|(?:cargo|go) fmt|gofmt|"
+    r"isort|pre-commit|prettier|pyupgrade|ruff|rustfmt|yapf)\b(?![^;&|(\n]{0,200} --(?:check|diff)\b)",
+    re.MULTILINE,
+)
 _STEPS_PER_COMMAND = 15
 _STEPS_PER_CHANGE = 3
 _CHARS_PER_STEP = 400
@@ -118,7 +125,8 @@ class FileHistory:
             if item_type(item) not in CALLS:
                 continue
             call = tool_call(item)
-            if name not in call.arguments and escaped not in call.arguments:
+            named = name in call.arguments or escaped in call.arguments
+            if not named and _FORMATTER.search(call.arguments.replace('"', "\n").replace("\\n", "\n")) is None:
                 continue
             take(1)
             if index not in self._steps:
@@ -160,6 +168,8 @@ class FileHistory:
                 done = effects(action.command, cwd=cwd)
                 if not done.writes and not done.destructive and done.reads_only:
                     return texts
+                if _FORMATTER.search(action.command) is not None:
+                    return []
                 changed = self._changed_texts(action, output, cwd, path, texts)
                 if changed is not None:
                     return changed

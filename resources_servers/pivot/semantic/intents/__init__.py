@@ -26,7 +26,7 @@ from paddock.resources_servers.pivot.semantic.intents.file_changes import (
 from paddock.resources_servers.pivot.semantic.intents.file_searches import FILE_SEARCHES
 from paddock.resources_servers.pivot.semantic.intents.kinds import IntentKind, Surroundings
 from paddock.resources_servers.pivot.semantic.intents.listings import LISTINGS
-from paddock.resources_servers.pivot.semantic.intents.programs import PROGRAMS, writes_files
+from paddock.resources_servers.pivot.semantic.intents.programs import PROGRAMS, may_write
 from paddock.resources_servers.pivot.semantic.intents.searches import TEXT_SEARCHES
 from paddock.resources_servers.pivot.semantic.intents.test_runs import TEST_RUNS
 from paddock.resources_servers.pivot.semantic.intents.views import VIEWS
@@ -79,7 +79,8 @@ def changed_texts(
 ) -> list[KnownText] | None:
     """Return what the texts known of a file become by a command; None: it may change it in other ways, or failed.
 
-    Programs that run behind the changes are taken to leave the file as it is, unless they are known to change files;
+    Programs that run behind the changes are taken to leave the file as it is, unless they are known to change files or
+    are given its name;
     how they end does not matter where the changes before them are texts given whole.
     """
     intents = intents_of(command, cwd)
@@ -89,8 +90,8 @@ def changed_texts(
     for intent in intents:
         if intent.kind is FILE_CHANGES and known is not None:
             known = changed(intent.record, path, known)
-        elif intent.kind is PROGRAMS and writes_files(intent.record):
-            return None
+        elif intent.kind is PROGRAMS and may_write(intent.record, path):
+            return []
     return known
 
 

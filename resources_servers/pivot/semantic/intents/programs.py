@@ -34,6 +34,8 @@ _OCTAL = re.compile(r"0*([0-7]{3})")
 _SYMBOLIC = re.compile(r"([ugoa]+)=([rwx]*)")
 _MODULES = frozenset({"black", "ruff", "mypy", "pip"})
 """Programs that `python -m` runs as their own name does."""
+_RUNNERS = frozenset({"python", "bash", "sh", "node", "ruby", "perl", "php", "pytest"})
+"""Programs whose first operand is a script, which they run."""
 _ADDED_BITS = re.compile(r"\+[rx]+")
 _NAMES = {"python3": "python", "pip3": "pip", "fdfind": "fd", "ggrep": "grep"}
 
@@ -229,12 +231,26 @@ def _mode(text: str) -> str | None:
     return "".join(str(bits[who]) for who in "ugo") if bits.keys() == set("ugo") else None
 
 
-def writes_files(pipeline: ProgramPipeline) -> bool:
-    """Say whether it is known to change texts of files."""
+def may_write(pipeline: ProgramPipeline, path: str) -> bool:
+    """Say whether it is known to change texts of files, or may change that of a file that it is given the name of."""
     if pipeline.output_path is None and pipeline.command.split(" ")[0] in ("mkdir", "touch", "chmod"):
         return "|" in pipeline.command
     done = effects(pipeline.command, cwd=pipeline.directory)
-    return pipeline.output_path is not None or done.writes or done.destructive
+    return pipeline.output_path is not None or done.writes or done.destructive or _is_given(pipeline, path)
+
+
+def _is_given(pipeline: ProgramPipeline, path: str) -> bool:
+    """Whether a program that is not known only to read is given a file, which is not the script that it runs."""
+    stages = pipeline.command.split(" | ")
+    for text in stages if posixpath.basename(path) in pipeline.command else ():
+        program, *rest = text.split(" ")
+        operands = [word.strip("'") for word in rest if not word.startswith("-")]
+        if program in _RUNNERS or (program == "python" and rest[:2] == ["-m", "pytest"]):
+            operands = operands[1:]
+        named = any(resolve(word, pipeline.directory) == path for word in operands)
+        if named and not effects(text, cwd=pipeline.directory).reads_only:
+            return True
+    return False
 
 
 def _compare(expected: ProgramPipeline, actual: ProgramPipeline, _surroundings: Surroundings) -> MatchResult:

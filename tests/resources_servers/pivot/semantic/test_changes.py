@@ -231,6 +231,29 @@ def test_a_command_that_writes_the_file_makes_it_unknown(score: Callable[..., An
     assert score(WIDER, INSERTED, history=CAT + changed).reward == 0.0
 
 
+@pytest.mark.parametrize(
+    ("command", "known"),
+    [
+        ("black /r/a.py", False),
+        ("cd /r && black .", False),
+        ("ls\npython -m isort -q src", False),
+        ("ruff check --fix; ruff format", False),
+        ("black --check .", True),
+        ("python /r/fix.py /r/a.py", False),
+        ("/r/fix.sh /r/a.py", False),
+        ("python /r/a.py", True),
+        ("python -m pytest /r/a.py", True),
+        ("grep -n black /r/other.py", True),
+        ("cat /r/a.py | wc -l", True),
+    ],
+)
+def test_what_formats_files_or_is_given_the_file_makes_it_unknown(
+    score: Callable[..., Any], command: str, known: bool
+) -> None:
+    ran = step("execute_bash", json.dumps({"command": command}), "", "c2")
+    assert score(WIDER, INSERTED, history=CAT + ran).reward == float(known)
+
+
 def test_a_file_is_found_in_the_history_by_a_name_that_json_escapes(score: Callable[..., Any]) -> None:
     path = "/r/größe.py"
     view = json.dumps({"command": "view", "path": path})
