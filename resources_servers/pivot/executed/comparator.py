@@ -4,7 +4,8 @@ Cost    one sandbox for a response that is new, one for a step's expert that is 
         are run once (`max_cached_results`).
 Chance  where the response does something else and `semantic` finds it the same, the expert's action runs once more: if
         that, too, comes out otherwise (a database with times in it), execution cannot tell. So it does where only what
-        was shown beside a change of files differs: a line that does not come twice is not asked for.
+        was shown beside a change of files differs: a line that does not come twice is not asked for, nor then are the
+        digits of times.
 """
 
 import asyncio
@@ -19,8 +20,8 @@ from paddock.resources_servers.pivot.executed.commands import Commands, command_
 from paddock.resources_servers.pivot.executed.comparison import (
     ExecutedResult,
     compare_runs,
-    stable_part,
     tells_something,
+    without_chance,
 )
 from paddock.resources_servers.pivot.executed.options import ExecutedOptions
 from paddock.resources_servers.pivot.executed.runs import ActionRun, TooLargeError, is_runnable, run_actions
@@ -103,7 +104,7 @@ class ExecutedComparator:
             return result
         again = await self._run(step, wanted, attempt=2)
         if shows_else and again.files == own.files:
-            return compare_runs(stable_part(own, again), theirs, commands, self._options)
+            return compare_runs(*without_chance(own, again, theirs), commands, self._options)
         stable = compare_runs(own, again, Commands(texts, texts, runs_tests=True), self._options).same
         return result if stable else None
 

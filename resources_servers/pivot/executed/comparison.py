@@ -35,6 +35,7 @@ _NUMBER = re.compile(r"^\s*\d+[:\t|-]")
 _FILE = re.compile(r"^(?:[\w./@+-]*/)?([\w.@+-]+)[:-](?:\d+[:-])?")
 _LISTED = re.compile(r"^[bcdlps-][rwxsStT-]{9}[.+]? +\d+ +\S+ +\S+ +\d+ +(?:\S+ +\S+ +)(?:\S+ )?(\S.*)$")
 _NO_CONTENT = re.compile(r"^total \d[\d.]*[KMG]?$|^Binary file \S.* matches$|^grep: \S.*: binary file matches$")
+_MEASURED = re.compile(r"\d\d:\d\d:\d\d(?:[.,]\d+)?|\d+\.\d+")
 _NAME = re.compile(r"^[\w@+-]*\.\w+:")
 _MARK = re.compile(r"(?<=\w)[*@|=]$|/+$")
 _SUMMARY = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)\b")
@@ -91,12 +92,17 @@ def compare_runs(
     return _compare_looks(*_without_one_directory(*_without_one_name(wanted_lines, given_lines)), options)
 
 
-def stable_part(run: ActionRun, again: ActionRun) -> ActionRun:
-    """Return a run without the lines that the same actions did not show again; of tests, whose times differ, all."""
-    if _test_counts(run.shown) is not None:
-        return run
-    lines = set(again.shown.splitlines())
-    return replace(run, shown="\n".join(line for line in run.shown.splitlines() if line in lines))
+def without_chance(run: ActionRun, again: ActionRun, actual: ActionRun) -> tuple[ActionRun, ActionRun]:
+    """Return the expert's and the policy's run without what the expert's own second run shows to be chance.
+
+    That is lines that do not come again and, where there are any, the digits of fractions and times of day in all
+    lines. Of tests, which are counted, nothing is.
+    """
+    if run.shown == again.shown or _test_counts(run.shown) is not None:
+        return run, actual
+    stable = set(_MEASURED.sub("0.0", again.shown).splitlines())
+    lines = [line for line in _MEASURED.sub("0.0", run.shown).splitlines() if line in stable]
+    return replace(run, shown="\n".join(lines)), replace(actual, shown=_MEASURED.sub("0.0", actual.shown))
 
 
 def _shown_lines(shown: str, commands: Commands, hidden: set[str]) -> list[str]:

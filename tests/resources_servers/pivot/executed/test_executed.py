@@ -19,6 +19,7 @@ from paddock.types.responses import call_item, make_response
 
 CODE = "import sys\n\n\ndef add(a, b):\n    return a - b\n\n\ndef main():\n    print(add(1, 2))\n"
 UUID = "cat /proc/sys/kernel/random/uuid"
+TIMES = 'for i in 1 2 3 4 5 6 7 8; do echo "(0.00$((RANDOM % 4))) step $i"; done'
 UNITTEST = "import unittest\n\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        self.assertEqual(1, 2)\n"
 FILES = {
     "src/sums.py": CODE,
@@ -104,6 +105,7 @@ async def judge() -> AsyncIterator[Judge]:
             [("write_file", {"file_path": f"{WORKDIR}/probe.py", "content": SCRIPT}), sh("python3 probe.py")],
         ),
         (sh(f"{WRITE}python3 probe.py; {UUID}"), [sh(f"{WRITE}python3 probe.py")]),
+        (sh(f"{WRITE}python3 probe.py; {TIMES}"), [sh(f"{WRITE}python3 probe.py; {TIMES}")]),
         (sh(f"{WRITE}no_such_program"), [sh(WRITE)]),
         (sh("sed -i 's/a - b/a + b/' src/sums.py && echo done"), [FIX]),
         (sh("sed -i 's/a - b/a + b/' src/sums.py && git diff"), [FIX, sh("git diff")]),
@@ -149,6 +151,7 @@ async def test_what_leaves_and_shows_the_same_is_the_same(
         (sh(f"{WRITE}python3 probe.py | head -1"), [sh(f"{WRITE}echo starts")], "output_differs"),
         (WRITE_AND_RUN, [sh(f"{WRITE}python3 probe.py; cat src/other.py")], "output_differs"),
         (sh("sed -i 's/a - b/a + b/' src/sums.py && git diff"), [FIX], "output_differs"),
+        (sh(f"{WRITE}python3 probe.py; {TIMES}"), [sh(f"{WRITE}{TIMES}")], "output_differs"),
         (sh(f"touch x; {TESTS[1]['command']}"), [sh("touch x")], "output_differs"),
         (sh(f"touch x; {TESTS[1]['command']}"), [sh("touch x; echo '1 failed in 0.01s'")], "output_differs"),
         (TESTS, [sh("echo '1 failed, 2 passed in 0.01s'")], "output_differs"),
