@@ -186,3 +186,12 @@ async def test_who_cant_be_reached_is_named() -> None:
     pool = ConnectionPool(f"http://127.0.0.1:{port}", {}, connect_timeout_s=5, silence_timeout_s=30)
     with pytest.raises(ConnectionError, match=f"can't connect to 127.0.0.1:{port}: "):
         await get(pool)
+
+
+@pytest.mark.parametrize(("path", "headers"), [("/a\r\nx: y", {}), ("/a", {"id": "1\nx: y"}), ("/a", {"id\r": "1"})])
+async def test_a_line_break_never_reaches_the_server(path: str, headers: dict[str, str]) -> None:
+    async with served(OK) as (server, pool):
+        with pytest.raises(ValueError, match="line break"):
+            await pool.send("GET", path, headers, None)
+        assert await pool.send("GET", "/a", {}, None) == WORD
+        assert server.connections == len(server.requests) == 1

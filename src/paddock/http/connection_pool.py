@@ -5,6 +5,7 @@ Law     a request is sent once. A connection serves one at a time, and the next 
         failed or was cancelled, it is cut.
 Without redirects, cookies, proxies, compression. A body whose end is the connection's is no whole answer.
 Errors  OSError: ConnectionError where there is no connection, or it broke before the answer was whole; TimeoutError.
+        ValueError: a path or header with a line break in it.
 """
 
 import asyncio
@@ -62,7 +63,8 @@ class ConnectionPool:
         """Send a request once; `path`: below the URL's, with its query. `timeout_s`: for all of it; None: as long as
         bytes come."""
         length = "" if body is None else f"content-length: {len(body)}\r\n"
-        head = f"{method} {self._prefix}{path} HTTP/1.1\r\n{self._headers}{_lines(headers)}{length}\r\n".encode()
+        line = _line(f"{method} {self._prefix}{path} HTTP/1.1")
+        head = f"{line}{self._headers}{_lines(headers)}{length}\r\n".encode()
         async with asyncio.timeout(timeout_s):
             connection = self._take() or await self._connect()
             try:
@@ -194,4 +196,11 @@ class PooledConnection(asyncio.Protocol):
 
 
 def _lines(headers: Mapping[str, str]) -> str:
-    return "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    return "".join([_line(f"{name}: {value}") for name, value in headers.items()])
+
+
+def _line(text: str) -> str:
+    """End a line. Raises ValueError where the text would end it earlier, and say more than its caller meant."""
+    if "\r" in text or "\n" in text:
+        raise ValueError(f"a line of a request has a line break: {text!r}")
+    return text + "\r\n"
