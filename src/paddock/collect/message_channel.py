@@ -18,11 +18,9 @@ def receive_blocking(sock: socket.socket) -> WorkerMessage | None:
     lengths = _exactly(sock, _LENGTHS.size)
     if lengths is None:
         return None
-    data = _exactly(sock, sum(_LENGTHS.unpack(lengths)))
-    if data is None:
-        return None
-    n_head = _LENGTHS.unpack(lengths)[0]
-    return WorkerMessage(orjson.loads(data[:n_head]), data[n_head:])
+    n_head, n_body = _LENGTHS.unpack(lengths)
+    data = _exactly(sock, n_head + n_body)
+    return None if data is None else _message(data, n_head)
 
 
 def _exactly(sock: socket.socket, size: int) -> bytes | None:
@@ -33,6 +31,10 @@ def _exactly(sock: socket.socket, size: int) -> bytes | None:
             return None
         data += more
     return bytes(data)
+
+
+def _message(data: bytes, n_head: int) -> WorkerMessage:
+    return WorkerMessage(orjson.loads(data[:n_head]), data[n_head:])
 
 
 class MessageChannel:
@@ -56,8 +58,7 @@ class MessageChannel:
         """The next message; None: the other side is gone."""
         try:
             n_head, n_body = _LENGTHS.unpack(await self._reader.readexactly(_LENGTHS.size))
-            head = await self._reader.readexactly(n_head)
-            return WorkerMessage(orjson.loads(head), await self._reader.readexactly(n_body))
+            return _message(await self._reader.readexactly(n_head + n_body), n_head)
         except (asyncio.IncompleteReadError, ConnectionError):
             return None
 
