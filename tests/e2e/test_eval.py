@@ -234,7 +234,9 @@ def test_a_killed_collection_is_completed_by_resuming(make_case: MakeCase) -> No
 
 @pytest.mark.slow
 @pytest.mark.cli
-@pytest.mark.parametrize("number", few([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], [signal.SIGTERM]))
+@pytest.mark.parametrize(
+    "number", few([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], [signal.SIGTERM], pytest.mark.long)
+)
 def test_an_interrupted_collection_exits_130_with_a_summary(make_case: MakeCase, number: signal.Signals) -> None:
     case = make_case([ROW] * 60, delay_s=0.3)
     with running("paddock", *case.arguments("--concurrency", "4")) as command:

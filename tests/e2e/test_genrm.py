@@ -187,7 +187,7 @@ def test_environments_are_mixed_in_one_file(tmp_path: Path) -> None:
     assert all(line["reward_components"] for line in found["genrm_agent"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.sandbox
 def test_with_rows_of_repositories_too(tmp_path: Path, swe_case: "SweCase") -> None:
     policy: JsonObject = {"policy": {"models_servers": {"replay": {}}}}

@@ -31,7 +31,7 @@ def rows(pairs: set[tuple[str, str]]) -> list[JsonObject]:
     return [{**ROWS[name], "agent_ref": {"name": agent}} for agent, name in sorted(pairs)]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_harness_solves_an_instance_with_its_own_tools(tmp_path: Path, play_fixes: Any) -> None:
     pair = ("opencode", BOLTONS)
     assert play_fixes(tmp_path, rows({pair}), AGENTS)[pair].problems() == ()

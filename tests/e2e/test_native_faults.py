@@ -240,15 +240,15 @@ QUICK = {("sandbox", point) for point in POINTS[::3]} | {
     ("agent", "tool call"),
     ("agent", "create"),
 }
-KEEN = {("sandbox", "tool call"), ("sandbox", "parallel call")}
+KEEN = ("sandbox", "parallel call")
 """Where a harness's own toolbox has most to lose."""
 
 
 def cases() -> Iterator[Any]:
     for what in ("sandbox", "model", "agent"):
         for point in POINTS:
-            yield pytest.param(what, point, MINE, marks=() if (what, point) in QUICK else pytest.mark.slow)
-            mark = pytest.mark.slow if (what, point) in KEEN else pytest.mark.long
+            yield pytest.param(what, point, MINE, marks=() if (what, point) in QUICK else pytest.mark.long)
+            mark = pytest.mark.slow if (what, point) == KEEN else pytest.mark.long
             yield from (pytest.param(what, point, name, marks=mark) for name in ("codeact", "codex", "opencode"))
 
 

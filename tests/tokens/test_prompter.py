@@ -24,7 +24,7 @@ def test_the_record_reads_as_the_template_writes_the_whole_conversation(name: st
     replayed = TemplateReplay(made.source, made.marks)
     random = Random(name)
     reasoning = not replayed.prompter.traits.strips_reasoning
-    for _ in range(1000 if name == "chatml" else 150):
+    for _ in range(300 if name == "chatml" else 150):
         replayed.check(conversation(random, strict=made.strict, one_call=made.one_call, reasoning=reasoning), random)
 
 

@@ -100,7 +100,7 @@ def _animal(path: Path) -> Animal:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Arguments that stand for the files of a folder: few by default, of the rest a sixth is `slow`, others `long`."""
+    """Arguments that stand for the files of a folder: few by default, of the rest a twelfth `slow`, others `long`."""
     for argument, (folder, key, sampled) in ARGUMENTS.items():
         if argument in metafunc.fixturenames:
             chosen = [one for one in animals(folder) if not key or key in one.keys]
@@ -112,7 +112,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             slow |= {name for index, name in enumerate(quick) if index % 16}
             marks: dict[str, list[pytest.MarkDecorator]] = {one.name: [] for one in chosen}
             for index, name in enumerate(sorted(slow)):
-                marks[name] = [pytest.mark.long if index % 6 else pytest.mark.slow]
+                marks[name] = [pytest.mark.long if index % 12 else pytest.mark.slow]
             metafunc.parametrize(argument, [pytest.param(one, id=one.name, marks=marks[one.name]) for one in chosen])
 
 

@@ -83,7 +83,7 @@ async def played(standing: Any, commands: list[str], **block: Any) -> Rollout:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", few(OWN, QUICK))
+@pytest.mark.parametrize("way", few(OWN, QUICK, pytest.mark.long))
 async def test_what_it_does_to_its_own_sandbox_is_graded(standing: Any, way: str) -> None:
     commands, block = OWN[way]
     rollout = await played(standing, commands, **block)

@@ -40,8 +40,7 @@ POINTS = (*BEFORE, *DURING, *AFTER)
 COMMANDS = {"codex_cli": "codex", "opencode_cli": "opencode", "claude_code": "claude"}
 """What the program's processes are called."""
 WHAT = ("program", "tunnel", "model", "agent")
-FEW = {("codex_cli", what): "parallel call" for what in WHAT}
-FEW |= {("mini_swe_agent", what): "tool call" for what in WHAT[:2]}
+FEW = {("codex_cli", what): "parallel call" for what in WHAT[1:]} | {("mini_swe_agent", "program"): "tool call"}
 """What `.ci/run` tries, and where: a program in a sandbox, and one on this machine; all: `make test-slow`."""
 SUPERVISOR = "supervisor.py"
 Strike = Callable[[], Awaitable[None]]

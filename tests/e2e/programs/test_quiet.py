@@ -12,8 +12,8 @@ from paddock.errors import ConfigError
 from paddock.harness import harness_class
 from paddock.types.responses import call_item
 
-FEW = ("codex_cli", "opencode_cli", "claude_code")
-"""Those with much that they might ask besides."""
+FEW = ("claude_code",)
+"""The one with most that it might ask besides."""
 pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
 
 

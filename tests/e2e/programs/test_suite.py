@@ -29,7 +29,13 @@ def target(request: pytest.FixtureRequest) -> HarnessTarget:
     return found
 
 
-@pytest.mark.parametrize("behaviour", SUITE, ids=lambda behaviour: behaviour.name)
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        pytest.param(behaviour, id=behaviour.name, marks=pytest.mark.long if number % 3 else ())
+        for number, behaviour in enumerate(SUITE)
+    ],
+)
 async def test_it_behaves_as_a_harness(target: HarnessTarget, behaviour: Behaviour[HarnessTarget]) -> None:
     result = await run_behaviour(behaviour, target)
     assert result.outcome != "failed", result

@@ -119,7 +119,7 @@ def test_what_the_lock_says_is_installed_and_sources_are_built_by_it_alone(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changed", few(["wheel", "source", "lock"], ["source"]))
+@pytest.mark.parametrize("changed", few(["wheel", "source", "lock"], ["source"], pytest.mark.long))
 def test_a_file_with_another_hash_is_neither_installed_nor_run(
     changed: str, store: ProgramStore, index: PackageIndex, tmp_path: Path
 ) -> None:

@@ -234,7 +234,7 @@ async def at_random(bench: FixBench, place: Path, seeds: Sequence[int]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.sandbox
-@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 12), marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 12), marks=pytest.mark.long)], ids=str)
 async def test_random_trees_become_each_other(bench: FixBench, tmp_path: Path, seeds: Sequence[int]) -> None:
     await at_random(bench, tmp_path, seeds)
 

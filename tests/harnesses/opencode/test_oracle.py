@@ -101,7 +101,7 @@ def played(fix: Fix, profile: str = "default") -> list[list[Any]]:
 
 @pytest.mark.slow
 @pytest.mark.sandbox
-@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 12), marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 12), marks=pytest.mark.long)], ids=str)
 @pytest.mark.parametrize("profile", ["default", "gpt"])
 async def test_any_patch_of_text_gives_the_tree_after(
     profile: str, seeds: Sequence[int], open_workspace: Open, play: Any, tmp_path: Path

@@ -166,7 +166,7 @@ QUICK = [("r2e", "missing"), *((form, case) for form in FORMS for case in ("gold
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "case"), few(itertools.product(FORMS, CASES), QUICK))
+@pytest.mark.parametrize(("name", "case"), few(itertools.product(FORMS, CASES), QUICK, pytest.mark.long))
 async def test_a_form_is_graded_by_its_rule(stand: Open, shapes: JsonObject, name: str, case: str) -> None:
     form, (patch, reason) = FORMS[name], CASES[case]
     row = form({"paddock": shapes})
@@ -278,7 +278,7 @@ async def inside(provider: Any, sandbox_id: str, argv: list[str], stdin: str) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("workdir", "kind"), [("/testbed", "r2e"), pytest.param("/app", "git", marks=pytest.mark.slow)]
+    ("workdir", "kind"), [("/testbed", "r2e"), pytest.param("/app", "git", marks=pytest.mark.long)]
 )
 async def test_the_search_finds_what_is_in_an_image(stand: Open, workdir: str, kind: str) -> None:
     provider = stand().provider
@@ -292,7 +292,7 @@ async def test_the_search_finds_what_is_in_an_image(stand: Open, workdir: str, k
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", [r2e, *(pytest.param(form, marks=pytest.mark.slow) for form in (gym, swe2, internal))])
+@pytest.mark.parametrize("form", [r2e, *(pytest.param(form, marks=pytest.mark.long) for form in (gym, swe2, internal))])
 async def test_an_agent_finds_nothing_of_the_answer_and_is_paid_for_a_fix(
     stand: Open, images: ImageStore, form: Callable[[JsonObject], FormRow], tmp_path: Path
 ) -> None:

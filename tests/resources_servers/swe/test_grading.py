@@ -174,11 +174,11 @@ async def test_a_patch_gets_the_verdict_it_ought_to_have(stand: Open, row: JsonO
 @pytest.mark.parametrize(
     ("patch", "reason"),
     [
-        pytest.param(conftest(PASS_ALL), "no_patch", marks=pytest.mark.slow),
+        (conftest(PASS_ALL), "no_patch"),
         (conftest(PASS_ALL) + NOTE, "tests_fail"),
-        pytest.param(conftest(XFAIL_ALL) + NOTE, "tests_fail", marks=pytest.mark.slow),
-        pytest.param(in_source(PRINTED), "tests_forged", marks=pytest.mark.slow),
-        pytest.param(in_source(PRINTED_LAST), "tests_forged", marks=pytest.mark.slow),
+        pytest.param(conftest(XFAIL_ALL) + NOTE, "tests_fail", marks=pytest.mark.long),
+        pytest.param(in_source(PRINTED), "tests_forged", marks=pytest.mark.long),
+        (in_source(PRINTED_LAST), "tests_forged"),
         (in_source(PATCHED_REPORTS), "tests_forged"),
     ],
     ids=["conftest", "conftest and more", "xfail", "printed", "printed last", "reports patched"],
@@ -207,10 +207,11 @@ async def test_a_file_where_the_test_patch_adds_one_is_replaced(stand: Open, row
     assert [one.path for one in grade.dropped] == ["more/test_more.py"]
 
 
+LEFT_AT_ONCE = "import os, atexit; atexit.register(lambda: os._exit(0))"
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "code", few([PRINTED_FOR_ALL, "import os, atexit; atexit.register(lambda: os._exit(0))"], [PRINTED_FOR_ALL])
-)
+@pytest.mark.parametrize("code", few([PRINTED_FOR_ALL, LEFT_AT_ONCE], [PRINTED_FOR_ALL], pytest.mark.long))
 async def test_a_run_that_bends_all_its_results_bends_the_sentinels(stand: Open, row: JsonObject, code: str) -> None:
     fixed = in_source(code).replace(
         "\n     return width + height", "\n-    return width + height\n+    return width * height"

@@ -133,9 +133,9 @@ PRINTS = "import sys\nsys.stderr.write({text} * {times})\n\n\ndef area(width, he
 @pytest.mark.parametrize(
     ("text", "times", "reason"),
     [
-        pytest.param("a ... Testing against Django installed in x\n", 20_000, "over_budget", marks=pytest.mark.slow),
+        ("a ... Testing against Django installed in x\n", 20_000, "over_budget"),
         ("FAIL:\n", 1, "tests_fail"),
-        pytest.param("ERROR:\n", SHORT_CHARS, "tests_fail", marks=pytest.mark.slow),
+        pytest.param("ERROR:\n", SHORT_CHARS, "tests_fail", marks=pytest.mark.long),
     ],
 )
 async def test_a_patch_whose_log_no_parser_can_read_is_paid_nothing(

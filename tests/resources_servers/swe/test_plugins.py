@@ -159,10 +159,10 @@ class W(Warning):
         pytest.param(
             "pyproject.toml",
             '[tool.pytest.ini_options]\naddopts = ["-p", "\\u0073hapes._fx"]\n',
-            marks=pytest.mark.slow,
+            marks=pytest.mark.long,
         ),
-        pytest.param("pytest.ini", "[pytest]\nfilterwarnings = ignore::shapes._fx.W\n", marks=pytest.mark.slow),
-        pytest.param("forge-1.0.dist-info/entry_points.txt", "[pytest11]\nfx = shapes._fx\n", marks=pytest.mark.slow),
+        pytest.param("pytest.ini", "[pytest]\nfilterwarnings = ignore::shapes._fx.W\n", marks=pytest.mark.long),
+        ("forge-1.0.dist-info/entry_points.txt", "[pytest11]\nfx = shapes._fx\n"),
     ],
     ids=["shell", "toml", "warnings", "distribution"],
 )

@@ -87,7 +87,7 @@ QUICK += ["package_made_again", "tracked_but_ignored", "committed", "git_made_ne
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("edit", few(EDITS, QUICK))
+@pytest.mark.parametrize("edit", few(EDITS, QUICK, pytest.mark.long))
 def test_the_patch_gives_exactly_the_agents_tree(repository: "LayerWorld", applied: Applied, edit: str) -> None:
     repository.run("cd testbed; " + EDITS[edit])
     assert bool(round_trip(repository, applied)) == (edit != "touched_only")

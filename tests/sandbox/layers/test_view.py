@@ -66,7 +66,7 @@ QUICK = [*QUICK_OVER_LAYERS, "touch_only", "chmod_only", "folder_made_again_empt
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("edit", few(EDITS, QUICK))
+@pytest.mark.parametrize("edit", few(EDITS, QUICK, pytest.mark.long))
 def test_changes_are_those_of_the_kernels_merged_tree(world: "LayerWorld", edit: str) -> None:
     world.image(IMAGE)
     world.run(EDITS[edit])
@@ -74,7 +74,7 @@ def test_changes_are_those_of_the_kernels_merged_tree(world: "LayerWorld", edit:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("edit", few(EDITS, QUICK_OVER_LAYERS))
+@pytest.mark.parametrize("edit", few(EDITS, QUICK_OVER_LAYERS, pytest.mark.long))
 def test_changes_over_an_image_of_layers_that_hide_each_other(world: "LayerWorld", edit: str) -> None:
     world.image(
         "mkdir -p d/old/x d/sub; echo old >d/old/x/o; echo old >d/f; echo 1 >d/sub/gone; mkdir link; echo 1 >link/in"
