@@ -11,7 +11,7 @@ TESTS := WORKERS=$(WORKERS) scripts/run_tests.sh $(BIN)/pytest $(ARGUMENTS)
 # Its parsers and rules alone; what it needs to run containers of its own weighs half a gigabyte. In requirements.lock, too.
 SWEBENCH := 5.0.2
 
-.PHONY: setup demo train-demo test test-slow check lint bench wheel clean
+.PHONY: setup demo train-demo test test-slow check lint types rules bench wheel clean
 
 setup: $(STAMP)
 
@@ -41,10 +41,16 @@ check: lint
 test-slow: $(STAMP)
 	$(TESTS) -m 'slow or long'
 
+# mypy takes as long as all else.
 lint: $(STAMP)
+	@$(MAKE) --no-print-directory -j 2 types rules
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+rules: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/sizes.py
 	$(BIN)/python scripts/settings.py --check

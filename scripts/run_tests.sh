@@ -29,7 +29,7 @@ fi
 echo "== alone: $count that failed"
 status=0
 "$pytest" -p no:xdist -o "cache_dir=$cache" --last-failed --last-failed-no-failures none \
-    --junitxml "$cache/alone.xml" "$@" || status=$?
+    --junitxml "$cache/alone.xml" "$@" --assert=rewrite || status=$?
 if [ "$status" -ne 0 ]; then
     exit "$status"
 fi

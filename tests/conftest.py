@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -62,7 +63,30 @@ class _Passed:
                 file.write(f"{report.nodeid}\n")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Modules that cannot have what `-m 'slow and ...'` asks for are not imported: most of a collection's time."""
+    asked = re.match(r"(slow|vllm) and ", config.option.markexpr)
+    if asked and collection_path.suffix == ".py" and collection_path.name.startswith("test_"):
+        return None if _may_have(collection_path, asked[1]) else True
+    return None
+
+
+def _may_have(module: Path, mark: str) -> bool:
+    """Whether tests of a module can have a mark: it or its folder's conftest names it, or something that gives it."""
+    texts = [file.read_text() for file in (module, module.with_name("conftest.py")) if file.exists()]
+    return any(mark in text or "tests.sampling" in text for text in texts)
+
+
+def _refuse_unnamed_marks(items: list[pytest.Item]) -> None:
+    """For `pytest_ignore_collect`, which would lose them; seen wherever all is collected."""
+    for mark in ("slow", "vllm"):
+        for module in {item.path for item in items if item.get_closest_marker(mark)}:
+            if not _may_have(module, mark):
+                raise pytest.UsageError(f"{module}: tests have the mark `{mark}`, and no word there says so")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _refuse_unnamed_marks(items)
     without: Path | None = config.getoption("--without-passed")
     passed = set(without.read_text().splitlines()) if without else set()
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in passed])

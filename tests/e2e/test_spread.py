@@ -59,6 +59,7 @@ def same(spread: CollectedRun, alone: CollectedRun, members: int) -> None:
     assert [key for key in own if records[key] != own[key]] == []
 
 
+@pytest.mark.long
 def test_groups_that_a_judge_compares_are_those_of_one_process(four: FourMachines) -> None:
     config = str(ROOT / "configs/genrm.yaml")
     state = "+genrm.resources_servers.genrm.state_dir="
