@@ -5,11 +5,10 @@ Errors  of the provider: as `paddock.sandbox.remote.errors` writes them. A clien
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
-from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
@@ -78,9 +77,10 @@ class NodeApp:
         """A method of the provider: acted on once for each id of a call."""
 
         async def answer(request: Request) -> Response:
-            lease = self._lease(request.headers)
+            headers = dict(request.headers.items())  # Starlette's own searches all of them for each
+            lease = self._lease(headers)
             body = await request.body()
-            call_id = request.headers.get(wire.CALL_HEADER, "")
+            call_id = headers.get(wire.CALL_HEADER, "")
             if not call_id:
                 raise RequestError(f"{wire.CALL_HEADER}: give each call an id", kind="call_unnamed")
             words = {**wire.parse_query(request.scope["query_string"]), **request.path_params}
@@ -89,11 +89,11 @@ class NodeApp:
             route = f"{request.method} {request.scope['route'].path}"
             telemetry = self._reports.telemetry
             call = lease.calls.start(call_id, lambda: telemetry.counted(route, lambda: act(action, body)), undoing)
-            return await _reply(call, request)
+            return await _reply(call, headers)
 
         return answer
 
-    def _lease(self, headers: Headers) -> ClientLease:
+    def _lease(self, headers: Mapping[str, str]) -> ClientLease:
         """The caller's lease; what it says of its calls is taken note of."""
         lease = self._leases.get(headers.get(wire.LEASE_HEADER, ""))
         if done := headers.get(wire.DONE_HEADER):
@@ -118,7 +118,7 @@ class NodeApp:
         call = self._lease(request.headers).calls.find(request.path_params["call_id"])
         if call is None:
             return JSONResponse({"error": {"kind": wire.CALL_UNKNOWN, "message": "no such call"}}, 404)
-        return await _reply(call, request)
+        return await _reply(call, request.headers)
 
     async def _cancel_call(self, request: Request) -> Response:
         await self._lease(request.headers).calls.cancel(request.path_params["call_id"])
@@ -164,10 +164,10 @@ async def _write(action: Action, body: bytes) -> Record:
     return await action.write(_from_query(wire.FileTarget, action.words), body)
 
 
-async def _reply(call: NodeCall, request: Request) -> Response:
+async def _reply(call: NodeCall, headers: Mapping[str, str]) -> Response:
     """The answer of a call, or 202 where there is none in the seconds that its client waits."""
     try:
-        wait_s = min(float(request.headers.get(wire.WAIT_HEADER, MAX_WAIT_S)), MAX_WAIT_S)
+        wait_s = min(float(headers.get(wire.WAIT_HEADER, MAX_WAIT_S)), MAX_WAIT_S)
     except ValueError as error:
         raise RequestError(f"{wire.WAIT_HEADER}: {error}", kind="header_invalid") from error
     await asyncio.wait([call.task], timeout=wait_s)

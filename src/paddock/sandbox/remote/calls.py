@@ -7,7 +7,7 @@ Errors  what the provider behind the node raises; SandboxError of kind `node_los
 
 import asyncio
 import uuid
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -66,22 +66,21 @@ async def exchange(lease: NodeLease, message: Message, *, timeout_s: float | Non
     if lease.lost.done():
         raise lease.failure()
     call_id = uuid.uuid4().hex
-    repeating = asyncio.ensure_future(_repeat(lease, call_id, message))
-    waits: list[asyncio.Future[Any]] = [repeating, lease.lost]
     try:
-        await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        async with asyncio.timeout(timeout_s) as limit:
+            with lease.ending(limit):
+                answer = await _repeat(lease, call_id, message)
     except asyncio.CancelledError:
-        repeating.cancel()
         await asyncio.shield(lease.hold(_cancel(lease, call_id)))
         raise
-    if repeating.done():
-        lease.done.append(call_id)
-        return repeating.result()
-    repeating.cancel()
-    if lease.lost.done():
-        raise lease.failure()
-    await _cancel(lease, call_id)
-    raise SandboxError(f"{lease.http.url}{message.path}: no answer within {timeout_s:g} s", kind="node_timeout")
+    except TimeoutError:
+        if lease.lost.done():
+            raise lease.failure() from None
+        await _cancel(lease, call_id)
+        text = f"{lease.http.url}{message.path}: no answer within {timeout_s:g} s"
+        raise SandboxError(text, kind="node_timeout") from None
+    lease.done.append(call_id)
+    return answer
 
 
 async def _repeat(lease: NodeLease, call_id: str, message: Message) -> NodeAnswer:

@@ -6,8 +6,8 @@ Law     the client gives a lease up no later than the node does: it counts from 
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pydantic import ValidationError
@@ -48,6 +48,8 @@ class NodeLease:
         self._id = lease_id
         self._ttl_s = ttl_s
         self._ends_at = opened_at + ttl_s
+        self._limits: set[asyncio.Timeout] = set()
+        """Of those who wait for answers."""
         self._held: set[asyncio.Task[None]] = set()
         self._renewing = asyncio.ensure_future(self._renew_on())
 
@@ -76,8 +78,21 @@ class NodeLease:
     def lose(self, reason: str) -> None:
         """Give it up; idempotent."""
         self._renewing.cancel()
-        if not self.lost.done():
-            self.lost.set_result(reason)
+        if self.lost.done():
+            return
+        self.lost.set_result(reason)
+        for limit in self._limits:
+            if not limit.expired():
+                limit.reschedule(0)
+
+    @contextmanager
+    def ending(self, limit: asyncio.Timeout) -> Iterator[None]:
+        """Have a limit of time pass at once where the lease is lost meanwhile."""
+        self._limits.add(limit)
+        try:
+            yield
+        finally:
+            self._limits.discard(limit)
 
     def failure(self) -> SandboxError:
         """What those get who wait for an answer when it is lost."""

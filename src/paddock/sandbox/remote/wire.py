@@ -212,4 +212,6 @@ def query(**words: str | int | None) -> str:
 
 def parse_query(text: bytes) -> dict[str, str]:
     """The words of `query`."""
+    if not text:
+        return {}
     return dict(parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="surrogatepass"))
