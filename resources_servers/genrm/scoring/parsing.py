@@ -34,7 +34,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
 }
 FENCE = "```"
 _JSON_FENCE = re.compile(r"```json", re.IGNORECASE)
-_TOKEN = re.compile(r'[{}]|"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_TOKEN = re.compile(r'[{}]|"(?:[^"\\]++|\\.)*"?', re.DOTALL)
 """Inside an object: a brace, or a string, which may lack its end where the text ends."""
 
 

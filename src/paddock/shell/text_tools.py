@@ -17,7 +17,7 @@ STDIN: Form = ("stdin",)
 _RANGE = re.compile(r"([0-9]+)(?:,([0-9]+|\$))?p")
 _DELETE = re.compile(r"([0-9]+)(?:,([0-9]+|\$))?d")
 _ADDRESS = r"(?:[0-9]+|\$)?(?:,(?:[0-9]+|\$))?"
-_PLAIN_SED = re.compile(rf"{_ADDRESS}(?:s([/|#,:@!])(?:\\.|(?!\1)[^\\])*+\1(?:\\.|(?!\1)[^\\])*+\1[gpiI0-9]*+|[dpq=])")
+_PLAIN_SED = re.compile(rf"{_ADDRESS}(?:s([/|#,:@!])(?:\\.|(?!\1)[^\\])*\1(?:\\.|(?!\1)[^\\])*\1[gpiI0-9]*+|[dpq=])")
 _PLAIN_PATTERN = re.compile(r"[A-Za-z0-9_ ]+")
 
 

@@ -33,8 +33,8 @@ _OWN_DIALECT: dict[str, Dialect] = {"rg": "rust", "ag": "perl", "ack": "perl"}
 _GREPS = {"grep": "", "ggrep": "", "egrep": "extended", "fgrep": "fixed", "rgrep": "recursive"}
 _SHOWS: tuple[Shows, ...] = ("quiet", "names", "names_without", "count", "only")
 _SED_SCRIPT = re.compile(r"/((?:[^/\\]|\\.)+)/p")
-_AWK_PREFIX = r"(?:(?:FILENAME|F?NR)\s*+\"(?:: ?|-|\\t)\"\s*+)*+"
-_AWK_SCRIPT = re.compile(rf"\s*+/((?:[^/\\]|\\.)++)/\s*+(?:\{{\s*+print(?:\s++{_AWK_PREFIX}\$0)?+\s*+;?\s*+\}}\s*+)?")
+_AWK_PREFIX = r"(?:(?:FILENAME|F?NR)\s*+\"(?:: ?|-|\\t)\"\s*+)*"
+_AWK_SCRIPT = re.compile(rf"\s*+/((?:[^/\\]|\\.)+)/\s*+(?:\{{\s*+print(?:\s++{_AWK_PREFIX}\$0)?\s*+;?\s*+\}}\s*+)?")
 """The lines that match, with their numbers and their file's name in front, which are looks."""
 _REVISION = re.compile(r"HEAD.*|FETCH_HEAD|ORIG_HEAD|main|master|origin/.*|[0-9a-f]{7,40}|.*[~^@:{].*|v?\d+(\.\d+)+")
 _LOOKS_AFTER = {"sort": re.compile(r"-[uVnrfk\d,:t]+"), "uniq": re.compile("(?!)")}

@@ -30,7 +30,7 @@ BACKUPS = ("", ".bak", ".orig", "~")
 
 _IN_PLACE = re.compile(r"-([Er]*)i(.*)|--in-place(?:=(.*))?")
 _NUMBER = re.compile(r"\d{1,8}")
-_TEXT = re.compile(r"([aic])[ \t]*+(?:\\\n|\\)?([^\\\n](?:[^\\\n]|\\[nt\n])*+)(?:\n|\Z)")
+_TEXT = re.compile(r"([aic])[ \t]*+(?:\\\n|\\)?([^\\\n](?:[^\\\n]|\\[nt\n])*)(?:\n|\Z)")
 _ESCAPED = {r"\n": "\n", r"\t": "\t", "\\\n": "\n"}
 _CLEAR_DELIMITERS = '/,#@!:%_~=; "'
 """Delimiters of `s` that mean nothing in a regular expression, so that with a backslash they are themselves."""
