@@ -33,9 +33,11 @@ from paddock.resources_servers.pivot.semantic.messages import judge_message
 from paddock.resources_servers.pivot.semantic.options import PartialCredit, SemanticOptions
 from paddock.resources_servers.pivot.semantic.pairs import compare_pair
 from paddock.resources_servers.pivot.semantic.surplus import UnmatchedCall, find_veto, only_looks
+from paddock.resources_servers.pivot.semantic.texts import compare_last_words
 from paddock.resources_servers.pivot.task import (
     ActionComparison,
     ExpectedAction,
+    ExpectedCall,
     ExpectedMessage,
     call_chars_of,
     expected_calls,
@@ -113,6 +115,9 @@ def _compare(
         return _compare_message(content_text(expected.content), response, counts, options)
     if not actual:
         if any(text.strip() for text in messages(response)):
+            last_words = _last_words(wanted, params)
+            if last_words:
+                return _compare_message(last_words, response, counts, options, is_last=True)
             return counts.comparison(0.0, "call_expected", "expected a call, came a message")
         return counts.comparison(0.0, "no_action", "expected a call, came nothing")
     if actual > max(options.max_calls, 4 * len(wanted)):
@@ -140,7 +145,20 @@ def says_only(expected: ExpectedAction, params: JsonObject) -> bool:
     return all(isinstance(call.action, Finish | Ask | Think | UpdatePlan) for call in calls)
 
 
-def _compare_message(expected: str, response: object, counts: _Counts, options: SemanticOptions) -> ActionComparison:
+def _last_words(wanted: Sequence[ExpectedCall], params: JsonObject) -> str | None:
+    """Return what the expert says with a call that ends the task and does nothing else, as a message would."""
+    if len(wanted) != 1 or kind_of(wanted[0].name) != "finish":
+        return None
+    match RowTools(params).expected(wanted):
+        case [ParsedCall(action=Finish(text=text, rest=rest))] if not rest:
+            return text
+        case _:
+            return None
+
+
+def _compare_message(
+    expected: str, response: object, counts: _Counts, options: SemanticOptions, *, is_last: bool = False
+) -> ActionComparison:
     if counts.actual:
         return counts.comparison(0.0, "message_expected", f"expected a message, came {counts.actual} calls")
     texts = messages(response)
@@ -149,6 +167,8 @@ def _compare_message(expected: str, response: object, counts: _Counts, options: 
     if isinstance(response, dict) and not is_complete(response):
         return counts.comparison(0.0, "incomplete", "expected a message, came one that was cut")
     result = judge_message(expected, texts, options)
+    if result.same and is_last:
+        result = compare_last_words(expected, "\n".join(texts), options)
     return counts.comparison(float(result.same), result.reason, result.detail)
 
 

@@ -61,8 +61,9 @@ class SemanticOptions(BaseModel):
     """Words of content of the expert's message, last words or thought that the policy's must share; where the expert
     has fewer than twice as many, half of them. 0: any text with a word or a symbol passes, whatever it says."""
     text_shared_terms: float = Field(default=0.5, ge=0, le=1)
-    """Share of the terms (paths, identifiers, numbers, words in backticks) of the expert's message, last words or
-    question that the policy's must mention, rounded up; of a question those of the sentences that ask. 0: none."""
+    """Share of the terms (paths, identifiers, numbers, words in backticks) of the expert's message, last words,
+    question or thought that the policy's must mention, rounded up, and two where there are two; of a question those of
+    the sentences that ask. 0: none."""
     multiple_calls: Literal["guess_proof", "f1"] = "guess_proof"
     """How several calls are paid. `guess_proof`: the matched calls over the greater number of both sides, or by
     `surplus_look_cost`; no set of guesses gains over its best one. `f1`: twice the matched calls over those of both

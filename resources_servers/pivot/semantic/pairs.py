@@ -5,8 +5,11 @@ Law     the kinds must agree; the tools may differ inside a kind. Two calls of o
         to be near to what the expert said (`texts`); of a plan only that it says something where the expert did. A
         look at the plan is no new plan.
 Other   a call of a tool that no table knows needs the same name and equal arguments after the schema's defaults:
-        1 equals 1.0, never true; strings are exact; list order counts.
+        1 equals 1.0, never true; strings are exact, but for the commas and stops and the first letter of a sentence;
+        list order counts.
 """
+
+import re
 
 from paddock.resources_servers.pivot.semantic.changes import compare_edits
 from paddock.resources_servers.pivot.semantic.commands import compare_commands, compare_input
@@ -69,6 +72,10 @@ def _compare_as_called(expected: Action, actual: Action, history: FileHistory, o
             return differ("kind_differs", f"expected {describe(expected)}, came {describe(actual)}")
 
 
+_SPACES_IN_SENTENCE = 3
+_SENTENCE = re.compile(r"[A-Za-z](?:[\w ,.;!?#$%&@/:-]|(?<=\w)'(?=\w))*")
+_MARKS = re.compile(r"[,;.!?]*\s+")
+
 Words = Finish | Think | Ask | UpdatePlan
 
 
@@ -98,13 +105,27 @@ def _compare_words(expected: Words, actual: Words, *, has_text: bool = True) -> 
 def _compare_unknown(expected: OtherCall, actual: OtherCall) -> MatchResult:
     if expected.name != actual.name:
         return differ("tool_differs", f"expected {clip(expected.name)}, came {clip(actual.name)}")
-    if same_json(expected.arguments, actual.arguments):
-        return SAME
     keys = [*expected.arguments, *(key for key in actual.arguments if key not in expected.arguments)]
-    wrong = next(key for key in keys if not _same_at(key, expected, actual))
+    wrong = next((key for key in keys if not _same_at(key, expected, actual)), None)
+    if wrong is None:
+        return SAME
     return differ("arguments_differ", f"of {clip(expected.name)} the argument {clip(wrong)} differs")
 
 
 def _same_at(key: str, expected: OtherCall, actual: OtherCall) -> bool:
-    both = key in expected.arguments and key in actual.arguments
-    return both and same_json(expected.arguments[key], actual.arguments[key])
+    if key not in expected.arguments or key not in actual.arguments:
+        return False
+    wanted, given = expected.arguments[key], actual.arguments[key]
+    if isinstance(wanted, str) and isinstance(given, str) and _is_sentence(wanted):
+        return _bare(wanted) == _bare(given)
+    return same_json(wanted, given)
+
+
+def _is_sentence(text: str) -> bool:
+    return text.count(" ") >= _SPACES_IN_SENTENCE and _SENTENCE.fullmatch(text) is not None
+
+
+def _bare(sentence: str) -> str:
+    """Return a sentence without the marks between its words and the case of its first letter."""
+    bare = _MARKS.sub(" ", sentence + " ").strip()
+    return bare[:1].lower() + bare[1:]

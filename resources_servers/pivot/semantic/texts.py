@@ -5,9 +5,10 @@ Law     of many good texts the expert gave one, so the bar is low, and it is the
         of content with it: `text_shared_words` of them, or half of those that the expert has where that is less.
 Words   letters, digits and underscores, without case and the commonest endings; words without content are left out. Of
         scripts that do not part words, each character is one.
-Spoken  messages, last words and questions are moreover of the expert's kind (`message_kinds`), and mention
-        `text_shared_terms` of his terms (`terms`). Of a question only the sentences that ask count, on both sides, but
-        a term may stand anywhere. Of a text with fewer than two words of content only matters whether it refuses.
+Terms   it mentions `text_shared_terms` of the expert's terms (`terms`), where he has any, and two where he has two.
+Spoken  messages, last words and questions are moreover of the expert's kind (`message_kinds`). Of a question only the
+        sentences that ask count, on both sides, but a term may stand anywhere. Of a text with fewer than two words of
+        content only matters whether it refuses.
 Finish  last words that give up where the expert's do not, or the reverse, are others whatever they ask.
 Errors  none.
 """
@@ -38,6 +39,8 @@ _EMPTY = frozenset(
     )
     for word in words.split()
 )
+_LEAST_TERMS = 2
+"""Terms that are mentioned where the expert has as many, whatever share they are."""
 _WORDS_OF_A_KIND = 2
 """Words of content from which on a text is of a kind: a greeting has fewer."""
 
@@ -49,11 +52,12 @@ def compare_texts(expected: str, actual: str, options: SemanticOptions) -> Match
     unsound = _unsound(expected, actual, options)
     if unsound is not None or not options.text_shared_words:
         return unsound or SAME
-    return _compare_words(content_words(expected), actual, options)
+    result = _compare_words(content_words(expected), actual, options)
+    return _compare_terms(expected, actual, options) if result.same else result
 
 
 def compare_spoken(expected: str, actual: str, options: SemanticOptions) -> MatchResult:
-    """Compare what is said to a user: as `compare_texts` does, and by kind and terms."""
+    """Compare what is said to a user: as `compare_texts` does, and by kind."""
     if expected == actual:
         return SAME
     unsound = _unsound(expected, actual, options)
@@ -99,6 +103,8 @@ def _compare_words(wanted: frozenset[str], actual: str, options: SemanticOptions
 def _compare_terms(expected: str, actual: str, options: SemanticOptions) -> MatchResult:
     terms = terms_of(expected)
     needed = ceil(options.text_shared_terms * len(terms))
+    if needed:
+        needed = max(needed, min(_LEAST_TERMS, len(terms)))
     words = mentioned_words(actual)
     missed = sorted(" ".join(sorted(term)) for term in terms if not term <= words)
     if len(terms) - len(missed) < needed:

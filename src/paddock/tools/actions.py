@@ -68,6 +68,8 @@ class ReadFile:
     last_line: int | None = None
     """The last line, included. None: to the end of the file or the tool's own limit."""
     rest: JsonObject = field(default_factory=dict)
+    shows_folders: bool = field(default=True, compare=False)
+    """Whether its tool lists a directory; False: it shows files alone, by its name."""
 
     @property
     def whole(self) -> bool:

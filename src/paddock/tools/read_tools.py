@@ -6,6 +6,8 @@ Rules   where names and arguments of two families are alike, the row's own schem
         description says 0-based counts from 0. A limit of READ_LIMIT_LINES or more is no limit: no tool shows more.
 """
 
+from dataclasses import replace
+
 from paddock.tools.actions import ListFolder, ReadFile, Search
 from paddock.tools.arguments import BadArgumentError, CallArguments, integer, properties_of
 from paddock.types import Json
@@ -18,6 +20,11 @@ ZERO_BASED = ("0-based", "zero-based", "0-indexed", "zero-indexed")
 
 
 def read_action(call: CallArguments) -> ReadFile:
+    action = _read_action(call)
+    return replace(action, shows_folders=False) if "file" in call.name.lower() else action
+
+
+def _read_action(call: CallArguments) -> ReadFile:
     path = call.required_text("path")
     view_range = call.read_key("view_range")
     if view_range is not None:

@@ -39,7 +39,7 @@ _LS_LONG = re.compile(
 )
 _HIDDEN = frozenset({"*/.*", "*/\\.*", "./.*", ".*", "\\.*"})
 _NOISE = re.compile(
-    r"(?:\*/|\./|/)*(?:\.git|node_modules|__pycache__|\.?venv|\.tox|\.\w+_cache|\.idea|\.vscode|\*\.pyc|\*\.egg-info)"
+    r"(?:\*/|\./|/)*(?:\.git\*?|node_modules|__pycache__|\.?venv|\.tox|\.\w+_cache|\.idea|\.vscode|\*\.pyc|\*\.egg-info)"
     r"(?:/\*)*"
 )
 """What tools and builds leave behind: who lists a directory does not look for it."""

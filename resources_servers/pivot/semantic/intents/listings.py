@@ -41,7 +41,7 @@ class Listing:
 
 def _of_action(action: Action, cwd: str | None) -> Listing | None:
     match action:
-        case ReadFile(whole=True) if not action.rest and not is_file_name(action.path):
+        case ReadFile(whole=True, shows_folders=True) if not action.rest and not is_file_name(action.path):
             return Listing(ListedEntries(resolve(action.path, cwd)), by_tool=True)
         case ListFolder(rest={"depth": int(depth), **others}) if not others and depth > 0:
             return Listing(ListedEntries(resolve(action.path, cwd), depth))

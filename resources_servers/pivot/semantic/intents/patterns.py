@@ -38,7 +38,11 @@ _CATEGORIES = {"SPACE": _WHITE, "DIGIT": frozenset(map(ord, string.digits)), "WO
 _ANCHORS = {"AT_BEGINNING": "^", "AT_END": "$", "AT_BOUNDARY": "b", "AT_NON_BOUNDARY": "B"}
 _MARKS = {ord(mark): mark for mark in (WORD_START, WORD_END, HALF_START, HALF_END)}
 _DEFINITION = re.compile(r"((?:async )?(?:def|class|function|fn|func)) (\w+)(.*)", re.DOTALL)
-_ONLY_PYTHON = re.compile(r"(async )?def [A-Za-z_]\w*|from [\w.]+ import( |$)")
+_ONLY_IN = {
+    "*.py": re.compile(r"(async )?def [A-Za-z_]\w*|from [\w.]+ import( |$)"),
+    "*.go": re.compile(r"func \(\w+ \*?\w+\) \w"),
+    "*.rs": re.compile(r"(pub )?fn [a-z_]\w*"),
+}
 _parser: Any = importlib.import_module("re._parser")
 """The standard library's parser of regular expressions, which has no public name."""
 
@@ -74,9 +78,18 @@ class Pattern(NamedTuple):
     """A text: an expression that is known by its words only."""
 
     @property
-    def only_python(self) -> bool:
-        """Whether it looks for what stands in Python's files only: `def x`, `from x import`."""
-        return all(isinstance(each, tuple) and _ONLY_PYTHON.match(_text(each)[0]) for each in self.alternatives)
+    def only_in(self) -> frozenset[str]:
+        """The files that alone can hold what it looks for, as globs; empty: any can."""
+        texts = [_text(each)[0] if isinstance(each, tuple) else "" for each in self.alternatives]
+        return frozenset(glob for glob, known in _ONLY_IN.items() if all(map(known.match, texts)))
+
+    @property
+    def with_literal_dots(self) -> "Pattern":
+        """The pattern with a dot where any one character may stand between two words: who writes `os.path` means that
+        name."""
+        return Pattern(
+            frozenset(_literal_dots(each) if isinstance(each, tuple) else each for each in self.alternatives)
+        )
 
     @property
     def anchored(self) -> bool:
@@ -226,7 +239,18 @@ def _blank(part: Repeat | str) -> Repeat | str:
 
 
 _ANYTHING = Repeat(CharClass(_ASCII - {ord("\n")}, others=True), 0, _MANY)
+_ANY_ONE = Repeat(CharClass(_ASCII - {ord("\n")}, others=True))
+_DOT = Repeat(CharClass(frozenset({ord(".")})))
 _BLANK = Repeat(CharClass(frozenset({ord(" ")})))
+
+
+def _literal_dots(branch: Branch) -> Branch:
+    found = list(branch)
+    for at in range(2, len(found) - 2):
+        around = (found[at - 2], found[at - 1], found[at + 1], found[at + 2])
+        if found[at] == _ANY_ONE and all(map(_is_word, around)):
+            found[at] = _DOT
+    return tuple(found)
 
 
 def _with_boundaries(branch: Branch) -> Branch:

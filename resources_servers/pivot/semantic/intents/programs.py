@@ -32,6 +32,8 @@ _MAX_SOURCE_CHARS = 20_000
 _PYTHON = re.compile(r"(?:/usr/bin/)?python3?")
 _OCTAL = re.compile(r"0*([0-7]{3})")
 _SYMBOLIC = re.compile(r"([ugoa]+)=([rwx]*)")
+_EVALUATES = "--eval="
+_STRING = re.compile(r"""\"[^"\n]*\"|'([^'"\n]*)'""")
 _MODULES = frozenset({"black", "ruff", "mypy", "pip"})
 """Programs that `python -m` runs as their own name does."""
 _RUNNERS = frozenset({"python", "bash", "sh", "node", "ruby", "perl", "php", "pytest"})
@@ -68,7 +70,7 @@ def _of_command(command: BareCommand) -> list[ProgramPipeline] | None:
         parts = _folders(command.stages[0])
         if parts is not None:
             return [_run(command, (replace(command.stages[0], words=words),)) for words in parts]
-    stages = tuple(replace(stage, words=_spelled(stage, command.directory)) for stage in _without_cat(command.stages))
+    stages = tuple(_plain_stage(stage, command.directory) for stage in _without_cat(command.stages))
     first = stages[0].words
     environment = tuple(one for one in command.environment if not _adds_nothing(one, first, command.directory))
     command = replace(command, environment=environment)
@@ -122,6 +124,23 @@ def _adds_nothing(variable: tuple[str, str], words: Sequence[str], directory: st
     return looks_here and all(entry in (".", "./", directory) for entry in value.split(":"))
 
 
+def _plain_stage(stage: Stage, directory: str | None) -> Stage:
+    """Return a stage in one spelling, as far as it is known."""
+    stage = replace(stage, words=_spelled(stage, directory))
+    name, *words = stage.words
+    if name != "rm" or "--" in words or not any(re.fullmatch(r"-[rRfv]*[rR][rRfv]*", word) for word in words):
+        return stage
+    # Of what is removed with all below it neither the order counts nor whether it is called a directory.
+    options = [word for word in words if word.startswith("-")]
+    paths = sorted(
+        (re.sub(r"^(?:\./+)+(?=.)|(?<=[^/])/+$", "", word), at in stage.globs)
+        for at, word in enumerate(words, 1)
+        if not word.startswith("-")
+    )
+    globs = frozenset(at for at, (_, is_glob) in enumerate(paths, 1 + len(options)) if is_glob)
+    return Stage((name, *options, *(path for path, _ in paths)), globs)
+
+
 def _spelled(stage: Stage, directory: str | None) -> tuple[str, ...]:
     """Return the words of a program in one spelling, as far as it is known."""
     words = stage.words
@@ -142,12 +161,21 @@ def _spelled(stage: Stage, directory: str | None) -> tuple[str, ...]:
             return ("python", "-c", _tree(source), *rest)
         case ["python", "-"]:
             return ("python",)
+        case ["node", option, *rest] if option.startswith(_EVALUATES):
+            return ("node", _with_double_quotes(option), *rest)
         case ["python", script, *rest] if not script.startswith("-"):
             return ("python", _from(directory, script), *rest)
         case ["chmod", mode, path] if _ADDED_BITS.fullmatch(mode):
             return ("chmod", "a" + mode, path)
         case _:
             return words
+
+
+def _with_double_quotes(source: str) -> str:
+    """Return JavaScript with its plain strings in double quotes; as it is where quotes may be something else."""
+    if set("`\\") & set(source) or "/" in _STRING.sub("", source):
+        return source
+    return _STRING.sub(lambda match: match[0] if match[1] is None else f'"{match[1]}"', source)
 
 
 def _from(directory: str | None, path: str) -> str:

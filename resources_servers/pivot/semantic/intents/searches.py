@@ -101,7 +101,10 @@ def compare_searches(expected: Search, actual: Search, surroundings: Surrounding
 
 
 def compare_text_searches(expected: TextSearch, actual: TextSearch, surroundings: Surroundings) -> MatchResult:
-    if (expected.pattern, expected.invert, expected.filters) != (actual.pattern, actual.invert, actual.filters):
+    same_pattern = expected.pattern == actual.pattern or (
+        expected.pattern.with_literal_dots == actual.pattern.with_literal_dots
+    )
+    if not same_pattern or (expected.invert, expected.filters) != (actual.invert, actual.filters):
         return differ("pattern_differs", "the searches look for other text")
     if _files(expected) != _files(actual) or not _covers(expected, actual, surroundings.options):
         return differ("scope_differs", f"expected a search of {_where(expected)}, came one of {_where(actual)}")
@@ -111,8 +114,8 @@ def compare_text_searches(expected: TextSearch, actual: TextSearch, surroundings
 
 
 def _files(search: TextSearch) -> tuple[frozenset[str], frozenset[str]]:
-    only_python = search.include == frozenset({"*.py"}) and search.pattern.only_python
-    return frozenset() if only_python else search.include, search.exclude
+    is_only_there = len(search.include) == 1 and search.include <= search.pattern.only_in
+    return frozenset() if is_only_there else search.include, search.exclude
 
 
 def _covers(expected: TextSearch, actual: TextSearch, options: SemanticOptions) -> bool:

@@ -1,13 +1,15 @@
 """Whether two texts of a file differ only in looks: blanks at ends of lines; of Python, comments and formatting.
 
 Law     of two files of Python that both parse, the trees must be equal, docstrings and strings with them; so must the
-        comments that tools read (`noqa`, `type:` and their like). Of other files, blanks at the ends of lines and last
-        newlines are looks, but not in Markdown, where two blanks break a line, nor in patches. A change that is itself
-        one of looks only is the same as nothing but itself.
+        comments that tools read (`noqa`, `type:` and their like). JSON is compared by value. In languages with braces
+        blank lines are looks, unless a text of several lines may be there. Of other files, blanks at the ends of lines
+        and last newlines are looks, but not in Markdown, where two blanks break a line, nor in patches. A change that
+        is itself one of looks only is the same as nothing but itself.
 Units   texts above `MAX_CHARS`, and what a judgement has no steps left for, are compared as they are.
 """
 
 import ast
+import json
 import re
 import textwrap
 from collections.abc import Sequence
@@ -16,11 +18,18 @@ from typing import NamedTuple
 
 from paddock.shell import BudgetError, parse_python, take
 from paddock.shell.python_code import take_for_dump
+from paddock.tools import same_json
 
 MAX_CHARS = 60_000
 _CHARS_PER_STEP = 500
 _PYTHON = frozenset({".py", ".pyi"})
 _EXACT = frozenset({".md", ".markdown", ".mdx", ".patch", ".diff", ".ipynb", ".snap", ".ambr"})
+_BRACES = frozenset(
+    [".c", ".cc", ".cpp", ".cs", ".cxx", ".go", ".h", ".hpp", ".java", ".js", ".jsx", ".kt", ".mjs", ".ts", ".tsx"]
+)
+_BLANK_LINES_COUNT = re.compile(r"`|\"\"\"|R\"|@\"|\\\n")
+"""Where a text may have lines of its own, or a line goes on in the next one."""
+_JSON_NAMES = frozenset({".babelrc", ".eslintrc", ".prettierrc"})
 _DIRECTIVE = re.compile(
     r"#(?:!.*|.*\b(?:coding|noqa|nosec|fmt|isort|yapf|pragma|pylint|mypy|pyright|ruff|type|doctest)\b.*)"
 )
@@ -43,7 +52,12 @@ def _same_looks(path: str, before: str, expected: str, actual: str) -> bool:
     if suffix in _PYTHON and (parse_python(expected), parse_python(actual)) != (None, None):
         same = _are_one_tree(expected, actual) and not _are_one_tree(expected, before)
         return same and _directives(expected) == _directives(actual)
-    return _trimmed(expected) == _trimmed(actual) != _trimmed(before)
+    if suffix == ".json" or path.rpartition("/")[2] in _JSON_NAMES:
+        return _are_one_value(expected, actual) and not _are_one_value(expected, before)
+    trimmed = (
+        _without_blank_lines if suffix in _BRACES and not _BLANK_LINES_COUNT.search(expected + actual) else _trimmed
+    )
+    return trimmed(expected) == trimmed(actual) != trimmed(before)
 
 
 def same_fragment_looks(path: str, old: str, expected: str, actual: str) -> bool:
@@ -78,6 +92,19 @@ def _trimmed(text: str) -> str:
     if " \n" not in text and "\t\n" not in text:
         return text.rstrip(" \t").rstrip("\n")
     return "\n".join(line.rstrip(" \t") for line in text.split("\n")).rstrip("\n")
+
+
+def _without_blank_lines(text: str) -> str:
+    return "\n".join(line for line in _trimmed(text).split("\n") if line)
+
+
+def _are_one_value(left: str, right: str) -> bool:
+    """Say whether two texts are the same JSON, in which the order of names says nothing (RFC 8259)."""
+    take(1 + (len(left) + len(right)) // _CHARS_PER_STEP)
+    try:
+        return same_json(json.loads(left), json.loads(right))
+    except (ValueError, RecursionError):
+        return False
 
 
 def _are_one_tree(left: str, right: str) -> bool:

@@ -34,10 +34,14 @@ SAME: list[tuple[JsonObject, JsonObject]] = [
     ({"event": "E1", "rows": [1, 2]}, {"event": "E1", "rows": [1, 2]}),
     ({"event": "E1", "rows": []}, {"event": "E1", "rows": []}),
     ({"event": "E 1 ü"}, {"event": "E 1 \u00fc"}),
+    ({"event": "The user, Ann's, wants #W4 moved."}, {"event": "the user Ann's wants #W4 moved"}),
 ]
 DIFFERENT: list[tuple[JsonObject, Any, str]] = [
     ({"event": "E1"}, {"event": "E2"}, "arguments_differ"),
-    ({"event": "E1"}, {"event": "e1"}, "arguments_differ"),
+    ({"event": "E1"}, {"event": "E2 "}, "arguments_differ"),
+    ({"event": "Pay #W48 to Ann now."}, {"event": "Pay #W84 to Ann now."}, "arguments_differ"),
+    ({"event": "Pay #W48 to Ann now."}, {"event": "Pay #w48 to ann now"}, "arguments_differ"),
+    ({"event": "a = b; c"}, {"event": "a = b c"}, "arguments_differ"),
     ({"event": "E1"}, {"event": "E1 "}, "arguments_differ"),
     ({"event": "two words here"}, {"event": "two other words here"}, "arguments_differ"),
     ({"event": "E1"}, {"event": "E1", "seats": 2}, "arguments_differ"),

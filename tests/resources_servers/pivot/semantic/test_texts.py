@@ -28,6 +28,8 @@ def think(text: str) -> tuple[str, dict[str, str]]:
         (DONE, finish("Fixed _cstack; all tests pass.")),
         (DONE, finish("I fixed _cstack, which could not copy the right matrix. I did not change other tests.")),
         (THOUGHT, think("_cstack overwrites the right block with 1; it must copy `right`.")),
+        (finish("`a_b` and `c_d` are fixed."), finish("Both a_b and c_d got fixed.")),
+        (DONE, "I have fixed _cstack; the tests pass."),
         (finish("I could not reproduce the crash."), finish("I was unable to reproduce this crash.")),
         ("どのチケットをキャンセルしますか", "キャンセルするチケットはどれですか"),
         ("Hello!", "Hi there, what is it?"),
@@ -56,6 +58,9 @@ def test_an_honest_text_in_other_words_scores_1(score: Score, expected: Any, act
         (finish("Done."), finish("!")),
         (THOUGHT, think(".")),
         (THOUGHT, think("Next I read the file.")),
+        (THOUGHT, think("The bug is the matrix, the rows, the ones or the right side.")),
+        (finish("`a_b` and `c_d` are fixed."), finish("`a_b` is fixed, and its tests are.")),
+        (DONE, "I could not find the bug and changed nothing."),
     ],
 )
 def test_a_text_that_says_something_else_or_nothing_scores_0(score: Score, expected: Any, actual: Any) -> None:

@@ -37,7 +37,7 @@ DIFFERENT = [
     (("finish", {"message": "Done."}), ("think", {"thought": "Done."}), "kind_differs"),
     (("finish", {"message": "Done."}), ("execute_bash", {"command": "echo Done."}), "kind_differs"),
     (("finish", {"message": "Done."}), ("task_tracker", {"command": "view"}), "kind_differs"),
-    (("finish", {"message": "Done."}), "Done.", "call_expected"),
+    (("finish", {"message": "Done.", "task_completed": "true"}), "Done.", "call_expected"),
     (("finish", {"message": "a", "task_completed": "true"}), ("finish", {"message": "a"}), "arguments_differ"),
     (("think", {"thought": "a"}), ("think", {}), "missing_argument"),
     (("think", {"thought": "a"}), ("think", {"thought": ""}), "missing_argument"),
