@@ -133,12 +133,18 @@ def _plain_stage(stage: Stage, directory: str | None) -> Stage:
     # Of what is removed with all below it neither the order counts nor whether it is called a directory.
     options = [word for word in words if word.startswith("-")]
     paths = sorted(
-        (re.sub(r"^(?:\./+)+(?=.)|(?<=[^/])/+$", "", word), at in stage.globs)
+        (_plain_path(word, is_glob=at in stage.globs), at in stage.globs)
         for at, word in enumerate(words, 1)
         if not word.startswith("-")
     )
     globs = frozenset(at for at, (_, is_glob) in enumerate(paths, 1 + len(options)) if is_glob)
     return Stage((name, *options, *(path for path, _ in paths)), globs)
+
+
+def _plain_path(path: str, *, is_glob: bool) -> str:
+    """Return a path without `./` in front and slashes behind; those of a pattern say that it takes only directories."""
+    plain = re.sub(r"^(?:\./+)+(?=[^/-])", "", path)
+    return plain if is_glob else re.sub(r"(?<=[^/])/+$", "", plain)
 
 
 def _spelled(stage: Stage, directory: str | None) -> tuple[str, ...]:

@@ -27,8 +27,10 @@ _EXACT = frozenset({".md", ".markdown", ".mdx", ".patch", ".diff", ".ipynb", ".s
 _BRACES = frozenset(
     [".c", ".cc", ".cpp", ".cs", ".cxx", ".go", ".h", ".hpp", ".java", ".js", ".jsx", ".kt", ".mjs", ".ts", ".tsx"]
 )
-_BLANK_LINES_COUNT = re.compile(r"`|\"\"\"|R\"|@\"|\\\n")
-"""Where a text may have lines of its own, or a line goes on in the next one."""
+_BLANK_LINES_COUNT = re.compile(
+    r"`|\"\"\"|R\"|@\$?\"|\\\n"  # a text of several lines, or a line that goes on in the next one
+    r"|go:|\+build|\"C\"|@ts-|next-line|NEXTLINE"  # a comment about the line below it
+)
 _JSON_NAMES = frozenset({".babelrc", ".eslintrc", ".prettierrc"})
 _DIRECTIVE = re.compile(
     r"#(?:!.*|.*\b(?:coding|noqa|nosec|fmt|isort|yapf|pragma|pylint|mypy|pyright|ruff|type|doctest)\b.*)"
@@ -52,8 +54,8 @@ def _same_looks(path: str, before: str, expected: str, actual: str) -> bool:
     if suffix in _PYTHON and (parse_python(expected), parse_python(actual)) != (None, None):
         same = _are_one_tree(expected, actual) and not _are_one_tree(expected, before)
         return same and _directives(expected) == _directives(actual)
-    if suffix == ".json" or path.rpartition("/")[2] in _JSON_NAMES:
-        return _are_one_value(expected, actual) and not _are_one_value(expected, before)
+    if (suffix == ".json" or path.rpartition("/")[2] in _JSON_NAMES) and _are_one_value(expected, actual):
+        return not _are_one_value(expected, before)
     trimmed = (
         _without_blank_lines if suffix in _BRACES and not _BLANK_LINES_COUNT.search(expected + actual) else _trimmed
     )

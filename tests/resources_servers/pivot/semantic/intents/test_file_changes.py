@@ -302,6 +302,13 @@ UNSEEN_OTHERS = [
     (create("a  \n", "/r/a.md"), create("a\n", "/r/a.md")),
     (create('x = """a  \n"""\n'), create('x = """a\n"""\n')),
     (create('"""Say a."""\n'), create('"""Say b."""\n')),
+    (create('{"a": 1}\n', "/r/a.json"), create('{"a": true}\n', "/r/a.json")),
+    (create('{"a": [1, 2]}\n', "/r/a.json"), create('{"a": [2, 1]}\n', "/r/a.json")),
+    (create("a(`x\ny`);\n", "/r/a.js"), create("a(`x\n\ny`);\n", "/r/a.js")),
+    (create("// @ts-ignore\na();\n", "/r/a.ts"), create("// @ts-ignore\n\na();\n", "/r/a.ts")),
+    (create("//go:build linux\npackage a\n", "/r/a.go"), create("//go:build linux\n\npackage a\n", "/r/a.go")),
+    (create("#define A \\\n1\n", "/r/a.c"), create("#define A \\\n\n1\n", "/r/a.c")),
+    (create("a\nb\n", "/r/a.rb"), create("a\n\nb\n", "/r/a.rb")),
 ]
 
 
@@ -317,6 +324,9 @@ LOOKS = [
     (create("if a:\n    b\n"), create("if a:\n  b\n")),
     (editor("    return x + 1", "    return x + 2"), editor("    return x + 1", "    return  x + 2")),
     (create("a: 1\n", "/r/a.yaml"), create("a: 1 \n\n", "/r/a.yaml")),
+    (create('{"a": 1, "b": [true]}\n', "/r/a.json"), create('{\n"b": [true],\n"a": 1}', "/r/a.json")),
+    (create("// one\n{}\n", "/r/a.json"), create("// one \n{}\n", "/r/a.json")),
+    (create("a();\nb();\n", "/r/a.js"), create("a();\n\nb();\n", "/r/a.js")),
     (sh("rm a.py"), sh("rm -f ./a.py")),
     (sh("echo 'a = 1' >> a.py"), sh("cat >> a.py <<'E'\na = 1\nE")),
     (sh("> a.py"), sh("truncate -s 0 a.py")),
@@ -333,6 +343,6 @@ def test_looks_and_means_make_no_difference(score: Callable[..., Any], expected:
     assert found.reward == 1.0, found.detail
 
 
-@pytest.mark.parametrize(("expected", "actual"), LOOKS[:4])
+@pytest.mark.parametrize(("expected", "actual"), LOOKS[:7])
 def test_looks_make_one_where_they_are_set_to_count(score: Callable[..., Any], expected: Any, actual: Any) -> None:
     assert score(expected, actual, edit_looks_count=True).reward == 0.0

@@ -73,6 +73,8 @@ DIFFERENT = [
     ("rm -rf build", "rm -r -- build"),
     ("rm -f build/", "rm -f build"),
     ("rm -rf *.x", "rm -rf '*.x'"),
+    ("rm -rf *", "rm -rf */"),
+    ("rm -rf ./-x", "rm -rf -x"),
     ("rm -rf /", "rm -rf ."),
     ("node -e \"f('a')\"", "node -e \"f('b')\""),
     ("node -e \"f(/'/, 'a')\"", 'node -e \'f(/"/, "a")\''),
