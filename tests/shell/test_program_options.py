@@ -53,6 +53,7 @@ UNKNOWN = [
     "unheard -x",
     "curl --no-such-option http://x",
     "git commit -m",
+    "git commit -" + "aq" * 100,
     "git diff --stat --patch",
     "git diff --name-only --stat",
     "npm install --save --no-save x",

@@ -22,6 +22,8 @@ Takes = Literal["switches", "values", "optional", "pairs"]
 """Nothing; a value, attached or as the next word; an attached value or none; two words."""
 _KINDS: tuple[Takes, ...] = ("switches", "values", "optional", "pairs")
 _MAX_WORDS = 200
+_MAX_LETTERS = 100
+"""Of options in one word; more are not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +216,7 @@ def _split(word: str, options: Mapping[str, ProgramOption]) -> Iterator[tuple[Pr
         yield (option if takes_it else None), (value if equals else None)
         return
     for at, letter in enumerate(word[1:], 2):
-        option = options.get("-" + letter)
+        option = options.get("-" + letter) if at <= _MAX_LETTERS else None
         if option is None or option.takes == "switches":
             yield option, None
             if option is None:
