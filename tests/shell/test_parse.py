@@ -173,10 +173,10 @@ UNITS = [
     "unit", [pytest.param(unit, marks=[pytest.mark.long] * bool(nth % 3)) for nth, unit in enumerate(UNITS)]
 )
 def test_reading_takes_time_in_proportion_to_the_text(unit: str) -> None:
-    """Of CPU; what grows with the square of the length takes minutes."""
+    """Of CPU: a second, more in a process that holds much; what grows with the square of the length takes minutes."""
     start = time.process_time()
     parse(unit * (100_000 // len(unit)))
-    assert time.process_time() - start < 6
+    assert time.process_time() - start < 30
 
 
 @settings(max_examples=200, deadline=None)
