@@ -15,6 +15,7 @@ from paddock.resources_servers.pivot.semantic.intents.file_changes import FILE_C
 from paddock.resources_servers.pivot.semantic.intents.test_runs import TEST_RUNS
 from paddock.shell import Simple, parse, simple_commands
 from paddock.shell.documents import lift
+from paddock.shell.memo import memo
 from paddock.tools import Action, Edit, ShellCommand
 
 _CHANGERS = re.compile(
@@ -54,9 +55,30 @@ class Commands(NamedTuple):
     """Whether the policy's are known to be runs of tests."""
 
 
+_MAX_PLACES = 50
+
+
 def is_said(line: str, said: str) -> bool:
-    """Whether a text holds a line, and not only inside of a longer word (`test` in `/testbed`)."""
-    return re.search(rf"(?<!\w){re.escape(line)}(?!\w)", said) is not None
+    """Whether a text holds a line, and not only inside of a longer word (`test` in `/testbed`).
+
+    Where it stands in `_MAX_PLACES` such words, it is taken for said.
+    """
+    at = said.find(line)
+    for _ in range(_MAX_PLACES):
+        if at < 0 or not (_is_word(said[at - 1 : at]) or _is_word(said[at + len(line) : at + len(line) + 1])):
+            return at >= 0
+        at = said.find(line, at + 1)
+    return True
+
+
+def _is_word(char: str) -> bool:
+    return char.isalnum() or char == "_"
+
+
+def read_commands(wanted: Sequence[Action | None], given: Sequence[Action | None], workdir: str) -> Commands:
+    """Read what both sides asked for."""
+    with memo():
+        return Commands(command_texts(wanted, workdir), command_texts(given, workdir), run_tests(given, workdir))
 
 
 def command_texts(actions: Sequence[Action | None], workdir: str) -> CommandTexts:

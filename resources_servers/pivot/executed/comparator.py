@@ -16,7 +16,7 @@ from typing import Any
 
 from paddock.errors import RowError
 from paddock.resources_servers.pivot import semantic
-from paddock.resources_servers.pivot.executed.commands import Commands, command_texts, run_tests
+from paddock.resources_servers.pivot.executed.commands import Commands, read_commands
 from paddock.resources_servers.pivot.executed.comparison import (
     ExecutedResult,
     compare_runs,
@@ -93,20 +93,24 @@ class ExecutedComparator:
         *,
         same_text: bool,
     ) -> ExecutedResult | None:
-        """Run the policy's actions and compare; None: execution cannot tell."""
-        texts = command_texts(wanted, step.workdir)
-        runs_tests = same_text or run_tests(given, step.workdir)
-        commands = Commands(texts, command_texts(given, step.workdir), runs_tests)
+        """Run the policy's actions and compare; None: execution cannot tell.
+
+        What reads texts that a policy made long runs beside the loop.
+        """
+        commands = await asyncio.to_thread(read_commands, wanted, given, step.workdir)
+        commands = commands._replace(runs_tests=same_text or commands.runs_tests)
         theirs = await self._run(step, given)
-        result = compare_runs(own, theirs, commands, self._options)
+        result = await asyncio.to_thread(compare_runs, own, theirs, commands, self._options)
         shows_else = bool(own.files) and result.reason == "output_differs"
         if result.same or not (same_text or shows_else):
             return result
         again = await self._run(step, wanted, attempt=2)
         if shows_else and again.files == own.files:
-            return compare_runs(*without_chance(own, again, theirs), commands, self._options)
-        stable = compare_runs(own, again, Commands(texts, texts, runs_tests=True), self._options).same
-        return result if stable else None
+            stable = await asyncio.to_thread(without_chance, own, again, theirs)
+            return await asyncio.to_thread(compare_runs, *stable, commands, self._options)
+        own_commands = Commands(commands.expected, commands.expected, runs_tests=True)
+        once_more = await asyncio.to_thread(compare_runs, own, again, own_commands, self._options)
+        return result if once_more.same else None
 
     async def _run(self, step: StepSnapshot, actions: Sequence[Action | None], attempt: int = 1) -> ActionRun:
         runnable = _runnable(actions)

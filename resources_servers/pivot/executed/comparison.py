@@ -28,6 +28,10 @@ from paddock.resources_servers.pivot.executed.runs import ActionRun
 
 ExecutedReason = Literal["match", "files_differ", "output_differs", "action_failed", "surplus_calls"]
 
+_MAX_TIMES_SHOWN = 4
+_ALWAYS_READ_LINES = 1000
+_ALWAYS_READ_CHARS = 100_000
+"""An output that is longer than that, and some times longer than the expert's, is read no further."""
 _SHORT_CHARS = 4
 _SHELL_ERROR = re.compile(r"^(?:/bin/|/usr/bin/)?(?:ba|da)?sh: .*$", re.MULTILINE)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -80,6 +84,13 @@ def compare_runs(
         same = wanted == given
         detail = "" if same else f"tests: expected {wanted}, came {given}"
         return ExecutedResult(same=same, reason="match" if same else "output_differs", detail=detail)
+    most = _MAX_TIMES_SHOWN * expected.shown.count("\n") + _ALWAYS_READ_LINES
+    if (
+        actual.shown.count("\n") > most
+        or len(actual.shown) > _MAX_TIMES_SHOWN * len(expected.shown) + _ALWAYS_READ_CHARS
+    ):
+        detail = f"{len(actual.shown)} characters are shown where the expert saw {len(expected.shown)}"
+        return ExecutedResult(same=False, reason="output_differs", detail=detail)
     wanted_lines = _content_lines(expected.shown)
     given_lines = _shown_lines(actual.shown, commands, _hidden_names(expected.shown))
     if expected.files:

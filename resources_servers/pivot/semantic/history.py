@@ -28,9 +28,12 @@ from paddock.tools import Action, Edit, InvalidCall, ReadFile, ShellCommand, nor
 from paddock.types import JsonObject
 from paddock.types.responses import CALLS, ToolCall, content_text, item_type, tool_call
 
+_FORMATTERS = (
+    "autoflake", "autopep8", "black", "clang-format", "dos2unix", "eslint", "cargo fmt", "go fmt", "gofmt", "isort",
+    "pre-commit", "prettier", "pyupgrade", "ruff", "rustfmt", "yapf",
+)  # fmt: skip
 _FORMATTER = re.compile(
-    r"(?:^|[;&|(] *|\bpython3? -m )(?:autoflake|autopep8|black|clang-format|dos2unix|eslint|(?:cargo|go) fmt|gofmt|"
-    r"isort|pre-commit|prettier|pyupgrade|ruff|rustfmt|yapf)\b(?![^;&|(\n]{0,200} --(?:check|diff)\b)",
+    rf"(?:^|[;&|(] *|\bpython3? -m )(?:{'|'.join(_FORMATTERS)})\b(?![^;&|(\n]{{0,200}} --(?:check|diff)\b)",
     re.MULTILINE,
 )
 _STEPS_PER_COMMAND = 15
@@ -103,6 +106,16 @@ class FileHistory:
         items = self._params.get("input") if isinstance(self._params, dict) else None
         return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
+    @cached_property
+    def _formatting(self) -> frozenset[int]:
+        """Which items are calls that may format files."""
+        calls = [(index, tool_call(item)) for index, item in enumerate(self._items) if item_type(item) in CALLS]
+        named = (
+            (index, call.arguments) for index, call in calls if any(name in call.arguments for name in _FORMATTERS)
+        )
+        texts = ((index, arguments.replace('"', "\n").replace("\\n", "\n")) for index, arguments in named)
+        return frozenset(index for index, text in texts if _FORMATTER.search(text) is not None)
+
     def texts(self, path: str) -> list[KnownText]:
         """Return the texts that the history shows of the file at this resolved path, newest first."""
         if path not in self._texts:
@@ -125,8 +138,7 @@ class FileHistory:
             if item_type(item) not in CALLS:
                 continue
             call = tool_call(item)
-            named = name in call.arguments or escaped in call.arguments
-            if not named and _FORMATTER.search(call.arguments.replace('"', "\n").replace("\\n", "\n")) is None:
+            if name not in call.arguments and escaped not in call.arguments and index not in self._formatting:
                 continue
             take(1)
             if index not in self._steps:

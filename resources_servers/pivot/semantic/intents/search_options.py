@@ -28,72 +28,64 @@ class ProgramWords(NamedTuple):
     """How many operands stand before `--`; None: there is no `--`."""
 
 
-_MEANINGS = {
-    "grep": """
+_SHARED = """
 ignore_case: -i
-match_case: --no-ignore-case
 word: -w
-line: -x
 invert: -v
+names: -l
+count: -c
+only: -o
+max: -m
+"""
+_MEANINGS = {
+    "grep": _SHARED
+    + """
+match_case: --no-ignore-case
+line: -x
 basic: -G
 extended: -E
 fixed: -F
 perl: -P
 pattern: -e
-names: -l
 names_without: -L
-count: -c
-only: -o
 quiet: -q
 after: -A
 before: -B
 context: -C
-max: -m
 recursive: -r -R
 include: --include
 exclude: --exclude
 exclude_dir: --exclude-dir
 look: -n -H -h -a -s -I --line-buffered --binary-files --color
 """,
-    "git grep": """
-ignore_case: -i
-word: -w
-invert: -v
+    "git grep": _SHARED
+    + """
 basic: -G --basic-regexp
 extended: -E --extended-regexp
 fixed: -F
 perl: -P
 pattern: -e=
-names: -l --files-with-matches --name-only
+names: --files-with-matches --name-only
 names_without: -L --files-without-match
-count: -c
-only: -o
 quiet: -q
 after: -A
 before: -B
 context: -C --context
-max: -m
 look: -n -H -h -a -I -r --heading --break --full-name --untracked --textconv --column --color --no-color
 """,
-    "rg": """
-ignore_case: -i
+    "rg": _SHARED
+    + """
 smart_case: -S
 match_case: -s
-word: -w
 line: -x
-invert: -v
 fixed: -F
 perl: -P
 pattern: -e
-names: -l
 names_without: --files-without-match
-count: -c
-only: -o
 quiet: -q
 after: -A
 before: -B
 context: -C
-max: -m
 files: --files
 columns: -M
 include: -g
@@ -103,40 +95,28 @@ look: -n -N -H -I -a -L -p -. -u -j --heading --no-heading --no-hidden --no-foll
 look: --no-config --no-messages --line-buffered --column --no-column --vimgrep --trim --stats --max-columns-preview
 look: --color --colors --sort --sortr
 """,
-    "ack": """
-ignore_case: -i
+    "ack": _SHARED
+    + """
 smart_case: -S
 match_case: -I
-word: -w
-invert: -v
 fixed: -Q
-names: -l
 names_without: -L
-count: -c
-only: -o
 after: -A
 before: -B
 context: -C= --context=
-max: -m
 type: -t
 look: -r -H -h -s --color --nocolor --column --nocolumn --group --nogroup --heading --noheading --break --nobreak
 look: --nopager --flush
 """,
-    "ag": """
-ignore_case: -i
+    "ag": _SHARED
+    + """
 smart_case: -S
 match_case: -s
-word: -w
-invert: -v
 fixed: -Q -F
-names: -l
 names_without: -L
-count: -c
-only: -o
 after: -A= --after
 before: -B= --before
 context: -C= --context
-max: -m
 look: -a -t -u -f -H --hidden --color --nocolor --column --group --nogroup --noheading --break --nobreak --numbers
 look: --nonumbers --filename --nofilename --silent --stats
 """,

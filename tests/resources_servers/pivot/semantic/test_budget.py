@@ -100,6 +100,22 @@ def test_no_text_holds_a_judgement_up(name: str) -> None:
     assert comparison.reward < 1.0, comparison
 
 
+@pytest.mark.timeout(20)  # A minute, where all calls are searched for formatters again for each file.
+def test_no_number_of_files_reads_a_long_history_as_often() -> None:
+    past: list[JsonObject] = []
+    for number in range(3000):
+        call = {**call_item("bash", json.dumps({"command": "; black_ " * 500})), "call_id": f"h{number}"}
+        past += [call, {"type": "function_call_output", "call_id": call["call_id"], "output": ""}]
+    edits = [
+        [
+            arguments("str_replace_editor", command="str_replace", path=f"/r/f{nth}.py", old_str="a", new_str=new)
+            for nth in range(40)
+        ]
+        for new in ("x", "y")
+    ]
+    assert judge(edits[0], edits[1], past).reward < 1.0
+
+
 @pytest.mark.parametrize("name", ["commands", "pipes", "Python", "a script of sed"])
 def test_a_long_call_that_is_the_experts_own_is_read_by_nobody_and_matches(name: str) -> None:
     long = TOO_MUCH[name][1]

@@ -1,0 +1,41 @@
+"""Claims on how outputs are read: what was said, and how long an output may hold a judgement up."""
+
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock.resources_servers.pivot.executed.commands import is_said, read_commands
+from paddock.resources_servers.pivot.executed.comparison import compare_runs
+from paddock.resources_servers.pivot.executed.options import ExecutedOptions
+from paddock.resources_servers.pivot.executed.runs import ActionRun
+from paddock.tools import ShellCommand
+
+OPTIONS = ExecutedOptions()
+SHOWN = "\n".join(f"a shown line of some words {number}" for number in range(200))
+MANY = "\n".join(f"another line of some words {number} and {number * 7}" for number in range(25_000))
+COMMANDS = ["printf " + "word " * 4000, "; ".join(f"echo line{number} is here" for number in range(400))]
+
+
+@given(st.text("ab_ .", min_size=1, max_size=4), st.text("ab_ .", max_size=12))
+def test_a_line_is_said_where_it_stands_by_itself(line: str, said: str) -> None:
+    assert is_said(line, said) == (re.search(rf"(?<!\w){re.escape(line)}(?!\w)", said) is not None)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("changed", [{}, {"/testbed/a.py": "1"}])
+def test_no_output_holds_a_judgement_up(command: str, changed: dict[str, str]) -> None:
+    """Of CPU; where each line is searched in the command by an expression of its own, it takes half a minute."""
+    commands = read_commands([ShellCommand("python a.py")], [ShellCommand(command)], "/testbed")
+    start = time.process_time()
+    found = compare_runs(ActionRun(changed, SHOWN), ActionRun(changed, MANY), commands, OPTIONS)
+    assert (found.same, found.reason) == (False, "output_differs")
+    assert not compare_runs(ActionRun(changed, MANY), ActionRun(changed, MANY[::-1]), commands, OPTIONS).same
+    assert time.process_time() - start < 10
+
+
+def test_a_long_output_is_compared_where_the_experts_is_as_long() -> None:
+    commands = read_commands([ShellCommand("python a.py")], [ShellCommand("python ./a.py")], "/testbed")
+    assert compare_runs(ActionRun({}, MANY), ActionRun({}, MANY), commands, OPTIONS).same
