@@ -74,7 +74,6 @@ def _compare_as_called(expected: Action, actual: Action, history: FileHistory, o
 
 _SPACES_IN_SENTENCE = 3
 _SENTENCE = re.compile(r"[A-Za-z](?:[\w ,.;!?#$%&@/:-]|(?<=\w)'(?=\w))*")
-_MARKS = re.compile(r"[,;.!?]*\s+")
 
 Words = Finish | Think | Ask | UpdatePlan
 
@@ -126,6 +125,6 @@ def _is_sentence(text: str) -> bool:
 
 
 def _bare(sentence: str) -> str:
-    """Return a sentence without the marks between its words and the case of its first letter."""
-    bare = _MARKS.sub(" ", sentence + " ").strip()
+    """Return a sentence without the marks behind its words and the case of its first letter."""
+    bare = " ".join(filter(None, (word.rstrip(",;.!?") for word in sentence.split())))
     return bare[:1].lower() + bare[1:]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.resources_servers.pivot.executed.commands import is_said, read_commands
-from paddock.resources_servers.pivot.executed.comparison import compare_runs
+from paddock.resources_servers.pivot.executed.comparison import compare_runs, without_chance
 from paddock.resources_servers.pivot.executed.options import ExecutedOptions
 from paddock.resources_servers.pivot.executed.runs import ActionRun
 from paddock.tools import ShellCommand
@@ -34,6 +34,18 @@ def test_no_output_holds_a_judgement_up(command: str, changed: dict[str, str]) -
     assert (found.same, found.reason) == (False, "output_differs")
     assert not compare_runs(ActionRun(changed, MANY), ActionRun(changed, MANY[::-1]), commands, OPTIONS).same
     assert time.process_time() - start < 10
+
+
+@pytest.mark.timeout(20)  # Each would take minutes where work grows faster than its text.
+@pytest.mark.parametrize("unit", ["1", "/", "1.", "1 passed in 1s ", "a-", "=", "\n\n"])
+def test_no_line_holds_a_judgement_up(unit: str) -> None:
+    commands = read_commands([ShellCommand("python a.py")], [ShellCommand("python ./a.py")], "/testbed")
+    shown = "Ran 1 test in 1s\n3 passed in 1s " + unit * (400_000 // len(unit)) + "!"
+    own, again = ActionRun({"a": "1"}, SHOWN), ActionRun({"a": "1"}, SHOWN[:-1])
+    for actual in (ActionRun({"a": "1"}, shown), ActionRun({"a": "1"}, shown[-90_000:])):
+        assert not compare_runs(own, actual, commands._replace(runs_tests=True), OPTIONS).same
+        assert not compare_runs(actual, own, commands._replace(runs_tests=True), OPTIONS).same
+        assert not compare_runs(*without_chance(own, again, actual), commands, OPTIONS).same
 
 
 def test_a_long_output_is_compared_where_the_experts_is_as_long() -> None:

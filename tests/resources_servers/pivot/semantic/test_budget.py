@@ -100,6 +100,13 @@ def test_no_text_holds_a_judgement_up(name: str) -> None:
     assert comparison.reward < 1.0, comparison
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("unit", [",", ", ", "a, ", " "])
+def test_no_sentence_holds_a_judgement_up(unit: str) -> None:
+    expected = arguments("say", text="Hello to all of you, my dear friends.")
+    assert judge([expected], [arguments("say", text="a " + unit * (45_000 // len(unit)) + "b")]).reward < 1.0
+
+
 @pytest.mark.timeout(20)  # A minute, where all calls are searched for formatters again for each file.
 def test_no_number_of_files_reads_a_long_history_as_often() -> None:
     past: list[JsonObject] = []
