@@ -82,7 +82,8 @@ def test_how_the_json_is_spelled_does_not_matter() -> None:
 @pytest.mark.slow
 def test_no_examples_action_passes_for_that_of_another_kind() -> None:
     rows = list(rows_in(EXAMPLES))
-    kinds = [row.task["metadata"]["kind"] for row in rows]
+    # Last words are said by a tool or by a message: both are one kind of action, and their words are compared alike.
+    kinds = [row.task["metadata"]["kind"].replace("finish", "message") for row in rows]
     passing = []
     for row, kind in zip(rows, kinds, strict=True):
         for other, other_kind in zip(rows, kinds, strict=True):
