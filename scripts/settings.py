@@ -22,6 +22,7 @@ from pydantic_core import PydanticUndefined
 from paddock.collect.settings import EvalSettings
 from paddock.config.plugins import implementations, resolve_class
 from paddock.config.settings import KINDS, RunSettings
+from paddock.rollouts import RolloutOptions
 from paddock.sandbox.images.sources import ImageSettings
 from paddock.sandbox.settings import SandboxSettings
 from paddock.sandbox_server.swe_rl import SweRlSettings
@@ -44,7 +45,15 @@ Models = dict[type[BaseModel], str]
 
 def models() -> Iterator[tuple[str, Models]]:
     """Titles, and what stands below them: models, each with what a reader calls it."""
-    yield "A config's top level", {RunSettings: "top-level keys", EvalSettings: "`eval`", ServeSettings: "`serve`"}
+    yield (
+        "A config's top level",
+        {
+            RunSettings: "top-level keys",
+            EvalSettings: "`eval`",
+            RolloutOptions: "`rollouts`",
+            ServeSettings: "`serve`",
+        },
+    )
     for kind in KINDS:
         classes = [(name, resolve_class(name, kind)) for name in implementations(kind)]
         yield f"`{kind}`", {one.config_type: f"`{name}`" for name, one in classes}

@@ -27,7 +27,7 @@ from paddock.testing.tiny_qwen3 import MARKS, make_model, make_tokenizer, save, 
 from paddock.tokens.template import ChatTemplate
 
 ROOT = Path(__file__).resolve().parents[1]
-TEMPLATE = ROOT / "models_servers" / "vllm" / "templates" / "thinking.jinja"
+TEMPLATE = ROOT / "src" / "paddock" / "server" / "exact" / "templates" / "thinking.jinja"
 VOCABULARY = 1536
 COMMANDS = (
     "ls",

@@ -29,8 +29,8 @@ from benchmarks.tokens.primed_calls import PrimedCalls, PrimedRollout
 from benchmarks.tokens.scripted_rollout import TOOLS, ScriptedRollout, extend_history, turn_file
 from benchmarks.tokens.wire import WireAnswer
 from paddock.http import Call
-from paddock.models_servers.vllm.config import TEMPLATES
 from paddock.ports import free_port
+from paddock.server.exact.language import TEMPLATES
 from paddock.testing.vocabularies import write_model_folder
 from paddock.types import JsonObject
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bodies import text
-from paddock.models_servers.vllm.config import TEMPLATES
 from paddock.server.exact import ExactConfig
+from paddock.server.exact.language import TEMPLATES
 from paddock.testing.engines import SampledAnswer, ScriptedEngine, ScriptedExactServer
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate, Prompter

@@ -17,7 +17,7 @@ from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate, Prompter, Vocabulary
 
 OURS = "thinking"
-_FOLDER = Path(paddock.__file__).parent / "models_servers/vllm/templates"
+_FOLDER = Path(paddock.__file__).parent / "server/exact/templates"
 
 
 class Language(NamedTuple):

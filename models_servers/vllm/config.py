@@ -6,25 +6,19 @@ Errors  a field that can't be used is refused when the config is read; a missing
         (`tokenizer_folder`, `template`: ConfigError).
 """
 
-from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from paddock.errors import ConfigError
 from paddock.models_servers.vllm.sampling import unknown_names
-from paddock.server.exact import ExactConfig
+from paddock.server.exact.language import LanguageConfig
 from paddock.server.fields import Urls, bare_urls, secret_text
 from paddock.server.vllm.launch_settings import LaunchSettings
 from paddock.server.vllm.launcher import ServedModel
 from paddock.types import JsonObject
 
-TEMPLATES = Path(__file__).parent / "templates"
-INLINE = ("{{", "{%")
-"""What no file's name holds, and every template does."""
 
-
-class VllmConfig(ExactConfig):
+class VllmConfig(LanguageConfig):
     """One model behind one or more vLLM servers."""
 
     model: str
@@ -36,11 +30,6 @@ class VllmConfig(ExactConfig):
     api_key: SecretStr | None = Field(default=None, repr=False)
     """None or empty: the servers ask for none. Never told on any route: a trainer that needs it has it from the same
     config; vLLM's routes for weights do not ask for it."""
-    tokenizer: Path | None = None
-    """Folder with `tokenizer.json`; None: the model's folder."""
-    chat_template: str | None = None
-    """File of a chat template, the name of one of ours (`thinking`), or the template itself; None: the tokenizer's
-    own."""
     tool_parser: str | None = None
     """vLLM's name of the parser of tool calls (`hermes`, `qwen3_coder`, ...); None: answers hold no calls."""
     reasoning_parser: str | None = None
@@ -112,26 +101,3 @@ class VllmConfig(ExactConfig):
         if self.tokenizer is not None:
             options += ["--tokenizer", str(self.tokenizer)]
         return ServedModel(self.model, self.key, options)
-
-    @property
-    def tokenizer_folder(self) -> Path:
-        """ConfigError where there is none on this machine."""
-        folder = (self.tokenizer or Path(self.model)).expanduser()
-        if not folder.is_dir():
-            hint = "is no folder" if self.tokenizer else "is a name: set `tokenizer` to the folder of its tokenizer"
-            raise ConfigError(f"tokenizer: {folder} {hint}", kind="tokenizer_missing")
-        return folder
-
-    @property
-    def template(self) -> str | None:
-        """Source of the chat template; None: the tokenizer's own."""
-        if self.chat_template is None or any(mark in self.chat_template for mark in INLINE):
-            return self.chat_template
-        for path in (TEMPLATES / f"{self.chat_template}.jinja", Path(self.chat_template).expanduser()):
-            if path.is_file():
-                return path.read_text("utf-8")
-        ours = ", ".join(sorted(path.stem for path in TEMPLATES.glob("*.jinja")))
-        raise ConfigError(
-            f"chat_template: no file {self.chat_template}, and none of ours has that name ({ours})",
-            kind="template_missing",
-        )

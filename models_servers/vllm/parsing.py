@@ -25,20 +25,11 @@ from typing import Any
 
 from paddock.errors import ConfigError
 from paddock.server.exact.engine import Parser
+from paddock.server.exact.parsers import PlainParser
 from paddock.server.vllm.launch_settings import OLDEST
 from paddock.types import JsonObject
 
 _log = logging.getLogger(__name__)
-
-
-class PlainParser:
-    """Takes all text as content."""
-
-    def feed(self, text: str, ids: Sequence[int], *, finished: bool) -> JsonObject | None:
-        return {"content": text} if text else None
-
-    def whole(self, text: str, ids: Sequence[int]) -> JsonObject:
-        return {"content": text}
 
 
 class VllmParsers:

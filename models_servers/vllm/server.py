@@ -9,19 +9,18 @@ Errors  those of `engine`, `replicas`, `parsing`; ConfigError for a tokenizer or
 """
 
 import asyncio
-import logging
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-from paddock.errors import ConfigError, InfraError, RequestError
+from paddock.errors import InfraError, RequestError
 from paddock.http import Call, Route
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.engine import VllmEngine
 from paddock.models_servers.vllm.parsing import VllmParsers
 from paddock.server.base import Handler
 from paddock.server.exact import Equipment, ExactServer
-from paddock.tokens import ChatTemplate, Prompter, Vocabulary
+from paddock.server.exact.language import load_language
 from paddock.types import JsonObject
 
 REPLICAS: Route[JsonObject, JsonObject] = Route(
@@ -51,7 +50,6 @@ def _passed_on(method: Literal["GET", "POST"]) -> Route[JsonObject, JsonObject]:
 
 
 CONTROL = [_passed_on("GET"), _passed_on("POST")]
-_log = logging.getLogger(__name__)
 
 
 class VllmServer(ExactServer[VllmConfig]):
@@ -66,18 +64,7 @@ class VllmServer(ExactServer[VllmConfig]):
 
     async def equip(self) -> Equipment:
         config = self.config
-        vocabulary = Vocabulary.load(config.tokenizer_folder)
-        source = config.template or vocabulary.chat_template
-        if source is None:
-            raise ConfigError(
-                f"{self.name}: the tokenizer has no chat template: set `chat_template`", kind="template_missing"
-            )
-        template = ChatTemplate(source, vocabulary.special_texts)
-        prompter = Prompter(template, vocabulary, arguments=config.chat_template_kwargs)
-        for trait in prompter.traits.describe():
-            _log.info("%s: its chat template %s; recorded tokens stay as they were sampled", self.name, trait)
-        if prompter.traits.uses_date:
-            _log.warning("%s: its chat template uses the date: prompts of one group may differ", self.name)
+        language = load_language(config, self.name)
         parsers = await asyncio.to_thread(
             VllmParsers,
             config.tokenizer_folder,
@@ -86,7 +73,7 @@ class VllmServer(ExactServer[VllmConfig]):
             chat_template_kwargs=config.chat_template_kwargs,
         )
         self._engine = VllmEngine(config, name=self.name)
-        return Equipment(self._engine, vocabulary, prompter, parsers)
+        return Equipment(self._engine, language.vocabulary, language.prompter, parsers)
 
     def handlers(self) -> Mapping[Route[Any, Any], Handler]:
         passed_on = {route: partial(self._control, route.method) for route in CONTROL}

@@ -1,17 +1,38 @@
 """Paddock: environments for reinforcement learning on software engineering.
 
 Resources servers hold a task's world and its verdict, agents drive harnesses, model servers record every token.
-`paddock.connect(config_or_url)` is the door for notebooks and scripts; everything else has a module of its own.
-Importing this package imports nothing heavy: names load when they are first used.
+`paddock.connect(config_or_url)` is the door for notebooks and scripts, `paddock.open_rollouts(config)` that for
+trainers; everything else has a module of its own. Importing this package imports nothing heavy: names load when they
+are first used.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from paddock.rollouts import (
+        Completion,
+        EngineFunction,
+        RolloutClient,
+        RolloutGroup,
+        RolloutOptions,
+        TrainingRollout,
+        open_rollouts,
+    )
     from paddock.server.connect import connect
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "connect"]
+__all__ = [
+    "Completion",
+    "EngineFunction",
+    "RolloutClient",
+    "RolloutGroup",
+    "RolloutOptions",
+    "TrainingRollout",
+    "__version__",
+    "connect",
+    "open_rollouts",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -19,4 +40,6 @@ def __getattr__(name: str) -> Any:
         from paddock.server.connect import connect
 
         return connect
+    if name in __all__:
+        return getattr(import_module("paddock.rollouts"), name)
     raise AttributeError(f"module 'paddock' has no attribute {name!r}")

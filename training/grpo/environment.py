@@ -6,18 +6,18 @@ Law     what trains is what is evaluated: the same agents, resources servers and
 Errors  those of `open_runtime` at the start; InfraError when the model server can't say which engines it has.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple
 
 import httpx
 
-from paddock.collect.routing import Router
+from paddock.collect import EvalSettings
 from paddock.config import Config
 from paddock.errors import BugError, ConfigError, InfraError
-from paddock.http import Peer
 from paddock.http.access import bearer
 from paddock.http.transport import make_client
+from paddock.rollouts.runner import RolloutRunner, open_runner
 from paddock.server.runtime import Runtime, open_runtime
 from paddock.training.grpo.roles import ReplicaInfo
 from paddock.types import JsonObject
@@ -109,21 +109,6 @@ class StartCounter:
         return self._count
 
 
-class ServerEnvironment:
-    """The running servers that rollouts need."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-
-    @property
-    def peers(self) -> Mapping[str, Peer]:
-        return self._runtime.peers
-
-    def require_running(self) -> None:
-        """InfraError when a server was given up."""
-        require_running(self._runtime)
-
-
 def require_running(runtime: Runtime | None) -> None:
     if runtime is not None and runtime.failure is not None:
         raise runtime.failure
@@ -140,13 +125,12 @@ def require_model_server(config: Config, name: str) -> None:
 
 @asynccontextmanager
 async def open_environment(
-    config: Config, model_server: str, model: ModelAddress | None
-) -> AsyncIterator[ServerEnvironment]:
+    config: Config, attempts: EvalSettings, model_server: str, model: ModelAddress | None
+) -> AsyncIterator[RolloutRunner]:
     """Start all agents of the config and the servers they reference. `model`: the model server that runs already; None:
     it is started too."""
     require_model_server(config, model_server)
-    names = list(Router(config).agents)
     running = {model_server: model.url} if model is not None else {}
     token = model.token if model is not None else None
-    async with open_runtime(config, names=names, token=token, elsewhere=running) as runtime:
-        yield ServerEnvironment(runtime)
+    async with open_runner(config, attempts, elsewhere=running, token=token) as runner:
+        yield runner

@@ -9,20 +9,15 @@ Errors  a row that can't run is a group with its RowError.
 """
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from paddock.collect import PlannedGroup
 from paddock.collect.routing import Router
-from paddock.collect.rows import RowFileLine, RowSource
-from paddock.errors import RowError
-from paddock.http import read_row
-from paddock.types import AgentRef, JsonObject
-from paddock.types.responses import new_id
+from paddock.rollouts.planned_rows import group_stamp, planned_group
+from paddock.types import JsonObject
 
 ROW_INDEX = "_rowidx"
 TASK_INDEX = "_ng_task_index"
-_SOURCE = RowSource(Path("nemo_rl"))
 
 
 class MemberRequest(NamedTuple):
@@ -38,14 +33,12 @@ def member_requests(rows: Sequence[JsonObject], router: Router, *, run_id: str) 
     """One request for each row, in order."""
     requests: list[MemberRequest] = []
     for members in _groups(rows):
-        stamp = {
-            "_paddock_run_id": run_id,
-            "_paddock_group_size": len(members),
-            "_paddock_cohort": new_id("cohort"),
-        }
+        stamp = group_stamp(run_id, len(members))
         for nth, row in enumerate(members):
             wire = {**_bare(row), **stamp, "_ng_rollout_index": nth}
-            requests.append(MemberRequest(row, _group(wire, len(requests), len(members), router), nth))
+            index = wire.get(TASK_INDEX)
+            number = index if isinstance(index, int) else len(requests)
+            requests.append(MemberRequest(row, planned_group(wire, router, number=number, size=len(members)), nth))
     return requests
 
 
@@ -69,14 +62,3 @@ def _same_group(first: JsonObject, row: JsonObject) -> bool:
 
 def _bare(row: JsonObject) -> JsonObject:
     return {key: value for key, value in row.items() if key != ROW_INDEX}
-
-
-def _group(wire: dict[str, Any], number: int, size: int, router: Router) -> PlannedGroup:
-    index = wire.get(TASK_INDEX)
-    line = RowFileLine(index if isinstance(index, int) else number, _SOURCE, number, b"")
-    try:
-        row = read_row(wire)
-        agent = router.agent_of(row)
-    except RowError as error:
-        return PlannedGroup(line, size, None, None, error)
-    return PlannedGroup(line, size, row.model_copy(update={"agent_ref": AgentRef(name=agent.name)}), agent, None)

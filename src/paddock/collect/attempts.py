@@ -116,6 +116,8 @@ class FinishedMember(NamedTuple):
     result: RolloutResult
     rollout: Rollout | None
     """None: its row can't be read."""
+    total_s: float = 0.0
+    """Seconds since its first attempt began, waits between attempts included."""
 
 
 class NoVerdict(NamedTuple):
@@ -148,12 +150,12 @@ class Attempts:
     ) -> FinishedMember:
         """Make attempts until the member has ended. `failed_before`: how many there were before, from which on attempts
         are numbered; `made`: how many of those count for `max_attempts`; `doubts`: how many failed in doubt."""
-        attempt = failed_before
+        attempt, began = failed_before, time.monotonic()
         while True:
             made += 1
             result = await self._attempt(group, member, attempt, doubts)
             if isinstance(result, FinishedMember):
-                return result
+                return result._replace(total_s=time.monotonic() - began)
             again = result.outcome in RETRIED and result.failure.retryable and made < self._settings.max_attempts
             if result.failure.doubtful:
                 again, doubts = doubts == 0, doubts + 1
@@ -161,7 +163,7 @@ class Attempts:
             await self._sink.failure(failed)
             if not again:
                 await self.withdraw(group, [member], attempt)
-                return FinishedMember(failed.result(), result.rollout)
+                return FinishedMember(failed.result(), result.rollout, time.monotonic() - began)
             attempt += 1
             await asyncio.sleep(min(MAX_RETRY_WAIT_S, self._settings.retry_wait_s * 2.0 ** (made - 1)))
 

@@ -38,6 +38,8 @@ class RunSettings(Record):
     """Agent names that rows use -> agent instances here."""
     eval: JsonObject = Field(default_factory=dict)
     """Settings of rollout collection; checked by it."""
+    rollouts: JsonObject = Field(default_factory=dict)
+    """Options of a trainer's rollouts (`paddock.open_rollouts`); checked by them."""
     serve: JsonObject = Field(default_factory=dict)
     """Settings of serving; checked by it."""
     vars: JsonObject = Field(default_factory=dict)

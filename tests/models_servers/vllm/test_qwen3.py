@@ -11,7 +11,7 @@ from tests.support.template_replay import TemplateReplay
 from paddock.tokens import ChatTemplate
 from paddock.types import JsonObject
 
-SOURCE = files("paddock.models_servers").joinpath("vllm/templates/qwen3_thinking.jinja").read_text("utf-8")
+SOURCE = files("paddock.server.exact").joinpath("templates/qwen3_thinking.jinja").read_text("utf-8")
 TEMPLATE = ChatTemplate(SOURCE, {})
 USER: JsonObject = {"role": "user", "content": "Hi."}
 CALL = {"id": "a", "type": "function", "function": {"name": "look", "arguments": '{"z": 1}'}}

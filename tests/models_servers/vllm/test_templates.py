@@ -13,7 +13,7 @@ from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate, Prompter, PromptTraits
 from paddock.types import JsonObject
 
-SOURCE = files("paddock.models_servers").joinpath("vllm/templates/thinking.jinja").read_text("utf-8")
+SOURCE = files("paddock.server.exact").joinpath("templates/thinking.jinja").read_text("utf-8")
 TEMPLATE = ChatTemplate(SOURCE, {})
 USER: JsonObject = {"role": "user", "content": "Hi."}
 CALL = {"id": "a", "type": "function", "function": {"name": "look", "arguments": '{"z": 1,"a": "é"}'}}

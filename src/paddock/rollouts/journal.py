@@ -1,8 +1,9 @@
-"""The journal of rollouts under NeMo-RL: a folder for each start of the servers.
+"""The journal of rollouts that a trainer asks for: a folder for each start of the servers.
 
 Files   those of a collection, as far as they hold here: `rollouts.jsonl` every rollout with a verdict, `failures.jsonl`
-        every failed attempt, `config.yaml` the servers' config without its secrets.
-Law     a rollout is on the disk before its result is given to NeMo-RL.
+        every failed attempt, `config.yaml` the servers' config without its secrets. `paddock show` and `paddock
+        samples` read it.
+Law     a rollout is on the disk before its result is given to the trainer.
 Errors  ConfigError for a folder that can't be made; InfraError (kind `disk`) when it can't be written any more.
 """
 
@@ -29,7 +30,7 @@ class RolloutJournal:
             self._writer = JournalWriter({name: folder / name for name in (ROLLOUTS, FAILURES)}, durable=DURABLE)
         except OSError as error:
             raise ConfigError(
-                f"{folder}: can't be made: {error}; env.nemo_gym.eval.out names a folder for the rollouts",
+                f"{folder}: can't be made: {error}; `eval.out` names the folder that holds those of rollouts",
                 kind="folder_unusable",
             ) from error
 

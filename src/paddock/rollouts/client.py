@@ -1,0 +1,203 @@
+"""`paddock.open_rollouts`: rollouts of a config's environments, from a script, a notebook or a trainer's process.
+
+Law     the servers run in a thread with a loop of their own, until closed. Calls give a result where no loop runs in
+        this thread, else an awaitable; a stream of groups is read by `for` or by `async for`. An engine function is
+        called in the loop in which `open_rollouts` was called, where one ran there, else in that thread's.
+Errors  PaddockErrors, by owner; a failed rollout is none: it is a member without a reward.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from paddock.collect import EvalSettings
+from paddock.config import Config, load, validate
+from paddock.config.yaml_text import dump, parse
+from paddock.rollouts.group_rollouts import GroupRollouts
+from paddock.rollouts.journal import RolloutJournal
+from paddock.rollouts.options import RolloutOptions
+from paddock.rollouts.records import RolloutGroup, TrainingRollout
+from paddock.rollouts.runner import open_runner
+from paddock.server.background import Background
+from paddock.server.exact.functions import EngineFunction, bound_to_loop, registered
+from paddock.types import JsonObject
+
+KIND, FUNCTION = "models_servers", "function"
+POLICY = "policy_model"
+"""The usual name of the model server that is trained."""
+
+
+def open_rollouts(
+    config: Config | str | Path | Sequence[str | Path],
+    *overrides: str,
+    engine: EngineFunction | None = None,
+    engine_settings: Mapping[str, Any] | None = None,
+    model_server: str = POLICY,
+    options: RolloutOptions | None = None,
+    servers: Mapping[str, str] | None = None,
+    token: str | None = None,
+) -> "RolloutClient":
+    """Start the agents of a config, and the servers they reference, and run rollouts in them.
+
+    `config`: config files, or a config that was loaded; `overrides`: `key=value` of it. `engine`: an asynchronous
+    function that samples ids (`paddock.server.exact.functions`), in place of the model server `model_server`, whose
+    block is then `engine_settings`: those of `models_servers/function`, `tokenizer` at least. `servers`: URLs of
+    servers that run already, by name, which ask for `token`. `options`: None: the config's `rollouts` block."""
+    registration = registered(bound_to_loop(engine, _running_loop())) if engine is not None else None
+    try:
+        read = config if isinstance(config, Config) else load(_paths(config), overrides, servers=())
+        if registration is not None:
+            block = {**(engine_settings or {}), "function": registration.name}
+            read = with_engine(read, model_server, block)
+        settings = options or validate(RolloutOptions, read.top("rollouts"), "rollouts")
+        background = Background(_open(read, settings, dict(servers or {}), token))
+    except BaseException:
+        if registration is not None:
+            registration.close()
+        raise
+    return RolloutClient(background, registration.close if registration is not None else None)
+
+
+class RolloutClient:
+    """Rollouts of the environments of a config. Closed by `close`, `with`, `async with` or the program's end."""
+
+    def __init__(self, background: Background[GroupRollouts], on_close: Callable[[], None] | None = None) -> None:
+        self._background = background
+        self._on_close = on_close
+
+    def run_group(self, row: JsonObject, size: int, *, index: int | None = None) -> Any:
+        """Run `size` rollouts of a row: a `RolloutGroup`, or an awaitable of one. `index`: the row's number, on which
+        its random choices depend; None: the next one."""
+        return self._background.answer(self._groups.group(row, size, index=index))
+
+    def run_member(
+        self, row: JsonObject, *, member: int = 0, size: int = 1, index: int = 0, group: str | None = None
+    ) -> Any:
+        """Run one rollout of a group of `size`: a `TrainingRollout`, or an awaitable of one. `group`: a text of the
+        group's own, by which an environment that judges members together finds them; all have to be asked for here."""
+        return self._background.answer(self._groups.member(row, member, size, index=index, group=group))
+
+    def groups(self, rows: Iterable[JsonObject], size: int) -> "GroupStream":
+        """Run `size` rollouts of each row: the groups in the order in which they end."""
+        return GroupStream(self._background, self._groups.stream(rows, size))
+
+    def pause(self) -> Any:
+        """Let no rollout start, and no engine function be called, until `resume`; what runs goes on."""
+        return self._call(self._groups.pause)
+
+    def resume(self) -> Any:
+        return self._call(self._groups.resume)
+
+    def announce_weights(self, version: int | str) -> Any:
+        """Say that engines have these weights from now on: groups that begin are stamped with it, and so are the tokens
+        of an engine function that names no version itself."""
+        return self._call(lambda: self._groups.announce_weights(version))
+
+    @property
+    def folder_name(self) -> str:
+        """The name of this start, which stamps its rollouts and names their folder."""
+        return self._groups.run_id
+
+    def close(self) -> None:
+        """End all rollouts, and stop the servers."""
+        self._background.close()
+        if self._on_close is not None:
+            self._on_close()
+
+    def __enter__(self) -> "RolloutClient":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> "RolloutClient":
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        # An engine function may be asked once more by what ends: this loop has to go on meanwhile.
+        await asyncio.to_thread(self.close)
+
+    @property
+    def _groups(self) -> GroupRollouts:
+        return self._background.opened
+
+    def _call(self, function: Callable[[], None]) -> Any:
+        async def call() -> None:
+            function()
+
+        return self._background.answer(call())
+
+
+class GroupStream:
+    """Groups in the order in which they end, read by `for` or `async for`. Leaving it ends what it began."""
+
+    def __init__(self, background: Background[GroupRollouts], stream: AsyncGenerator[RolloutGroup, None]) -> None:
+        self._background = background
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[RolloutGroup]:
+        try:
+            while True:
+                group: RolloutGroup | None = self._background.answer(self._next())
+                if group is None:
+                    return
+                yield group
+        finally:
+            self._background.answer(self._stream.aclose())
+
+    async def __aiter__(self) -> AsyncIterator[RolloutGroup]:
+        try:
+            while True:
+                group: RolloutGroup | None = await self._background.answer(self._next())
+                if group is None:
+                    return
+                yield group
+        finally:
+            await self._background.answer(self._stream.aclose())
+
+    async def _next(self) -> RolloutGroup | None:
+        return await anext(self._stream, None)
+
+
+@asynccontextmanager
+async def _open(
+    config: Config, options: RolloutOptions, servers: Mapping[str, str], token: str | None
+) -> AsyncIterator[GroupRollouts]:
+    attempts = validate(EvalSettings, config.top("eval") or {}, "eval")
+    run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+    async with AsyncExitStack() as stack:
+        journal = None
+        if options.out is not None:
+            journal = RolloutJournal(Path(options.out) / run_id, config)
+            stack.push_async_callback(journal.close)
+        runner = await stack.enter_async_context(
+            open_runner(
+                config, attempts, sink=journal, max_rollouts=options.max_rollouts, elsewhere=servers, token=token
+            )
+        )
+        yield GroupRollouts(runner, options, run_id=run_id)
+
+
+def with_engine(config: Config, name: str, block: JsonObject) -> Config:
+    """The config with a model server `name` whose engine is a function, in place of the one that it has."""
+    tree: Any = parse(config.to_yaml(), "composed config").tree
+    tree[name] = {KIND: {FUNCTION: block}}
+    return Config.from_yaml(dump(tree))
+
+
+def _paths(config: str | Path | Sequence[str | Path]) -> list[str | Path]:
+    return [config] if isinstance(config, str | Path) else list(config)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+__all__ = ["POLICY", "GroupStream", "RolloutClient", "TrainingRollout", "open_rollouts"]

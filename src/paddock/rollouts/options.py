@@ -1,0 +1,27 @@
+"""How a trainer has its rollouts: the `rollouts` block of a config, or keywords of `paddock.open_rollouts`.
+
+Errors  a value that breaks a field's rule is a ConfigError that names the field.
+"""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from paddock.tokens.export import Mode
+
+
+class RolloutOptions(BaseModel):
+    """Options of the rollouts of one trainer."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sample_mode: Mode = "branch"
+    """How a rollout becomes samples; the modes of `paddock samples`."""
+    max_rollouts: int = Field(default=64, ge=1)
+    """Rollouts that run at once; further ones wait for a free place, in the order in which they were asked for."""
+    max_groups: int | None = Field(default=None, ge=1)
+    """Groups of a stream that run, or have ended and were not read: a trainer that reads no more holds the others back.
+    None: as many as `max_rollouts` has room for."""
+    max_rerolls: int = Field(default=0, ge=0)
+    """Further rollouts for a member that failed (`infra`, `verifier`) in all its attempts (`eval.max_attempts`)."""
+    out: str | None = None
+    """Folder in which each start has a folder of its own with its rollouts, as `paddock eval` writes them; None:
+    nothing is written."""
