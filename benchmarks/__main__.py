@@ -27,6 +27,7 @@ MODULES = (
     "group_judge",
     "grading",
     "training",
+    "trainer_interface",
     "walks",
     "pivot_pairs",
 )
