@@ -1,14 +1,14 @@
 """Claims about owners: who is to blame for what, on both sides of the wire."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from paddock.errors import (
     BugError,
-    CancelledError,
+    ConfigError,
     InfraError,
-    LeakError,
     PaddockError,
     RequestError,
     RowError,
@@ -17,15 +17,8 @@ from paddock.errors import (
     from_wire,
 )
 
-OWNED: list[type[PaddockError]] = [
-    RowError,
-    InfraError,
-    VerifierError,
-    LeakError,
-    CancelledError,
-    BugError,
-    RequestError,
-]
+OWNED = [cls for cls in PaddockError.__subclasses__() if cls.__module__ == "paddock.errors" and cls is not ConfigError]
+PAGE = Path(__file__).parents[1] / "docs" / "errors.md"
 
 
 @pytest.mark.parametrize("cls", OWNED)
@@ -34,6 +27,17 @@ def test_an_error_comes_back_from_the_wire_as_itself(cls: type[PaddockError]) ->
     back = from_wire(sent.status, sent.to_wire())
     assert type(back) is cls
     assert back.failure() == sent.failure()
+
+
+@pytest.mark.parametrize("cls", OWNED)
+def test_an_error_of_a_status_of_another_keeps_its_owner(cls: type[PaddockError]) -> None:
+    sent = cls("what was wrong", kind="some_kind")
+    assert from_wire(418, sent.to_wire()).failure() == sent.failure()
+
+
+@pytest.mark.parametrize("cls", OWNED)
+def test_the_page_of_errors_has_each_with_its_owner_status_and_outcome(cls: type[PaddockError]) -> None:
+    assert f"| `{cls.__name__}` | {cls.owner} | {cls.status} | `{cls.outcome}` |" in PAGE.read_text()
 
 
 @pytest.mark.parametrize(

@@ -98,21 +98,25 @@ class ConfigError(PaddockError):
     owner, status, outcome = "user", 400, "infra"
 
 
-_BY_OWNER: dict[str, type[PaddockError]] = {
-    "row": RowError,
-    "infra": InfraError,
-    "verifier": VerifierError,
-    "policy": LeakError,
-    "us": BugError,
-    "user": RequestError,
-}
+_ON_THE_WIRE: tuple[type[PaddockError], ...] = (
+    RowError,
+    InfraError,
+    VerifierError,
+    LeakError,
+    BugError,
+    RequestError,
+    CancelledError,
+)
+"""What a peer may have answered with. Of those of one owner the status tells which; the first is any other status's."""
 
 
 def from_wire(status: int, body: Any) -> PaddockError:
     """The error that a peer answered with; a body that is not ours is judged by its status alone."""
-    error = body.get("error") if isinstance(body, Mapping) else None
-    if isinstance(error, Mapping) and error.get("owner") in _BY_OWNER:
-        cls = CancelledError if status == CancelledError.status else _BY_OWNER[error["owner"]]
+    given = body.get("error") if isinstance(body, Mapping) else None
+    error: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+    owned = [cls for cls in _ON_THE_WIRE if cls.owner == error.get("owner")]
+    if owned:
+        cls = next((cls for cls in owned if cls.status == status), owned[0])
         stage = error.get("stage")
         return cls(
             str(error.get("message", "")),
