@@ -21,13 +21,14 @@ from paddock.errors import ConfigError
 from paddock.training.grpo.config import TrainConfig
 from paddock.training.grpo.preflight import DRIVER
 from paddock.types import JsonObject
+from paddock.types.request_fields import SAMPLING
 
 KIND = "models_servers"
 VLLM = "vllm"
 DEFAULT_NAME = "policy_model"
 _WIRE = {"base_url", "api_key", "model", "engine", "request_token_ids", "upstream_api", "extra_body"}
 """Fields of another model server that say where it is and how it is spoken to, not what it does."""
-_UNSET = ("top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "seed")
+_UNSET = tuple(name for name in SAMPLING if name not in ("temperature", "top_p", "stop"))
 """Sampling parameters that nobody sets in training; null: the engine's own."""
 _COLLECTION_KEYS = frozenset(
     ("out", "rows", "split", "repeats", "limit", "slice", "shard", "concurrency", "deadline_s", "progress_every_s")

@@ -10,6 +10,7 @@ import yaml
 from paddock.errors import ConfigError
 from paddock.server.dialects.conversation import merge_sampling
 from paddock.training.grpo.read_config import RunConfig, read_config, register_of
+from paddock.types.request_fields import SAMPLING
 
 SERVERS: dict[str, Any] = {
     "pivot": {"resources_servers": {"pivot": {"comparator": "compat"}}},
@@ -29,7 +30,7 @@ SMALL: dict[str, Any] = {
     "env": {"nemo_gym": SERVERS},
 }
 
-UNSET = ("top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias", "seed")
+UNSET = {*SAMPLING} - {"temperature", "top_p", "stop"}
 
 
 @pytest.fixture
