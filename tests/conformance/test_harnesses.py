@@ -29,11 +29,8 @@ from paddock.types import Fix, JsonObject
 
 pytestmark = pytest.mark.sandbox
 OUTSIDE = Path(__file__).parents[1] / "harness" / "outside"
-FACES = [
-    *(("codeact", profile) for profile in ("default", "openhands_1_58", "minimal")),
-    *(("codex", profile) for profile in ("default", "codex_0_63", "functions", "gpt_oss")),
-    *(("opencode", profile) for profile in ("default", "gpt")),
-]
+HARNESSES = Path(__file__).parents[2] / "harnesses"
+FACES = [(file.parts[-3], file.stem) for file in sorted(HARNESSES.glob("*/profiles/*.json"))]
 
 
 class RightTools(Toolbox):

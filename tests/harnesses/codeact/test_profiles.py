@@ -83,6 +83,10 @@ def _told(schema: Any) -> Any:
     return schema.get("enum", schema["type"])
 
 
+def test_every_profile_has_its_tools_here() -> None:
+    assert set(TABLE) == {file.stem for file in (CodeActHarness.folder() / "profiles").glob("*.json")}
+
+
 @pytest.mark.parametrize("profile", TABLE)
 def test_tools_have_the_names_and_parameters_of_the_program_in_its_order(profile: str) -> None:
     tools = load_profile(CodeActHarness.folder(), profile).tools

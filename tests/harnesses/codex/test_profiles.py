@@ -54,6 +54,10 @@ def harness(profile: str) -> CodexHarness:
     return CodexHarness(NativeSettings(profile=profile))
 
 
+def test_every_profile_has_its_tools_here() -> None:
+    assert set(SHOWN) == {file.stem for file in (CodexHarness.folder() / "profiles").glob("*.json")}
+
+
 @pytest.mark.parametrize("profile", SHOWN)
 def test_tools_are_shown_with_the_real_names_types_and_required_lists(profile: str) -> None:
     tools = harness(profile).profile.tools

@@ -45,6 +45,10 @@ def more(inner: Any) -> str:
     return f" >={inner['minimum']}" if "minimum" in inner else ""
 
 
+def test_every_profile_has_its_tools_here() -> None:
+    assert set(SHAPES) == {file.stem for file in (OpenCodeHarness.folder() / "profiles").glob("*.json")}
+
+
 @pytest.mark.parametrize("profile", sorted(SHAPES))
 def test_tools_have_the_programs_names_order_parameters_and_types(profile: str) -> None:
     tools = OpenCodeHarness(NativeSettings(profile=profile)).profile.tools
