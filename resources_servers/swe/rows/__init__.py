@@ -50,10 +50,10 @@ def _form(task: JsonObject) -> RowForm:
     if forms:
         return forms[0]
     if task.get("test_patch") is None or task.get("FAIL_TO_PASS") is None:
+        keys = ", ".join(f"`{form.key}` ({form.name})" for form in FORMS)
         raise RowError(
-            "row: of no known form; needs `test_patch` and `FAIL_TO_PASS` (SWE-bench, SWE-Gym, SWE-rebench), "
-            "`parsed_commit_content` (R2E-Gym), `responses_create_params.metadata.instance_dict` (Nemotron SWE2) "
-            "or `test_command` (own format)",
+            f"row: of no known form; needs `test_patch` and `FAIL_TO_PASS` (SWE-bench, SWE-Gym, SWE-rebench), {keys} "
+            "or `responses_create_params.metadata.instance_dict` (Nemotron SWE2)",
             kind="task_invalid",
             stage="seed",
         )

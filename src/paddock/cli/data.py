@@ -109,11 +109,13 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_convert(parser: argparse.ArgumentParser) -> None:
+    from paddock.training.data.instance_forms import FORMS
+
     _help(parser, CONVERT, "some instances can't be rows: each is named and left out")
     parser.add_argument(
         "rows", nargs="+", type=Path, metavar="TABLE", help="Parquet or JSONL files, or folders of them"
     )
-    parser.add_argument("--form", required=True, choices=["swe_bench", "swe_gym", "r2e_gym"], help="what they are")
+    parser.add_argument("--form", required=True, choices=list(FORMS), help="what they are")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="file of the rows")
     parser.add_argument(
         "--dataset", metavar="NAME", help="published name, which chooses the grader (default: the form's)"

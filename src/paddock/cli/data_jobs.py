@@ -8,6 +8,7 @@ from pathlib import Path
 from paddock.collect.new_file import new_file, refuse_same
 from paddock.errors import ConfigError, InfraError, PaddockError, RowError
 from paddock.training.data.blends import PUBLISHED
+from paddock.training.data.instance_forms import FORMS
 from paddock.training.data.tables import LINES, TableEntry, encode, read_table, tables_in
 from paddock.types import JsonObject
 
@@ -104,7 +105,7 @@ def convert(args: argparse.Namespace) -> int:
     from paddock.training.data import convert as conversion
     from paddock.training.data.row_check import plain_server
 
-    form = conversion.FORMS[args.form]
+    form = FORMS[args.form]
     target = conversion.RowTarget(args.form, args.dataset or form.dataset, args.split or form.split, args.agent)
     server = plain_server("swe")
     n_rows, n_problems = 0, 0
