@@ -390,9 +390,13 @@ def chat_rows(chats: list[Json]) -> Iterator[Json]:
                 continue
             made = [call_item(name, args, f"call_{index}_{n}") for n, (name, args) in enumerate(turn.get("calls", []))]
             calls = [{key: item[key] for key in ("type", "name", "arguments")} for item in made]
-            said = {"type": "message", "content": turn.get("message", "").strip()}
+            message = {"type": "message", "content": turn.get("message", "").strip()}
             expected = (
-                said if not calls else calls[0] if len(calls) == 1 else {"type": "function_call_batch", "calls": calls}
+                message
+                if not calls
+                else calls[0]
+                if len(calls) == 1
+                else {"type": "function_call_batch", "calls": calls}
             )
             params = {
                 "input": list(history),
@@ -402,7 +406,7 @@ def chat_rows(chats: list[Json]) -> Iterator[Json]:
             }
             kind = "message" if not calls else "call" if len(calls) == 1 else "batch"
             yield row(f"{chat['name']}/{index}", params, expected, "chat", kind, turn.get("place", ""))
-            history += made if calls else [{**said, "role": "assistant"}]
+            history += made if calls else [{**message, "role": "assistant"}]
             for item, output in zip(made, turn.get("outputs", []), strict=bool(turn.get("outputs"))):
                 text = json.dumps(output, ensure_ascii=False)
                 history.append({"type": "function_call_output", "call_id": item["call_id"], "output": text})

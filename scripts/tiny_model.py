@@ -212,14 +212,14 @@ def main() -> None:
         with torch.no_grad():
             model.model.norm.weight *= SHARPER
     save(model, tokenizer, TEMPLATE.read_text(), args.folder)
-    told = {
+    facts = {
         "harness": args.harness,
         "profile": args.profile,
         "commands": args.commands,
         "seed": args.seed,
         "tools": [tool["function"]["name"] for tool in tools],
     }
-    (args.folder / "taught.json").write_text(json.dumps(told, indent=1) + "\n")
+    (args.folder / "taught.json").write_text(json.dumps(facts, indent=1) + "\n")
     length = len(tokenizer.encode(render(0, whole=True)))
     say(f"{args.folder}: {sum(p.numel() for p in model.parameters())} parameters; a first prompt has {length} tokens")
 

@@ -46,7 +46,7 @@ class Gauges(threading.Thread):
         self._closed.set()
         self.join()
 
-    async def beat(self) -> None:
+    async def probe_loop(self) -> None:
         while True:
             before = time.monotonic()
             await asyncio.sleep(BEAT_S)

@@ -49,12 +49,12 @@ def enter(words: list[str]) -> None:
     if os.geteuid() != 0 or not (GROUPS / "memory.limit_in_bytes").exists():
         raise SystemExit("faults grading needs root and cgroups v1 with memory")
     folder = Path(tempfile.mkdtemp(prefix="clock-"))
-    turned, preloaded = folder / "turned", folder / "clock.so"
-    turned.write_text("+0")
+    shifted, preloaded = folder / "turned", folder / "clock.so"
+    shifted.write_text("+0")
     subprocess.run(
         ["gcc", "-shared", "-fPIC", "-o", str(preloaded), str(Path(__file__).with_name("clock.c"))], check=True
     )
-    env = {CLOCK: str(turned), "LD_PRELOAD": str(preloaded)}
+    env = {CLOCK: str(shifted), "LD_PRELOAD": str(preloaded)}
     argv = ["unshare", "--mount", "--propagation", "private", "--", sys.executable, "-m", "benchmarks", *words]
     os.execvpe(argv[0], argv, {**os.environ, **env})
 

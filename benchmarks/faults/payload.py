@@ -167,7 +167,7 @@ async def _together(
 ) -> None:
     started = time.monotonic()
     until = started + 60 * args.minutes
-    beat = asyncio.create_task(gauges.beat())
+    probe_loop = asyncio.create_task(gauges.probe_loop())
     hostile = asyncio.gather(*(host.run(until) for host in hosts))
     workers = [honest.run(until, random.Random(f"{args.seed} {nth}")) for nth in range(args.sandboxes)]
     graded = asyncio.gather(*workers)
@@ -177,9 +177,9 @@ async def _together(
         async with asyncio.timeout(END_S):
             await graded
     finally:
-        for task in (beat, news, hostile, graded):
+        for task in (probe_loop, news, hostile, graded):
             task.cancel()
-        await asyncio.gather(beat, news, hostile, graded, return_exceptions=True)
+        await asyncio.gather(probe_loop, news, hostile, graded, return_exceptions=True)
 
 
 async def _print_progress(

@@ -52,9 +52,9 @@ class PivotRow:
 
     def __init__(self, row: JsonObject, vocabulary: Vocabulary, prompter: Prompter) -> None:
         params = row["responses_create_params"]
-        asked = conversation("responses", params)
+        request = conversation("responses", params)
         self.kind = KIND_OF_STEP[row["metadata"]["step"]]
-        self.prompt = prompter.whole(chat_messages(asked.items), asked.tools)
+        self.prompt = prompter.whole(chat_messages(request.items), request.tools)
         self._expected = read_expected(row)
         self._params = params
         self._vocabulary = vocabulary

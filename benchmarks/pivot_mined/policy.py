@@ -35,9 +35,9 @@ def _choices(candidates: Sequence[PivotCandidate]) -> Iterator[tuple[str, tuple[
     """Yield each prompt as the model server renders it, and what the policy may answer."""
     template = ChatTemplate(TEMPLATE.read_text(), {"eos_token": "<|im_end|>"})
     for candidate in candidates:
-        asked = conversation("responses", row_of(candidate)["responses_create_params"])
-        tools = asked.tools or []
-        prompt = template.render(chat_messages(asked.items), tools=tools, generation_prompt=True, arguments={})
+        request = conversation("responses", row_of(candidate)["responses_create_params"])
+        tools = request.tools or []
+        prompt = template.render(chat_messages(request.items), tools=tools, generation_prompt=True, arguments={})
         yield prompt, tuple(_written(command) for command in policy_answers(candidate))
 
 

@@ -26,8 +26,8 @@ def node_groups(labels: Mapping[str, int], nodes: int, gpus: int) -> list[NodeGr
     labelled = list(_labelled(labels, gpus))
     rest = nodes - sum(group.size for group in labelled)
     if rest < 0:
-        told = ", ".join(f"{group.size} with {label}" for group, label in zip(labelled, labels, strict=True))
-        raise ConfigError(f"{nodes} nodes, and the labels of cluster.labels need {told}", kind="placement")
+        described = ", ".join(f"{group.size} with {label}" for group, label in zip(labelled, labels, strict=True))
+        raise ConfigError(f"{nodes} nodes, and the labels of cluster.labels need {described}", kind="placement")
     return [*([NodeGroup("nodes", rest, {})] if rest else []), *labelled]
 
 

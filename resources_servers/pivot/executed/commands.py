@@ -43,7 +43,7 @@ class CommandTexts(NamedTuple):
 
     def holds(self, line: str) -> bool:
         """Whether it says a line, other than in a text that it writes."""
-        return is_said(line, self.spoken)
+        return is_printed(line, self.spoken)
 
 
 class Commands(NamedTuple):
@@ -58,16 +58,16 @@ class Commands(NamedTuple):
 _MAX_PLACES = 50
 
 
-def is_said(line: str, said: str) -> bool:
+def is_printed(line: str, printed: str) -> bool:
     """Whether a text holds a line, and not only inside of a longer word (`test` in `/testbed`).
 
     Where it stands in `_MAX_PLACES` such words, it is taken for said.
     """
-    at = said.find(line)
+    at = printed.find(line)
     for _ in range(_MAX_PLACES):
-        if at < 0 or not (_is_word(said[at - 1 : at]) or _is_word(said[at + len(line) : at + len(line) + 1])):
+        if at < 0 or not (_is_word(printed[at - 1 : at]) or _is_word(printed[at + len(line) : at + len(line) + 1])):
             return at >= 0
-        at = said.find(line, at + 1)
+        at = printed.find(line, at + 1)
     return True
 
 

@@ -22,7 +22,7 @@ import re
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from paddock.resources_servers.pivot.executed.commands import Commands, is_said
+from paddock.resources_servers.pivot.executed.commands import Commands, is_printed
 from paddock.resources_servers.pivot.executed.options import ExecutedOptions
 from paddock.resources_servers.pivot.executed.runs import ActionRun
 
@@ -94,9 +94,9 @@ def compare_runs(
     wanted_lines = _content_lines(expected.shown)
     given_lines = _shown_lines(actual.shown, commands, _hidden_names(expected.shown))
     if expected.files:
-        said = set(map(_content, commands.expected.documents))
+        own_text = set(map(_content, commands.expected.documents))
         own = _content_lines(_SHELL_ERROR.sub("", expected.shown))
-        wanted_lines = [line for line in own if line not in said and not commands.expected.holds(line)]
+        wanted_lines = [line for line in own if line not in own_text and not commands.expected.holds(line)]
         given_lines = _shown_beside_changes(given_lines, set(wanted_lines), commands)
         if not wanted_lines:
             return ExecutedResult(same=True, reason="match")
@@ -118,11 +118,11 @@ def without_chance(run: ActionRun, again: ActionRun, actual: ActionRun) -> tuple
 
 def _shown_lines(shown: str, commands: Commands, hidden: set[str]) -> list[str]:
     """Return the lines of the policy's that were shown, and not said."""
-    said, asked = commands.actual.whole, commands.expected.whole
+    own_text, expert_text = commands.actual.whole, commands.expected.whole
     return [
         line
         for line in _content_lines(shown)
-        if (len(line) < _SHORT_CHARS or not is_said(line, said) or line in asked) and line not in hidden
+        if (len(line) < _SHORT_CHARS or not is_printed(line, own_text) or line in expert_text) and line not in hidden
     ]
 
 
@@ -132,7 +132,7 @@ def _shown_beside_changes(given: list[str], wanted: set[str], commands: Commands
     return [
         line
         for line in given
-        if (line in wanted and not is_said(line, commands.actual.echoed))
+        if (line in wanted and not is_printed(line, commands.actual.echoed))
         or (line not in wanted and line not in written)
     ]
 

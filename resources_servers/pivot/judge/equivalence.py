@@ -71,18 +71,18 @@ class EquivalenceJudge:
     async def _ask(self, text: str) -> JudgeOpinion:
         options = self._options
         last = ""
-        for tried in range(options.max_unusable + 1):
+        for attempt in range(options.max_unusable + 1):
             body = {
                 **options.responses_create_params,
                 "max_output_tokens": options.max_output_tokens,
                 "input": [{"role": "user", "content": text}],
             }
-            if tried:
-                body["metadata"] = {**(body.get("metadata") or {}), "try": str(tried)}
+            if attempt:
+                body["metadata"] = {**(body.get("metadata") or {}), "try": str(attempt)}
             reply = await self._call(body)
             answer = read_answer(reply)
             if answer is not None:
-                return JudgeOpinion((answer,), tried + 1)
+                return JudgeOpinion((answer,), attempt + 1)
             last = "\n".join(messages(reply))[:200]
         raise InfraError(
             f"the judge gave no usable answer in {options.max_unusable + 1} tries; the last: {last!r}",

@@ -239,8 +239,8 @@ def _rollout(record: JsonObject) -> list[JsonObject]:
     params = record["responses_create_params"]
     given = record["response"].get("output") if isinstance(record.get("response"), dict) else []
     # Of a prompt that a harness made of its task, the rollout has the task alone.
-    asked = params.get("input") or record.get("problem_statement")
-    return [*canonical_items(asked, []), *canonical_items(given, [])]
+    prompt = params.get("input") or record.get("problem_statement")
+    return [*canonical_items(prompt, []), *canonical_items(given, [])]
 
 
 def _responses(record: JsonObject) -> list[JsonObject]:

@@ -29,10 +29,10 @@ def download(args: argparse.Namespace) -> int:
         _without_bars()
     repo = published.repo if published is not None else args.name
     try:
-        files = hub.download(hub.Hub(), repo, patterns, args.out, revision=args.revision, report=_tell)
+        files = hub.download(hub.Hub(), repo, patterns, args.out, revision=args.revision, report=_print_line)
         for file in files:
             proof = "as the hub lists it" if file.proven else "the hub lists no hash"
-            _tell(f"{file.path}: {file.n_bytes} bytes, sha256 {file.sha256}, {proof}")
+            _print_line(f"{file.path}: {file.n_bytes} bytes, sha256 {file.sha256}, {proof}")
     except ConfigError as error:
         if published is None or not published.also or error.kind != "hub_refused":
             raise
@@ -62,7 +62,7 @@ def fill(args: argparse.Namespace) -> int:
         left_out += len(filled_file.problems)
         filled = ", ".join(f"{count} filled from {name}" for name, count in sorted(filled_file.n_filled.items()))
         parts = [filled or "0 filled", f"{filled_file.n_unchanged} kept", f"{len(filled_file.problems)} left out"]
-        _tell(f"{filled_file.target}: {', '.join(parts)}")
+        _print_line(f"{filled_file.target}: {', '.join(parts)}")
     return 1 if left_out else 0
 
 
@@ -74,7 +74,7 @@ def split(args: argparse.Namespace) -> int:
     for source in _distinct(args):
         done = split_last(source, args.out, last=args.last)
         held = f"{done.n_validation} in {done.validation.name}" if done.validation else "too few to hold any out"
-        _tell(f"{done.train.parent}: {done.n_train} in {done.train.name}, {held}")
+        _print_line(f"{done.train.parent}: {done.n_train} in {done.train.name}, {held}")
     return 0
 
 
@@ -92,12 +92,12 @@ def check(args: argparse.Namespace) -> int:
     counts = row_check.RowCounts()
     for finding in row_check.check_rows(_files(args.rows), reader, counts):
         if finding.wrong or counts.n_repeated <= MAX_WARNINGS:
-            _tell(str(finding))
+            _print_line(str(finding))
     parts = [f"{counts.n_rows} rows", f"{counts.n_wrong} wrong"]
     parts += [f"{count} read by {name}" for name, count in sorted(counts.read_by.items())]
     parts += [f"{count} of {name}, only their form was checked" for name, count in sorted(counts.unread.items())]
     parts += [f"{counts.n_repeated} with the first prompt of another"] if counts.n_repeated else []
-    _tell(", ".join(parts))
+    _print_line(", ".join(parts))
     return 1 if counts.n_wrong else 0
 
 
@@ -124,7 +124,7 @@ def convert(args: argparse.Namespace) -> int:
                 _say(f"{entry.where}: {error}")
             except PaddockError as error:
                 raise ConfigError(f"{entry.where}: {error.message}", kind=error.kind) from error
-    _tell(f"{args.out}: {n_rows} rows of {target.dataset}, {n_problems} left out")
+    _print_line(f"{args.out}: {n_rows} rows of {target.dataset}, {n_problems} left out")
     return 1 if n_problems else 0
 
 
@@ -186,7 +186,7 @@ def _list(args: argparse.Namespace, name: Callable[[JsonObject], str]) -> int:
 
     if args.out is None:
         for value in names():
-            _tell(value)
+            _print_line(value)
     else:
         with new_file(args.out) as file:
             file.writelines(f"{value}\n".encode() for value in names())
@@ -220,7 +220,7 @@ def _without_bars() -> None:
     disable_progress_bars()
 
 
-def _tell(text: str) -> None:
+def _print_line(text: str) -> None:
     print(text, flush=True)  # noqa: T201 - the command's voice
 
 

@@ -31,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sandbox_swe_rl.add_arguments(swe_rl)
     for command in commands.choices.values():
         command.add_argument("--home", type=Path, metavar="DIR", help="where sandboxes live (default: PADDOCK_HOME)")
-    for name, told in sandbox_nodes.COMMANDS.items():
-        sandbox_nodes.add_arguments(commands.add_parser(name, help=told))
+    for name, help_text in sandbox_nodes.COMMANDS.items():
+        sandbox_nodes.add_arguments(commands.add_parser(name, help=help_text))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -94,8 +94,8 @@ def _show(clients: "list[NodeClient]", *, as_json: bool) -> None:
 
 def _facts(client: "NodeClient") -> dict[str, object]:
     status, trouble = client.last_status, client.state.trouble
-    told = None if status is None else status.model_dump(mode="json")
-    return {"url": client.state.url, "why_not": trouble.message if trouble else None, "status": told}
+    status_json = None if status is None else status.model_dump(mode="json")
+    return {"url": client.state.url, "why_not": trouble.message if trouble else None, "status": status_json}
 
 
 def _free(room: "NodeRoom") -> str:

@@ -75,12 +75,12 @@ class NodeReports:
         return _json(status)
 
     async def _metrics(self, _: Request) -> Response:
-        told = self.telemetry.exposition(
+        exposition_text = self.telemetry.exposition(
             sandboxes=len(self._sandboxes.provider.live()),
             clients=len(self._leases),
             room=self._sandboxes.report(waiting=self._leases.waiting),
         )
-        return Response(told, media_type=MEDIA_TYPE)
+        return Response(exposition_text, media_type=MEDIA_TYPE)
 
     async def _drain(self, request: Request) -> Response:
         self._sandboxes.draining = True

@@ -158,8 +158,10 @@ class ScriptedJudge(ModelServer[ScriptedJudgeConfig]):
         sizes = [text.count(self.config.needle) for text in (first, second)]
         if self.config.prefers != "contains":
             sizes = [len(first), len(second)]
-        lean = 2 * (sizes[0] - sizes[1]) / max(*sizes, 1)
-        return (3 - lean, 3 + lean) if self.config.prefers == "shorter" else (3 + lean, 3 - lean)
+        preference = 2 * (sizes[0] - sizes[1]) / max(*sizes, 1)
+        return (
+            (3 - preference, 3 + preference) if self.config.prefers == "shorter" else (3 + preference, 3 - preference)
+        )
 
 
 def _judged_texts(body: JsonObject) -> list[str]:

@@ -93,17 +93,17 @@ def _of_find(words: Sequence[str]) -> FileSearch | None:
 
 
 def _of_rg(words: Sequence[str]) -> FileSearch | None:
-    told = program_words("rg", words)
-    if told is None or {name for name, _ in told.options} - {"files", "include", "look"}:
+    rg_words = program_words("rg", words)
+    if rg_words is None or {name for name, _ in rg_words.options} - {"files", "include", "look"}:
         return None
-    if ("files", "") not in told.options:
+    if ("files", "") not in rg_words.options:
         return None
-    globs = [value for name, value in told.options if name == "include"]
+    globs = [value for name, value in rg_words.options if name == "include"]
     kept = included(glob for glob in globs if not glob.startswith("!"))
     if len(kept) > 1 or any("/" in glob for glob in kept):
         return None
     return FileSearch(
-        frozenset(told.operands or ["."]),
+        frozenset(rg_words.operands or ["."]),
         frozenset(demand for glob in kept for demand in demands_of(glob)),
         excluded(glob[1:] for glob in globs if glob.startswith("!")),
         "files",
@@ -149,14 +149,14 @@ def _filtered(search: FileSearch, stages: Sequence[Stage]) -> FileSearch | None:
         if stage.words == ("wc", "-l"):
             search = replace(search, counted=True)
             continue
-        asked = filter_of(stage)
-        text = plain_text(asked[0]) if asked is not None else None
-        if asked is None or text is None:
+        line_filter = filter_of(stage)
+        text = plain_text(line_filter[0]) if line_filter is not None else None
+        if line_filter is None or text is None:
             return None
         demand: Demand = text
-        if asked[1] and demand[0] == "holds":
+        if line_filter[1] and demand[0] == "holds":
             search = replace(search, exclude=search.exclude | excluded([demand[1].strip("/")]))
-        elif asked[1]:
+        elif line_filter[1]:
             search = replace(search, demands=search.demands | {("not", *demand)})
         else:
             search = replace(search, demands=search.demands | {demand})

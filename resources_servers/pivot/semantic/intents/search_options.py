@@ -134,9 +134,9 @@ def search_options(program: str) -> Mapping[str, ProgramOption]:
     """Return a program's options by every name, each called by its meaning. Raises KeyError: its help lacks a name."""
     options = options_of(program)
     lines = [line.partition(": ") for line in _MEANINGS[program].strip().splitlines()]
-    asked = [(meaning, name) for meaning, _, names in lines for name in names.split()]
+    named = [(meaning, name) for meaning, _, names in lines for name in names.split()]
     found: dict[str, ProgramOption] = {}
-    for meaning, name in asked:
+    for meaning, name in named:
         option = replace(options[name.removesuffix("=")], name=meaning)
         found = {**dict.fromkeys(option.names, option), **found}
         if name.endswith("="):

@@ -81,8 +81,8 @@ def request_of(stage: Stage) -> Request | None:
         return None
     patterns = patterns or [words.operands[0]]
     found = _pattern(patterns, words, _OWN_DIALECT.get(program, "basic"))
-    asked = [shows for shows in _SHOWS if any(name == shows for name, _ in words.options)]
-    if found is None or len(asked) > 1:
+    shown_kinds = [shows for shows in _SHOWS if any(name == shows for name, _ in words.options)]
+    if found is None or len(shown_kinds) > 1:
         return None
     if program == "git grep" and _names_revisions(words, from_operand):
         return None
@@ -93,7 +93,9 @@ def request_of(stage: Stage) -> Request | None:
         if skipped + at in stage.globs or (program == "git grep" and _GLOB_CHARS & set(path))
     }
     recursive = program != "grep" or any(name == "recursive" for name, _ in words.options)
-    return Request(found, words, paths, recursive, asked[0] if asked else "lines", frozenset(globs), program)
+    return Request(
+        found, words, paths, recursive, shown_kinds[0] if shown_kinds else "lines", frozenset(globs), program
+    )
 
 
 def _names_revisions(words: ProgramWords, first: int) -> bool:

@@ -170,8 +170,8 @@ class SweRlApp:
         return {"ok": True, "patch": patch, "returncode": 0, "error": "", "left_out": left_out}
 
     async def _evaluate(self, lease: SweLease, body: EvaluateBody) -> JsonObject:
-        asked = Evaluation(body.patch, body.eval_script, body.cwd or lease.workdir, body.timeout)
-        return await self._evaluator.evaluate(lease, asked)
+        request = Evaluation(body.patch, body.eval_script, body.cwd or lease.workdir, body.timeout)
+        return await self._evaluator.evaluate(lease, request)
 
     async def _close(self, request: Request) -> Response:
         body = await _read(LeaseBody, request)

@@ -57,19 +57,19 @@ class Evaluator:
         """By image, folder and script."""
         self._locks: dict[str, asyncio.Lock] = {}
 
-    async def evaluate(self, lease: SweLease, asked: Evaluation) -> JsonObject:
-        if not any(line.startswith("diff --git ") for line in asked.patch.splitlines()):
+    async def evaluate(self, lease: SweLease, evaluation: Evaluation) -> JsonObject:
+        if not any(line.startswith("diff --git ") for line in evaluation.patch.splitlines()):
             return _unresolved("no_patch", "patch validation failed: expected a git diff with diff --git headers")
         if self._grade_row is not None:
-            verdict = await self._grade_row(lease.instance_id.removesuffix(EVALUATION), asked.patch)
+            verdict = await self._grade_row(lease.instance_id.removesuffix(EVALUATION), evaluation.patch)
             if verdict is not None:
                 return _answer_of_verdict(verdict)
-        if not asked.script.strip():
+        if not evaluation.script.strip():
             raise RowError("eval_script is empty: it would end with 0 whatever the patch", kind="no_eval_script")
         doubts = 0
         for left in reversed(range(self._settings.evaluate_attempts)):
             try:
-                return await self._evaluate(lease, asked)
+                return await self._evaluate(lease, evaluation)
             except BudgetExceeded as over:
                 return _unresolved("over_budget", over.message)
             except SandboxError as error:
@@ -80,48 +80,48 @@ class Evaluator:
                     raise
         raise AssertionError("an attempt returns or raises")
 
-    async def _evaluate(self, lease: SweLease, asked: Evaluation) -> JsonObject:
+    async def _evaluate(self, lease: SweLease, evaluation: Evaluation) -> JsonObject:
         sandbox_id = await self._leases.start_anew(lease, "grading")
-        if (why_not := await self._apply(sandbox_id, asked)) is not None:
+        if (why_not := await self._apply(sandbox_id, evaluation)) is not None:
             return _unresolved("patch_does_not_apply", f"git apply failed: {why_not}")
-        done = await self._run_script(sandbox_id, asked)
+        done = await self._run_script(sandbox_id, evaluation)
         if done.killed_by == "timeout":
-            return _unresolved("timeout", f"Evaluation timed out after {asked.timeout_s:g}s")
+            return _unresolved("timeout", f"Evaluation timed out after {evaluation.timeout_s:g}s")
         if done.ok and self._settings.evaluate_unpatched:
-            await self._require_a_telling_script(lease, asked)
+            await self._require_deciding_script(lease, evaluation)
         return {"ok": True, "resolved": done.ok, "returncode": done.exit_code, "output": _text(done)[-OUTPUT_CHARS:]}
 
-    async def _apply(self, sandbox_id: str, asked: Evaluation) -> str | None:
+    async def _apply(self, sandbox_id: str, evaluation: Evaluation) -> str | None:
         """Why a patch does not apply, neither to the image's tree as it is nor to its HEAD; None: it is applied."""
-        done = await self._git(sandbox_id, asked, "apply", "-")
+        done = await self._git(sandbox_id, evaluation, "apply", "-")
         if done.ok:
             return None
         for command in (("reset", "-q", "--hard", "HEAD"), ("clean", "-fdq")):
-            restored = await self._git(sandbox_id, asked, *command)
+            restored = await self._git(sandbox_id, evaluation, *command)
             if not restored.ok:
-                message = f"git {command[0]} in {asked.workdir} failed: {_text(restored)[-500:]}"
+                message = f"git {command[0]} in {evaluation.workdir} failed: {_text(restored)[-500:]}"
                 raise VerifierError(message, kind="image_unusable", retryable=False)
-        done = await self._git(sandbox_id, asked, "apply", "-")
+        done = await self._git(sandbox_id, evaluation, "apply", "-")
         return None if done.ok else _text(done)[-OUTPUT_CHARS:]
 
-    async def _git(self, sandbox_id: str, asked: Evaluation, *words: str) -> ExecResult:
-        patch = asked.patch if asked.patch.endswith("\n") else f"{asked.patch}\n"
+    async def _git(self, sandbox_id: str, evaluation: Evaluation, *words: str) -> ExecResult:
+        patch = evaluation.patch if evaluation.patch.endswith("\n") else f"{evaluation.patch}\n"
         stdin = patch.encode(errors="replace") if words[0] == "apply" else b""
-        done = await self._exec(sandbox_id, asked.workdir, ("git", *words), stdin, STEP_TIMEOUT_S)
+        done = await self._exec(sandbox_id, evaluation.workdir, ("git", *words), stdin, STEP_TIMEOUT_S)
         if done.exit_code in _NO_PROGRAM:
             raise VerifierError(f"the image has no git that runs: {_text(done)}", kind="git_missing", retryable=False)
         if done.killed_by == "timeout":
             raise SandboxError(f"git {words[0]} took longer than {STEP_TIMEOUT_S:g} s", kind="git_slow")
         return done
 
-    async def _require_a_telling_script(self, lease: SweLease, asked: Evaluation) -> None:
-        words = "\0".join((lease.image, asked.workdir, asked.script))
+    async def _require_deciding_script(self, lease: SweLease, evaluation: Evaluation) -> None:
+        words = "\0".join((lease.image, evaluation.workdir, evaluation.script))
         key = hashlib.sha256(words.encode(errors="replace")).hexdigest()
         async with self._locks.setdefault(key, asyncio.Lock()):
             if key not in self._passes_unpatched:
                 sandbox_id = await self._leases.start_anew(lease, "grading")
                 try:
-                    self._passes_unpatched[key] = (await self._run_script(sandbox_id, asked)).ok
+                    self._passes_unpatched[key] = (await self._run_script(sandbox_id, evaluation)).ok
                 except BudgetExceeded:
                     self._passes_unpatched[key] = False
         if self._passes_unpatched[key]:
@@ -130,9 +130,9 @@ class Evaluator:
             )
             raise VerifierError(message, kind="script_passes_unpatched", retryable=False)
 
-    async def _run_script(self, sandbox_id: str, asked: Evaluation) -> ExecResult:
-        script = asked.script.encode(errors="replace")
-        return await self._exec(sandbox_id, asked.workdir, SCRIPT, script, asked.timeout_s)
+    async def _run_script(self, sandbox_id: str, evaluation: Evaluation) -> ExecResult:
+        script = evaluation.script.encode(errors="replace")
+        return await self._exec(sandbox_id, evaluation.workdir, SCRIPT, script, evaluation.timeout_s)
 
     async def _exec(
         self, sandbox_id: str, workdir: str, argv: tuple[str, ...], stdin: bytes, timeout_s: float

@@ -209,38 +209,44 @@ def chat_messages(
     """A history, or a part of one, as chat messages. `items` are canonical."""
     messages: list[JsonObject] = []
     # The assistant's message that more items of its turn may join; whether it has a text, and its thoughts.
-    said: JsonObject | None = None
+    answer: JsonObject | None = None
     has_text, thoughts = False, [""]
     for item in items:
         kind, role = item["type"], item.get("role")
         if kind in ("function_call_output", "custom_tool_call_output"):
-            said = None
+            answer = None
             content = _chat_content(item["output"])
             messages.append({"role": "tool", "tool_call_id": item["call_id"], "content": content})
             continue
         if kind == "message" and role != "assistant":
-            said = None
+            answer = None
             messages.append({"role": role, "content": _chat_content(item["content"])})
             continue
-        if said is not None and has_text and (kind == "message" or (kind == "reasoning" and "tool_calls" not in said)):
-            said = None
+        if (
+            answer is not None
+            and has_text
+            and (kind == "message" or (kind == "reasoning" and "tool_calls" not in answer))
+        ):
+            answer = None
         thought = reasoning_text(item) if kind == "reasoning" else ""
         if kind == "reasoning" and not thought:
             continue
-        if said is None:
-            said, has_text, thoughts = {"role": "assistant", "content": ""}, False, []
-            messages.append(said)
+        if answer is None:
+            answer, has_text, thoughts = {"role": "assistant", "content": ""}, False, []
+            messages.append(answer)
         if kind == "message":
             # Behind its calls, too, which must stay next to their outputs.
-            said["content"], has_text = content_text(item["content"]), True
+            answer["content"], has_text = content_text(item["content"]), True
         elif kind == "reasoning":
             thoughts.append(thought)
-            said.update(dict.fromkeys(reasoning_fields, "\n".join(thoughts)))
+            answer.update(dict.fromkeys(reasoning_fields, "\n".join(thoughts)))
         else:
-            said["content"] = said["content"] if has_text else None
+            answer["content"] = answer["content"] if has_text else None
             arguments = item["arguments"] if kind == "function_call" else arguments_of(item["input"])
             function = {"name": item["name"], "arguments": arguments}
-            said.setdefault("tool_calls", []).append({"id": item["call_id"], "type": "function", "function": function})
+            answer.setdefault("tool_calls", []).append(
+                {"id": item["call_id"], "type": "function", "function": function}
+            )
     return messages
 
 

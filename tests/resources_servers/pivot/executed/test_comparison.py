@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.resources_servers.pivot.executed.commands import is_said, read_commands
+from paddock.resources_servers.pivot.executed.commands import is_printed, read_commands
 from paddock.resources_servers.pivot.executed.comparison import compare_runs, without_chance
 from paddock.resources_servers.pivot.executed.options import ExecutedOptions
 from paddock.resources_servers.pivot.executed.runs import ActionRun
@@ -21,7 +21,7 @@ COMMANDS = ["printf " + "word " * 4000, "; ".join(f"echo line{number} is here" f
 
 @given(st.text("ab_ .", min_size=1, max_size=4), st.text("ab_ .", max_size=12))
 def test_a_line_is_said_where_it_stands_by_itself(line: str, said: str) -> None:
-    assert is_said(line, said) == (re.search(rf"(?<!\w){re.escape(line)}(?!\w)", said) is not None)
+    assert is_printed(line, said) == (re.search(rf"(?<!\w){re.escape(line)}(?!\w)", said) is not None)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
