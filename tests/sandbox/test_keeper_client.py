@@ -61,7 +61,7 @@ while True:
 os.kill(init, signal.SIGKILL)
 """
 """A keeper over namespaces alone, that tells lies."""
-PLAN = StartPlan([], "", "", "", 0, 0, "", False, 0, 0, None, 0, 0, [], [], RuntimeStart())
+PLAN = StartPlan([], "", "", "", 0, 0, "", False, 0, {}, 0, 0, [], [], RuntimeStart())
 """That keeper reads no plan."""
 Start = Callable[..., Awaitable[KeeperClient]]
 NO_MESSAGES = ["", "@", "{", "[]", "1", '"x"', "{}", "[" * 50_000, '{"op": "started"}', '{"op": "opened", "id": 1}']

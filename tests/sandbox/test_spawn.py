@@ -1,4 +1,4 @@
-"""Claims about how a command starts: what its process has open before it is the command's own."""
+"""Claims about how a command starts: what its process has open, and its limits, before it is the command's own."""
 
 import errno
 import subprocess
@@ -31,7 +31,7 @@ message = {
     "argv": ["true"], "env": {"PATH": "/-:" * 35_000 + "/usr/bin:/bin"}, "cwd": "/", "terminal": None,
 }
 null = os.open("/dev/null", os.O_RDWR)
-plan = SimpleNamespace(cgroup_fds=[kept[0][1]], open_files=256, file_bytes=None, spawn_timeout_s=30)
+plan = SimpleNamespace(cgroup_fds=[kept[0][1]], process_limits={"RLIMIT_NOFILE": 256}, spawn_timeout_s=30)
 for _ in range(30):
     started = spawn.spawn(plan, message, [null] * 3)
     os.waitpid(started.pid, 0)
@@ -62,7 +62,7 @@ try:
         os.write(full, bytes(65536))
 except BlockingIOError:
     os.set_blocking(full, True)
-plan = SimpleNamespace(cgroup_fds=[full], open_files=256, file_bytes=None, spawn_timeout_s=0.2)
+plan = SimpleNamespace(cgroup_fds=[full], process_limits={"RLIMIT_NOFILE": 256}, spawn_timeout_s=0.2)
 try:
     spawn.spawn(plan, {"argv": ["true"], "env": {}, "cwd": "/", "terminal": None}, [0, 1, 2])
 except OSError as error:
@@ -82,6 +82,25 @@ def test_a_child_that_hangs_before_it_is_its_command_is_killed() -> None:
     ], done.stderr
 
 
+LIMITED = """
+import os, sys
+from types import SimpleNamespace
+from paddock.sandbox import SandboxLimits
+from paddock.sandbox.keeper import spawn
+
+limits = SandboxLimits(open_files=100, disk_mib=2).of_each_process()
+plan = SimpleNamespace(cgroup_fds=[], process_limits=limits, spawn_timeout_s=30)
+show = "from resource import *; print(getrlimit(RLIMIT_NOFILE), getrlimit(RLIMIT_FSIZE), getrlimit(RLIMIT_CORE))"
+started = spawn.spawn(plan, {"argv": [sys.executable, "-c", show], "env": {}, "cwd": "/", "terminal": None}, [0, 1, 2])
+os.waitpid(started.pid, 0)
+"""
+
+
+def test_a_command_is_held_to_the_limits_of_each_process() -> None:
+    done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout == "(100, 100) (2097152, 2097152) (0, 0)\n", done.stderr
+
+
 STOPPED = """
 import os, signal, sys, threading, time
 from types import SimpleNamespace
@@ -99,7 +118,7 @@ def stop(times):
             except OSError:
                 pass
 
-plan = SimpleNamespace(cgroup_fds=[], open_files=256, file_bytes=None, spawn_timeout_s=30)
+plan = SimpleNamespace(cgroup_fds=[], process_limits={"RLIMIT_NOFILE": 256}, spawn_timeout_s=30)
 message = {"argv": ["sleep", "60"], "env": {"PATH": "/-:" * 30_000 + "/usr/bin:/bin"}, "cwd": "/", "terminal": None}
 stopping = threading.Thread(target=stop, args=(int(sys.argv[1]),), daemon=True)
 stopping.start()

@@ -42,6 +42,12 @@ class SandboxLimits(Record):
     open_files: int = Field(default=4096, ge=64)
     """Descriptors of one process."""
 
+    def of_each_process(self) -> dict[str, int]:
+        """What the kernel holds each process to, by the limit's name in `resource`. A file has no more than the disk
+        limit."""
+        limits = {"RLIMIT_NOFILE": self.open_files}
+        return limits if self.disk_mib is None else {**limits, "RLIMIT_FSIZE": self.disk_mib << 20}
+
 
 class SandboxSpec(Record):
     """What `create` makes."""

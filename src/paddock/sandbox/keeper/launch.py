@@ -61,8 +61,8 @@ class StartPlan(NamedTuple):
     hostname: str
     blackhole: bool
     shm_bytes: int
-    open_files: int
-    file_bytes: "int | None"
+    process_limits: "dict[str, int]"
+    """Limits of each process of a command, by their names in `resource`; `RLIMIT_NOFILE` is the runtime's, too."""
     timeout_s: float
     spawn_timeout_s: float
     """Seconds for a child to become its command."""
@@ -241,7 +241,7 @@ def _exec_runtime(plan: StartPlan, lifeline: int, output: int) -> NoReturn:
         os.dup2(output, 2)
         syscalls.default_signals()
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        syscalls.limit(resource.RLIMIT_NOFILE, plan.open_files)
+        syscalls.limit(resource.RLIMIT_NOFILE, plan.process_limits["RLIMIT_NOFILE"])
         here, merged = os.getcwd(), os.path.basename(plan.merged)
         argv = [word.replace("{merged}", merged).replace("{folder}", here) for word in plan.runtime.command]
         env = {name: value.replace("{folder}", here) for name, value in plan.runtime.environment.items()}

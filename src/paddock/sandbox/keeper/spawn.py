@@ -151,9 +151,8 @@ def _become(
         syscalls.default_signals()
         syscalls.close_from(error_pipe + 1)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        syscalls.limit(resource.RLIMIT_NOFILE, plan.open_files)
-        if plan.file_bytes is not None:
-            syscalls.limit(resource.RLIMIT_FSIZE, plan.file_bytes)
+        for name, value in plan.process_limits.items():
+            syscalls.limit(getattr(resource, name), value)
         os.umask(0o022)
         what = message["cwd"]
         os.chdir(what)
