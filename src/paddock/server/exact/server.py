@@ -30,6 +30,7 @@ from paddock.server.dialects.canonical import chat_messages
 from paddock.server.dialects.chat_items import ChatItems
 from paddock.server.dialects.conversation import PARAMETERS, Conversation, merge_sampling, require_renderable
 from paddock.server.exact.engine import Chunk, Parser, ParserFactory, TokenEngine
+from paddock.server.exact.parsers.scanner import overlap
 from paddock.server.exchange import Batch
 from paddock.server.fields import Block
 from paddock.server.recording_server import OVERFLOW, PendingCall, RecordingConfig, RecordingServer
@@ -178,7 +179,7 @@ class StopTextFilter:
         if ends:
             _, position, self.stop_text = min(ends)
             return pending_text[:position]
-        length = 0 if finished else max(_overlap(pending_text, stop) for stop in self._texts)
+        length = 0 if finished else max(overlap(pending_text, stop) for stop in self._texts)
         self._pending_text = pending_text[len(pending_text) - length :]
         return pending_text[: len(pending_text) - length]
 
@@ -256,9 +257,3 @@ def tool_names(output: Sequence[JsonObject], conversation: Conversation) -> dict
 def seed_of_turn(seed: int, prompt: Sequence[int]) -> int:
     """A seed of 31 bits for an answer to these ids."""
     return seed_from(seed, hashlib.sha256(array("q", prompt)).hexdigest())
-
-
-def _overlap(text: str, stop: str) -> int:
-    """Length of the longest end of `text` that begins `stop`."""
-    longest = min(len(text), len(stop) - 1)
-    return next((size for size in range(longest, 0, -1) if stop.startswith(text[-size:])), 0)
