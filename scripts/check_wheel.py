@@ -73,21 +73,22 @@ def run(*command: str | Path, cwd: Path) -> None:
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        run(sys.executable, "-m", "build", "--outdir", folder / "dist", ROOT, cwd=folder)
+        run(sys.executable, "-m", "build", "--installer", "uv", "--outdir", folder / "dist", ROOT, cwd=folder)
         (wheel,) = (folder / "dist").glob("*.whl")
-        run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
+        run(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
         python = folder / "venv/bin/python"
-        pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        # A fifth of pip's time.
+        install = (sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", python)
         # The versions alone: with hashes pip would want one of the wheel, and take nothing that it declares itself.
         versions = re.findall(r"^([^ #]+==[^\\\n]+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
         (folder / "constraints.txt").write_text("\n".join(versions))
-        run(python, *pip, "-c", folder / "constraints.txt", wheel, cwd=folder)
+        run(*install, "-c", folder / "constraints.txt", wheel, cwd=folder)
         run(python, "-c", PROBE, cwd=folder)
         elsewhere = folder / "elsewhere"
         elsewhere.mkdir()
         for command in COMMANDS:
             run(folder / "venv/bin/paddock", *command, cwd=elsewhere)
-        run(python, *pip, "-c", folder / "constraints.txt", f"{wheel}[tokenizers]", cwd=folder)
+        run(*install, "-c", folder / "constraints.txt", f"{wheel}[tokenizers]", cwd=folder)
         run(folder / "venv/bin/paddock", *LABORATORY, cwd=elsewhere)
 
 
