@@ -10,8 +10,6 @@ Faults  an exception in place of an answer is raised; `CutAnswer` stops a stream
 """
 
 import asyncio
-import json
-import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +17,9 @@ from typing import Any, NamedTuple
 from paddock.errors import InfraError
 from paddock.http import Call, Peer
 from paddock.server.exact import Chunk, Equipment, ExactConfig, ExactServer, Parser
+from paddock.server.exact.parsers.answer import message_delta
+from paddock.server.exact.parsers.calls import CallReader
+from paddock.server.exact.parsers.hermes import HERMES
 from paddock.testing.templates import TEMPLATES
 from paddock.testing.vocabularies import small_vocabulary
 from paddock.tokens import ChatTemplate, Prompter, Vocabulary
@@ -142,7 +143,7 @@ def log_prob(position: int, token: int) -> float:
 
 
 class JsonCallParser:
-    """Reads `<think>` and `<tool_call>` blocks with JSON at the end of an answer; what does not parse is text."""
+    """Reads calls in the format `hermes`, with tools or without, and a thought where there is one; all at the end."""
 
     def __init__(self) -> None:
         self._text: list[str] = []
@@ -152,29 +153,11 @@ class JsonCallParser:
         return self.whole("".join(self._text), ()) if finished else None
 
     def whole(self, text: str, ids: Sequence[int]) -> JsonObject:
-        thought, end_mark, rest = text.partition("</think>")
-        body = rest if end_mark else text
-        message: JsonObject = {"reasoning_content": thought.replace("<think>", "").strip()} if end_mark else {}
-        calls: list[JsonObject] = []
-        for block in re.findall(r"<tool_call>(.*?)</tool_call>", body, re.DOTALL):
-            try:
-                call = json.loads(block)
-                function = {"name": call["name"], "arguments": json.dumps(call["arguments"], ensure_ascii=False)}
-            except (ValueError, KeyError, TypeError):
-                return {**message, "content": body.strip()}
-            calls.append({"index": len(calls), "type": "function", "function": function})
-        content = re.sub(r"<tool_call>.*?</tool_call>", "", body, flags=re.DOTALL).strip()
-        return {**message, "content": content, "tool_calls": calls}
-
-
-class TextParser:
-    """Passes text on as it comes, whatever it is."""
-
-    def feed(self, text: str, ids: Sequence[int], *, finished: bool) -> JsonObject | None:
-        return {"content": text} if text else None
-
-    def whole(self, text: str, ids: Sequence[int]) -> JsonObject:
-        return {"content": text}
+        before, end_mark, after = text.partition("</think>")
+        thought, rest = (before, after) if end_mark else ("", text)
+        reader = CallReader(HERMES, ())
+        content = reader.feed(rest, finished=True).strip()
+        return {"content": "", **(message_delta(thought.replace("<think>", "").strip(), content, reader.calls) or {})}
 
 
 class ScriptedExactServer(ExactServer[ExactConfig]):

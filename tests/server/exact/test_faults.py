@@ -17,12 +17,12 @@ from tests.support.models import asking
 from tests.support.streams import read_responses_stream
 
 from paddock.http import Call, HttpPeer
+from paddock.server.exact.parsers import PlainParser
 from paddock.testing.engines import (
     CutAnswer,
     EngineAnswer,
     ScriptedEngine,
     ScriptedExactServer,
-    TextParser,
     scripted_server,
 )
 from paddock.testing.transports import over
@@ -54,7 +54,7 @@ async def listening(server: ScriptedExactServer) -> AsyncIterator[FaultListener]
 
 def talking(folder: Path, said: EngineAnswer = WORDS, **config: Any) -> ScriptedExactServer:
     """Its engine gives the first ids, and the rest when the gate is opened."""
-    server = scripted_server(folder, lambda prompt: said, parser=TextParser, **config)
+    server = scripted_server(folder, lambda prompt: said, parser=PlainParser, **config)
     server.engine.gate = asyncio.Event()
     return server
 
@@ -80,7 +80,7 @@ async def test_a_stream_that_breaks_ends_with_the_dialects_error_and_the_retry_i
     tmp_path: Path, after: int
 ) -> None:
     answers: list[EngineAnswer] = [CutAnswer(WORDS, after), WORDS]
-    server = scripted_server(tmp_path, lambda prompt: answers.pop(0), parser=TextParser)
+    server = scripted_server(tmp_path, lambda prompt: answers.pop(0), parser=PlainParser)
     async with listening(server) as at:
         broken = await at.post(STREAMED)
         if after:
@@ -257,7 +257,7 @@ async def test_after_its_deadline_a_call_is_answered_with_an_error_and_its_retry
 async def test_on_a_full_disk_the_client_gets_an_error_and_later_the_same_answer(tmp_path: Path, stream: bool) -> None:
     folder = tmp_path / "turns"
     answers = iter(range(9))
-    server = scripted_server(folder, lambda prompt: f"answer {next(answers)}", parser=TextParser)
+    server = scripted_server(folder, lambda prompt: f"answer {next(answers)}", parser=PlainParser)
     body = {**GO, "stream": stream}
     async with asking("asgi", server) as client:
         folder.rmdir()

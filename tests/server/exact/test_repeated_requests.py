@@ -10,8 +10,9 @@ from tests.sampling import few
 from tests.support.models import DialectReply, ModelClient, asking
 from tests.support.streams import read_responses_stream
 
+from paddock.server.exact.parsers import PlainParser
 from paddock.server.exchange import Exchange
-from paddock.testing.engines import CutAnswer, EngineAnswer, ScriptedExactServer, TextParser, scripted_server
+from paddock.testing.engines import CutAnswer, EngineAnswer, ScriptedExactServer, scripted_server
 from paddock.types import JsonObject
 
 GO: JsonObject = {"input": [{"role": "user", "content": "go"}]}
@@ -132,7 +133,7 @@ async def test_a_failed_call_is_not_recorded_and_asked_again(tmp_path: Path) -> 
 
 
 async def test_a_failure_reaches_all_that_joined(tmp_path: Path) -> None:
-    server = scripted_server(tmp_path, lambda prompt: CutAnswer(WORDS, 6), parser=TextParser)
+    server = scripted_server(tmp_path, lambda prompt: CutAnswer(WORDS, 6), parser=PlainParser)
     async with asking("direct", server) as client:
         go = hold_engine(server)
         bodies = [GO, {**GO, "stream": True}]
