@@ -6,6 +6,7 @@ Form    `llama3_json`: objects with `name` and `parameters` (or `arguments`), se
 
 import ast
 import json
+import re
 import warnings
 from collections.abc import Sequence
 
@@ -14,6 +15,7 @@ from paddock.server.exact.parsers.values import make_call
 from paddock.types import JsonObject
 
 TAG = "<|python_tag|>"
+_SEPARATOR = re.compile(r"\s*;\s*")
 
 
 def _read_json(block: str, tools: Sequence[JsonObject]) -> list[AnswerCall]:
@@ -29,12 +31,12 @@ def _read_json(block: str, tools: Sequence[JsonObject]) -> list[AnswerCall]:
         if not isinstance(call, dict):
             raise ValueError("no object")
         calls.append(make_call(call.get("name"), call.get("parameters", call.get("arguments"))))
-        if not rest[position:].strip():
+        if position == len(rest):
             return calls
-        separator = len(rest) - len(rest[position:].lstrip())
-        if rest[separator] != ";":
+        separator = _SEPARATOR.match(rest, position)
+        if separator is None:
             raise ValueError("no semicolon between calls")
-        position = len(rest) - len(rest[separator + 1 :].lstrip())
+        position = separator.end()
 
 
 def _read_python(block: str, tools: Sequence[JsonObject]) -> list[AnswerCall]:
