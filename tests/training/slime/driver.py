@@ -1,0 +1,186 @@
+"""slime's own rollout phase over our environments, run where slime's files are; prints what slime would train on.
+
+Usage   driver.py FOLDER CASE: `train` a phase of 2 groups of 4, `abort` one of which more groups were begun than are
+        needed, and those with a long prompt hang; `rewards` slime's own rewards beside ours, for each case of a file.
+Engine  a scripted SGLang on loopback: it answers `yes`, or `no`, by turns, with a log-prob for each id.
+"""
+
+import ast
+import asyncio
+import json
+import sys
+import threading
+from argparse import Namespace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import slime
+import slime.rollout.sglang_rollout as slime_rollout
+import torch
+from slime.rollout.sample_hooks import set_current_rollout_id
+from slime.utils.http_utils import init_http_client
+from slime.utils.types import Sample
+
+from paddock.testing.vocabularies import small_vocabulary
+
+VOCABULARY = small_vocabulary()
+CALLS: list[dict[str, Any]] = []
+NUMBERS = count()
+ABORTED = threading.Event()
+
+
+class Engine(BaseHTTPRequestHandler):
+    hang_above: int | None = None
+    """Tokens of a prompt from which on a call hangs until it is aborted."""
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/abort_request":
+            ABORTED.set()
+            self._answer({})
+            return
+        number = next(NUMBERS)
+        CALLS.append(body)
+        if self.hang_above is not None and len(body["input_ids"]) > self.hang_above:
+            ABORTED.wait(60)
+            self._answer(_meta([], "abort"))
+            return
+        text = "yes" if number % 2 else "no"
+        self._answer(_meta(VOCABULARY.encode(text + "<|im_end|>"), "stop"))
+
+    def do_GET(self) -> None:
+        address: Any = self.server.server_address
+        host, port = address[:2]
+        self._answer({"workers": [{"url": f"http://{host}:{port}"}]} if self.path == "/workers" else {"num_reqs": 0})
+
+    def _answer(self, wire: Any) -> None:
+        body = json.dumps(wire).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_words: Any) -> None:
+        return
+
+
+def _meta(ids: list[int], reason: str) -> dict[str, Any]:
+    pairs = [[-(nth + 1) / 8, token, None] for nth, token in enumerate(ids)]
+    meta = {"finish_reason": {"type": reason}, "output_token_logprobs": pairs, "weight_version": "3"}
+    return {"text": "", "output_ids": ids, "meta_info": meta}
+
+
+def arguments(folder: Path, port: int, **given: Any) -> Namespace:
+    settings = json.loads((folder / "custom.json").read_text())
+    return Namespace(
+        **{
+            "hf_checkpoint": str(folder / "model"),
+            "sglang_router_ip": "127.0.0.1",
+            "sglang_router_port": port,
+            "sglang_server_concurrency": 64,
+            "sglang_dp_size": 1,
+            "rollout_num_engines": 1,
+            "use_distributed_post": False,
+            "rollout_temperature": 0.7,
+            "rollout_top_p": 1.0,
+            "rollout_top_k": -1,
+            "rollout_max_response_len": 40,
+            "rollout_stop": None,
+            "rollout_stop_token_ids": None,
+            "rollout_skip_special_tokens": False,
+            "rollout_global_dataset": True,
+            "rollout_batch_size": 2,
+            "over_sampling_batch_size": 2,
+            "n_samples_per_prompt": 4,
+            "dynamic_sampling_filter_path": None,
+            "rollout_sample_filter_path": None,
+            "rollout_all_samples_process_path": None,
+            "rollout_sample_hook_path": None,
+            "partial_rollout": False,
+            "mask_offpolicy_in_partial_rollout": False,
+            "custom_generate_function_path": "paddock.training.slime.generate",
+            "custom_reward_post_process_path": "paddock.training.slime.post_process_rewards",
+            "group_rm": False,
+            "ci_test": False,
+            "reward_key": None,
+            "advantage_estimator": "grpo",
+            "rewards_normalization": True,
+            "grpo_std_normalization": True,
+            **settings,
+            **given,
+        }
+    )
+
+
+def main() -> None:
+    folder, case = Path(sys.argv[1]), sys.argv[2]
+    if case == "rewards":
+        print(json.dumps([both_rewards(given) for given in json.loads((folder / "cases.json").read_text())]))  # noqa: T201
+        return
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Engine)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    args = arguments(folder, server.server_address[1], over_sampling_batch_size=4 if case == "abort" else 2)
+    Engine.hang_above = 100 if case == "abort" else None
+    rows = [json.loads(line) for line in (folder / "data.jsonl").read_bytes().splitlines()]
+    groups, indices = count(), count()
+
+    def data_source(number: int) -> list[list[Sample]]:
+        given = []
+        for _ in range(number):
+            group = next(groups)
+            line = rows[group % len(rows)]
+            given.append(
+                [
+                    Sample(group_index=group, index=next(indices), prompt=line["prompt"], metadata=line["metadata"])
+                    for _ in range(args.n_samples_per_prompt)
+                ]
+            )
+        return given
+
+    async def phase() -> Any:
+        init_http_client(args)
+        set_current_rollout_id(0)
+        return await slime_rollout.generate_rollout_async(args, 0, data_source)
+
+    output, _ = asyncio.run(phase())
+    from paddock.training.slime import post_process_rewards
+
+    flat = [sample for group in output.samples for member in group for sample in _listed(member)]
+    raw, rewards = post_process_rewards(args, flat)
+    lines = [sample.to_dict() for sample in flat]
+    print(json.dumps({"samples": lines, "raw": raw, "rewards": rewards, "calls": CALLS}))  # noqa: T201
+
+
+def both_rewards(given: dict[str, Any]) -> list[Any]:
+    """Rewards by slime's method, taken from its file (the module around it needs SGLang), and by ours."""
+    from paddock.training.slime import post_process_rewards
+
+    source = ast.parse((Path(slime.__path__[0]) / "ray/rollout.py").read_text())
+    (method,) = (
+        node for node in ast.walk(source) if isinstance(node, ast.FunctionDef) and node.name == "_post_process_rewards"
+    )
+    for argument in method.args.args:
+        argument.annotation = None
+    names: dict[str, Any] = {"torch": torch}
+    exec(compile(ast.Module([method], []), "slime", "exec"), names)
+    args = Namespace(
+        rewards_normalization=True,
+        n_samples_per_prompt=4,
+        rollout_batch_size=2,
+        reward_key=None,
+        advantage_estimator=given["estimator"],
+        grpo_std_normalization=given["std"],
+    )
+    samples = [Sample(group_index=nth // 4, index=nth, reward=reward) for nth, reward in enumerate(given["rewards"])]
+    manager = Namespace(args=args, custom_reward_post_process_func=None)
+    return [names["_post_process_rewards"](manager, samples), post_process_rewards(args, samples)]
+
+
+def _listed(member: Any) -> list[Any]:
+    return member if isinstance(member, list) else [member]
+
+
+if __name__ == "__main__":
+    main()
