@@ -187,6 +187,15 @@ def test_members_may_be_asked_for_one_by_one(environment: Environment, engine_se
     assert {(stamp.group_id, stamp.group_size, stamp.cohort) for stamp in stamps} == {(5, 3, "a")}
 
 
+def test_a_row_may_be_run_anew_while_it_runs(environment: Environment, engine_settings: JsonObject) -> None:
+    async def train() -> list[float | None]:
+        async with open_rollouts(environment(), engine=yes, engine_settings=engine_settings) as rollouts:
+            asked = [rollouts.run_member(row(), member=0, size=2, index=5, group=name) for name in "ab"]
+            return [member.reward for member in await asyncio.gather(*asked)]
+
+    assert asyncio.run(train()) == [1.0, 1.0]
+
+
 def test_after_its_end_it_says_so(environment: Environment, engine_settings: JsonObject) -> None:
     rollouts = open_rollouts(environment(), engine=yes, engine_settings=engine_settings)
     rollouts.close()

@@ -69,21 +69,22 @@ class InFlight:
     """The attempts that run in this process."""
 
     def __init__(self) -> None:
-        self._running: dict[MemberKey, tuple[str, StageWatch]] = {}
+        # By secret: a trainer may run a row anew while it still runs.
+        self._running: dict[str, tuple[MemberKey, str, StageWatch]] = {}
 
     @contextmanager
     def attempt(self, key: MemberKey, agent: str, secret: str) -> Iterator[StageWatch]:
         """Register one attempt while the block runs."""
         with watch_stage(secret) as watch:
-            self._running[key] = agent, watch
+            self._running[secret] = key, agent, watch
             try:
                 yield watch
             finally:
-                del self._running[key]
+                del self._running[secret]
 
     def report(self) -> RunningReport:
         now = time.monotonic()
-        running = sorted(self._running.items(), key=lambda item: item[1][1].began)
+        running = sorted(self._running.values(), key=lambda item: item[2].began)
         slowest = [
             RunningRollout(
                 key=key,
@@ -91,7 +92,7 @@ class InFlight:
                 began_s=now - watch.began,
                 since_s=now - watch.since,
             )
-            for key, (agent, watch) in running[:MOST_NAMED]
+            for key, agent, watch in running[:MOST_NAMED]
         ]
         return RunningReport(n_running=len(running), slowest=slowest)
 
