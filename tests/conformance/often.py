@@ -74,4 +74,4 @@ def marks_of(runtime: str, name: str) -> list[pytest.MarkDecorator]:
     if runtime == "bubblewrap":
         return [pytest.mark.slow] if name in HEAVY | SEEN_ELSEWHERE else []
     number = [one.name for one in SUITE].index(name)
-    return [pytest.mark.long if runtime != "apptainer" or name in SEEN_ELSEWHERE or number % 3 else pytest.mark.slow]
+    return [pytest.mark.long if runtime != "apptainer" or name in SEEN_ELSEWHERE or number % 6 else pytest.mark.slow]

@@ -49,8 +49,7 @@ def end(command: CommandProcess, number: signal.Signals) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "number",
-    [signal.SIGINT, *(pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGTERM, signal.SIGKILL))],
+    "number", [signal.SIGINT, signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
 )
 def test_a_command_that_is_ended_leaves_no_worker_and_goes_on(
     number: signal.Signals, arguments: list[str], tmp_path: Path

@@ -24,7 +24,7 @@ from paddock.sandbox.local import LocalProvider
 SEED = 7
 SAMPLED = "pytest"
 """The project of the patches that are drawn here; all: `python -m benchmarks faults honest`."""
-NUMBERS = [pytest.param(number, marks=[] if number < 4 else [pytest.mark.long]) for number in range(16)]
+NUMBERS = [pytest.param(number, marks=[] if number < 2 else [pytest.mark.long]) for number in range(16)]
 NOT_ALONE = {"docstrings", "without_comments"}
 """Transformations for which the small projects leave no room; others' do, and what another one leaves."""
 LIKE_FORGING = {

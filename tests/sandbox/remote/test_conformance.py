@@ -28,7 +28,7 @@ def target() -> Iterator[SandboxTarget]:
 @pytest.mark.parametrize(
     "behaviour",
     [
-        pytest.param(behaviour, id=behaviour.name, marks=pytest.mark.long if number % 6 else ())
+        pytest.param(behaviour, id=behaviour.name, marks=pytest.mark.long if number % 9 else ())
         for number, behaviour in enumerate(SUITE)
     ],
 )

@@ -25,7 +25,7 @@ def test_a_line_is_said_where_it_stands_by_itself(line: str, said: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("changed", [{}, {"/testbed/a.py": "1"}])
+@pytest.mark.parametrize("changed", [{}, pytest.param({"/testbed/a.py": "1"}, marks=pytest.mark.slow)])
 def test_no_output_holds_a_judgement_up(command: str, changed: dict[str, str]) -> None:
     """Of CPU; where each line is searched in the command by an expression of its own, it takes half a minute."""
     commands = read_commands([ShellCommand("python a.py")], [ShellCommand(command)], "/testbed")
