@@ -1,0 +1,1 @@
+"""Paddock's environments inside SkyRL: a generator whose rollouts run in our servers, agents and harnesses."""
