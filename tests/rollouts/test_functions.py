@@ -12,7 +12,7 @@ from paddock.errors import ConfigError, InfraError
 from paddock.http import Call
 from paddock.server.exact.engine import Chunk
 from paddock.server.exact.functions import Completion, FunctionEngine, bound_to_loop, find_function
-from paddock.types import JsonObject
+from paddock.types import JsonObject, WeightSpan
 
 ANSWER = list(range(100, 112))
 
@@ -88,9 +88,26 @@ async def test_weights_that_change_unannounced_in_the_middle_leave_the_version_o
     assert [(span.version, span.start, span.end) for span in last.versions] == [(None, 0, 3), ("2", 3, 15)]
 
 
+async def test_spans_of_one_call_stand_behind_those_of_the_calls_before() -> None:
+    """Streamed: they come with the last completion alone, and stand for all of the call."""
+
+    async def function(ids: list[int], sampling: JsonObject, *, rollout: str | None) -> AsyncIterator[Completion]:
+        if len(ids) == 2:
+            yield Completion(ANSWER[:3], [-1.0] * 3, "abort", "1", cached_tokens=2)
+            return
+        yield Completion(ANSWER[3:6], [-1.0] * 3, None)
+        spans = [WeightSpan(version="1", start=0, end=1), WeightSpan(version="2", start=1, end=9)]
+        yield Completion(ANSWER[6:], [-1.0] * 6, "stop", weight_versions=spans, cached_tokens=5)
+
+    (*_, last) = await chunks_of(FunctionEngine(function, first_retry_s=0))
+    assert [(span.version, span.start, span.end) for span in last.versions] == [("1", 0, 4), ("2", 4, 12)]
+    assert last.cached_tokens == 2, "of the prompt, which a continuation's is not"
+
+
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
+        (Completion([1], [-1.0], weight_versions=[WeightSpan(version="1", start=0, end=2)]), "do not cover the 1 ids"),
         (Completion([1, 2], [-1.0]), "2 ids, but 1 log-probs"),
         (Completion([1], [float("nan")]), "no finite number"),
         (Completion([1], [-1.0], "tired"), "finish reason 'tired'"),  # type: ignore[arg-type]

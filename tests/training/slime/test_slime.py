@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from paddock.errors import ConfigError
+from paddock.server.exact.functions import Completion
 from paddock.testing.templates import TEMPLATES
 from paddock.testing.vocabularies import write_model_folder
 from paddock.training.slime.engine import read_completion, sampling_params
@@ -191,7 +192,7 @@ def test_sglang_gets_bounds_and_stops_under_its_own_names() -> None:
 def test_an_aborted_call_keeps_what_was_sampled() -> None:
     meta = {"finish_reason": {"type": "abort"}, "output_token_logprobs": [[-1.0, 5, None]], "weight_version": "2"}
     found = read_completion({"meta_info": meta})
-    assert found == ([5], [-1.0], "abort", "2")
+    assert found == Completion([5], [-1.0], "abort", "2")
 
 
 @pytest.mark.parametrize(

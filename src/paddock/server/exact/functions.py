@@ -45,6 +45,10 @@ class Completion(NamedTuple):
     """None: more is to come, in a stream."""
     weight_version: str | int | None = None
     """The weights that sampled it; None: those that the trainer announced, where they did not change meanwhile."""
+    weight_versions: Sequence[WeightSpan] = ()
+    """In place of `weight_version`, with the last completion of a call: spans over all that the call sampled."""
+    cached_tokens: int = 0
+    """Of the prompt, read from a prefix cache; with the last completion of a call."""
 
 
 class EngineFunction(Protocol):
@@ -184,7 +188,7 @@ class FunctionEngine:
                     async with aclosing(self._call(answer, key)) as completions:
                         async for completion in completions:
                             known = version if version == self.version else None
-                            yield answer.take(completion, known)
+                            yield answer.take(completion, known, before)
                     if answer.finished:
                         return
                     wait_s = self._first_retry_s if len(answer.ids) > before else min(2 * wait_s, LONGEST_RETRY_S)
@@ -228,6 +232,7 @@ class _Answer:
         self._prompt_ids = prompt_ids
         self._params = params
         self._spans: list[WeightSpan] = []
+        self._cached_tokens = 0
 
     @property
     def prompt(self) -> list[int]:
@@ -240,8 +245,8 @@ class _Answer:
         limit = self._params.get("max_tokens")
         return {**self._params, "max_tokens": limit - len(self.ids)} if isinstance(limit, int) else dict(self._params)
 
-    def take(self, completion: Completion, announced: str | None) -> Chunk:
-        """The chunk of a completion."""
+    def take(self, completion: Completion, announced: str | None, before: int) -> Chunk:
+        """The chunk of a completion. `before`: how many ids there were before its call."""
         ids, log_probs = [int(token) for token in completion.ids], [float(value) for value in completion.log_probs]
         if self.finished:
             raise _unreadable("it went on after its finish reason")
@@ -249,24 +254,37 @@ class _Answer:
             raise _unreadable(f"it gave {len(ids)} ids, but {len(log_probs)} log-probs")
         if not all(isfinite(value) for value in log_probs):
             raise _unreadable("one of its log-probs is no finite number")
+        if before == 0:
+            self._cached_tokens = max(self._cached_tokens, completion.cached_tokens)
         version = announced if completion.weight_version is None else str(completion.weight_version)
-        self._add_span(version, len(ids))
+        self._add_span(version, len(self.ids), len(self.ids) + len(ids))
         self.ids += ids
+        if completion.weight_versions:
+            self._set_spans(completion.weight_versions, before)
         reason = completion.finish_reason
         if reason == "abort" and self.sampling.get("max_tokens") == 0:
             reason = "length"
         if reason not in ("stop", "length"):
             return Chunk(ids, log_probs)
         self.finished = True
-        return Chunk(ids, log_probs, reason, self._spans if self._has_versions() else ())
+        return Chunk(ids, log_probs, reason, self._spans if self._has_versions() else (), self._cached_tokens)
 
-    def _add_span(self, version: str | None, size: int) -> None:
-        start = len(self.ids)
+    def _add_span(self, version: str | None, start: int, end: int) -> None:
         if self._spans and self._spans[-1].version == version:
-            last = self._spans.pop()
-            self._spans.append(WeightSpan(version=version, start=last.start, end=start + size))
-        elif size:
-            self._spans.append(WeightSpan(version=version, start=start, end=start + size))
+            start = self._spans.pop().start
+        if end > start:
+            self._spans.append(WeightSpan(version=version, start=start, end=end))
+
+    def _set_spans(self, given: Sequence[WeightSpan], before: int) -> None:
+        """The spans of a call whose first id is number `before`, in place of what was taken for them."""
+        edges = [0, *(span.end for span in given)]
+        if [span.start for span in given] != edges[:-1] or edges[-1] != len(self.ids) - before:
+            raise _unreadable(f"its weight versions do not cover the {len(self.ids) - before} ids of the call")
+        earlier, self._spans = self._spans, []
+        for span in earlier:
+            self._add_span(span.version, span.start, min(span.end, before))
+        for span in given:
+            self._add_span(span.version, before + span.start, before + span.end)
 
     def _has_versions(self) -> bool:
         return any(span.version is not None for span in self._spans)
