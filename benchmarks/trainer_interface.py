@@ -24,7 +24,7 @@ from paddock.collect.attempts import Attempts
 from paddock.collect.routing import Router
 from paddock.config import Config, load
 from paddock.rollouts import Completion, RolloutOptions, open_rollouts
-from paddock.rollouts.client import with_engine
+from paddock.rollouts.client import FUNCTION, with_model_server
 from paddock.rollouts.planned_rows import group_stamp, planned_group
 from paddock.rollouts.runner import NoJournal
 from paddock.server.exact.functions import registered
@@ -113,7 +113,7 @@ def _ours(config: Config, settings: JsonObject) -> Any:
 def _bare(config: Config, settings: JsonObject) -> Any:
     runner = asyncio.Runner(loop_factory=loop_factory())
     registration = registered(_yes)
-    composed = with_engine(config, "policy_model", {**settings, "function": registration.name})
+    composed = with_model_server(config, "policy_model", FUNCTION, {**settings, "function": registration.name})
     router = Router(composed)
     context = open_runtime(composed, names=list(router.agents))
     runtime = runner.run(context.__aenter__())

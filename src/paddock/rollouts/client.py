@@ -52,7 +52,7 @@ def open_rollouts(
         read = config if isinstance(config, Config) else load(_paths(config), overrides, servers=())
         if registration is not None:
             block = {**(engine_settings or {}), "function": registration.name}
-            read = with_engine(read, model_server, block)
+            read = with_model_server(read, model_server, FUNCTION, block)
         settings = options or validate(RolloutOptions, read.top("rollouts"), "rollouts")
         background = Background(_open(read, settings, dict(servers or {}), token))
     except BaseException:
@@ -182,10 +182,10 @@ async def _open(
         yield GroupRollouts(runner, options, run_id=run_id)
 
 
-def with_engine(config: Config, name: str, block: JsonObject) -> Config:
-    """The config with a model server `name` whose engine is a function, in place of the one that it has."""
+def with_model_server(config: Config, name: str, implementation: str, block: JsonObject) -> Config:
+    """The config with a model server `name` of this implementation, in place of the one that it has."""
     tree: Any = parse(config.to_yaml(), "composed config").tree
-    tree[name] = {KIND: {FUNCTION: block}}
+    tree[name] = {KIND: {implementation: block}}
     return Config.from_yaml(dump(tree))
 
 
