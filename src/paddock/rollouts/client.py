@@ -98,6 +98,11 @@ class RolloutClient:
         return self._call(lambda: self._groups.announce_weights(version))
 
     @property
+    def options(self) -> RolloutOptions:
+        """The options with which it was opened."""
+        return self._groups.options
+
+    @property
     def folder_name(self) -> str:
         """The name of this start, which stamps its rollouts and names their folder."""
         return self._groups.run_id
@@ -149,7 +154,7 @@ class GroupStream:
         finally:
             self._background.answer(self._stream.aclose())
 
-    async def __aiter__(self) -> AsyncIterator[RolloutGroup]:
+    async def __aiter__(self) -> AsyncGenerator[RolloutGroup, None]:
         try:
             while True:
                 group: RolloutGroup | None = await self._background.answer(self._next())

@@ -1,0 +1,59 @@
+"""Groups of rollouts as TRL's `RolloutSample`s: whole sequences with mask, log-probs, advantage and version.
+
+Law     the advantage of a member is computed from those that have a reward; a member without one gives no sample, and
+        neither does a group in which fewer than two have one: nothing can be compared.
+Version the oldest weights that sampled an id which is trained on, where the engine names them as TRL counts them; else
+        those that were announced when the group began: TRL drops a sample by it.
+"""
+
+from collections.abc import Iterable, Mapping
+from statistics import pstdev
+from typing import Any
+
+import numpy as np
+from trl.experimental.async_grpo.async_rollout_worker import RolloutSample
+
+from paddock.rollouts import RolloutGroup, TrainingRollout
+from paddock.tokens.export import Sample
+from paddock.training.core.advantages import advantages
+from paddock.training.core.settings import GrpoSettings
+
+
+def group_samples(
+    group: RolloutGroup, grpo: GrpoSettings, *, newest: int, prompt: Iterable[Mapping[str, Any]] = ()
+) -> list[RolloutSample]:
+    """All samples of a group, in the order of its members. `newest`: the version that was announced last. `prompt`:
+    messages for TRL's traces."""
+    given = [reward for reward in group.rewards if reward is not None]
+    if len(given) < 2:
+        return []
+    oldest = int(group.weight_version or 0)
+    return [
+        RolloutSample(
+            prompt=list(prompt),
+            completion=[],
+            input_ids=np.array(entry.sample.ids, dtype=np.int64),
+            completion_mask=np.array(entry.sample.loss_mask, dtype=np.int64),
+            old_log_probs=np.array(entry.sample.log_probs, dtype=np.float32),
+            advantage=advantage,
+            model_version=sample_version(entry.sample, oldest, newest),
+            group_id=group.row_index,
+            metrics={"reward": member.reward, "reward_std": pstdev(given), **_metrics(member)},
+        )
+        for member, advantage in zip(group.members, advantages(group.rewards, grpo), strict=True)
+        if advantage is not None
+        for entry in member.samples
+    ]
+
+
+def sample_version(sample: Sample, oldest: int, newest: int) -> int:
+    """The oldest version of a sample's ids. `oldest` and `newest`: those that can have sampled them."""
+    versions = {span.weight_version for span in sample.spans if span.trained}
+    numbers = [int(version) for version in versions if version is not None and version.isdecimal()]
+    if len(numbers) < len(versions) or not numbers or min(numbers) < oldest or max(numbers) > newest:
+        return oldest
+    return min(numbers)
+
+
+def _metrics(member: TrainingRollout) -> dict[str, float]:
+    return {f"rewards/{name}": float(value) for name, value in member.metrics.items()}
