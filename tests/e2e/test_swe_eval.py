@@ -83,7 +83,7 @@ NULL = ("null", 0.0, "no_patch")
 
 @pytest.mark.parametrize(
     ("harness", "reward", "reason"),
-    few([("gold", 1.0, "resolved"), ("noop", 0.0, "tests_fail"), NULL], [NULL]),
+    few([("gold", 1.0, "resolved"), ("noop", 0.0, "tests_fail"), NULL], [NULL], mark=pytest.mark.long),
 )
 def test_rows_are_tried_without_a_model(
     tmp_path: Path, row: JsonObject, harness: str, reward: float, reason: str, capsys: pytest.CaptureFixture[str]
