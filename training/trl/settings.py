@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from paddock.training.core.settings import GrpoSettings
 
 
-class WorkerSettings(BaseModel):
+class TrlWorkerSettings(BaseModel):
     """Settings of one rollout worker."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

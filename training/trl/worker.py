@@ -22,7 +22,7 @@ from paddock.errors import InfraError
 from paddock.rollouts import RolloutClient, RolloutGroup
 from paddock.training.trl.rows import messages_of
 from paddock.training.trl.samples import group_samples
-from paddock.training.trl.settings import WorkerSettings
+from paddock.training.trl.settings import TrlWorkerSettings
 from paddock.types import JsonObject
 
 MOST_METRICS = 4096
@@ -34,11 +34,11 @@ class TrlRolloutWorker:
     """TRL's `RolloutWorkerProtocol` over a rollout client."""
 
     def __init__(
-        self, client: RolloutClient, rows: Sequence[JsonObject], settings: WorkerSettings | None = None
+        self, client: RolloutClient, rows: Sequence[JsonObject], settings: TrlWorkerSettings | None = None
     ) -> None:
         if not rows:
             raise ValueError("there are no rows to run rollouts of")
-        self.settings = settings or WorkerSettings()
+        self.settings = settings or TrlWorkerSettings()
         self.rollout_buffer: queue.Queue[RolloutSample] = queue.Queue(self.settings.max_queued_samples)
         self.metrics_queue: queue.Queue[dict[str, float]] = queue.Queue(MOST_METRICS)
         self._client = client

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from datasets import Dataset
-from tests.training.trl.library import ROWS, ScriptedEngine, World, mixed
+from tests.training.trl.library import ROWS, NumberedEngine, TrlWorld, mixed
 from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer
 from trl.experimental.async_grpo.async_grpo_trainer import DataCollatorForRollout
 
@@ -17,7 +17,7 @@ from paddock.errors import PaddockError
 from paddock.training.core.settings import GrpoSettings
 from paddock.training.trl.cpu import prepare
 from paddock.training.trl.rows import dataset_rows
-from paddock.training.trl.settings import WorkerSettings
+from paddock.training.trl.settings import TrlWorkerSettings
 from paddock.training.trl.weights import FunctionWeights
 from paddock.training.trl.worker import TrlRolloutWorker
 
@@ -38,7 +38,7 @@ def plain(sample: Any) -> dict[str, Any]:
     }
 
 
-class RecordingTrainer(AsyncGRPOTrainer):  # type: ignore[misc]
+class RecordingAsyncTrainer(AsyncGRPOTrainer):  # type: ignore[misc]
     """TRL's trainer, which keeps what its loss is made of."""
 
     def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -67,7 +67,7 @@ def ignored(tensors: Any) -> None:
         pass
 
 
-def train(world: World, worker: Any, weights: Any, **changes: Any) -> Any:
+def train(world: TrlWorld, worker: Any, weights: Any, **changes: Any) -> Any:
     prepare()
     args = AsyncGRPOConfig(
         output_dir=str(world.folder / "out"),
@@ -83,7 +83,7 @@ def train(world: World, worker: Any, weights: Any, **changes: Any) -> Any:
         logging_steps=1,
         **changes,
     )
-    trainer = RecordingTrainer(
+    trainer = RecordingAsyncTrainer(
         model=str(world.folder / "model"),
         args=args,
         processing_class=world.tokenizer,
@@ -99,8 +99,8 @@ def train(world: World, worker: Any, weights: Any, **changes: Any) -> Any:
 
 def trained(folder: Path) -> dict[str, Any]:
     """Three steps, with a fifth of the members failing."""
-    world = World(folder)
-    engine = ScriptedEngine(mixed(world, every_fails=5))
+    world = TrlWorld(folder)
+    engine = NumberedEngine(mixed(world, every_fails=5))
     batches: list[list[Any]] = []
     collate = DataCollatorForRollout.torch_call
 
@@ -112,7 +112,7 @@ def trained(folder: Path) -> dict[str, Any]:
     before = {name: weight.detach().clone() for name, weight in world.model.named_parameters()}
     sent: list[int] = []
     with world.open(engine, max_rollouts=16) as client:
-        worker = TrlRolloutWorker(client, ROWS, WorkerSettings(num_generations=5, max_queued_samples=8, grpo=GRPO))
+        worker = TrlRolloutWorker(client, ROWS, TrlWorkerSettings(num_generations=5, max_queued_samples=8, grpo=GRPO))
         weights = FunctionWeights(client, lambda tensors: sent.append(len(list(tensors))))
         trainer = train(world, worker, weights)
         running, calls = engine.running, engine.calls
@@ -142,10 +142,10 @@ def read_lines(folder: Path, name: str) -> list[str]:
 
 def held_back(folder: Path) -> dict[str, Any]:
     """A queue that nobody reads, then one that is read, then a stop in the middle of answers."""
-    world = World(folder)
-    engine = ScriptedEngine(mixed(world), delay_s=0.02)
+    world = TrlWorld(folder)
+    engine = NumberedEngine(mixed(world), delay_s=0.02)
     with world.open(engine, max_rollouts=8, max_groups=2) as client:
-        worker = TrlRolloutWorker(client, ROWS, WorkerSettings(num_generations=4, max_queued_samples=6))
+        worker = TrlRolloutWorker(client, ROWS, TrlWorkerSettings(num_generations=4, max_queued_samples=6))
         worker.update_model_version(1)
         worker.start()
         time.sleep(1.0)
@@ -174,10 +174,10 @@ def held_back(folder: Path) -> dict[str, Any]:
 
 def paused(folder: Path) -> dict[str, Any]:
     """No engine function is called between `pause` and `resume`."""
-    world = World(folder)
-    engine = ScriptedEngine(mixed(world), delay_s=0.01)
+    world = TrlWorld(folder)
+    engine = NumberedEngine(mixed(world), delay_s=0.01)
     with world.open(engine, max_rollouts=4) as client:
-        worker = TrlRolloutWorker(client, ROWS, WorkerSettings(num_generations=4))
+        worker = TrlRolloutWorker(client, ROWS, TrlWorkerSettings(num_generations=4))
         weights = FunctionWeights(client, ignored)
         worker.start()
         worker.rollout_buffer.get(timeout=20)
@@ -195,9 +195,9 @@ def paused(folder: Path) -> dict[str, Any]:
 
 def lost(folder: Path) -> dict[str, Any]:
     """Every rollout fails."""
-    world = World(folder)
-    with world.open(ScriptedEngine(lambda _: None), max_rollouts=8) as client:
-        worker = TrlRolloutWorker(client, ROWS, WorkerSettings(num_generations=2, max_lost_groups=3))
+    world = TrlWorld(folder)
+    with world.open(NumberedEngine(lambda _: None), max_rollouts=8) as client:
+        worker = TrlRolloutWorker(client, ROWS, TrlWorkerSettings(num_generations=2, max_lost_groups=3))
         weights = FunctionWeights(client, ignored)
         try:
             train(world, worker, weights)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
-from tests.training.trl.library import ROWS, ScriptedEngine, World, mixed
+from tests.training.trl.library import ROWS, NumberedEngine, TrlWorld, mixed
 from trl import GRPOConfig, GRPOTrainer
 
 from paddock.errors import ConfigError
@@ -29,7 +29,7 @@ class RecordingTrainer(GRPOTrainer):  # type: ignore[misc]
         return loss
 
 
-class Said(logging.Handler):
+class LogRecorder(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.texts: list[str] = []
@@ -39,10 +39,10 @@ class Said(logging.Handler):
 
 
 def trained(folder: Path) -> dict[str, Any]:
-    world = World(folder)
-    said = Said()
+    world = TrlWorld(folder)
+    said = LogRecorder()
     logging.getLogger("paddock").addHandler(said)
-    engine = ScriptedEngine(mixed(world, every_fails=5))
+    engine = NumberedEngine(mixed(world, every_fails=5))
     with world.open(engine, max_rollouts=16, sample_mode="whole") as client:
         trainer = RecordingTrainer(
             model=world.model,
@@ -77,8 +77,8 @@ def trained(folder: Path) -> dict[str, Any]:
 
 
 def refused(folder: Path) -> dict[str, Any]:
-    world = World(folder)
-    with world.open(ScriptedEngine(mixed(world)), sample_mode="branch") as client:
+    world = TrlWorld(folder)
+    with world.open(NumberedEngine(mixed(world)), sample_mode="branch") as client:
         try:
             rollout_function(client, ROWS)
         except ConfigError as error:

@@ -19,7 +19,7 @@ PIVOT = ROOT / "resources_servers/pivot"
 ROWS = [orjson.loads(line) for line in (PIVOT / "data/example.jsonl").read_bytes().splitlines()[:1]] * 3
 
 
-class World:
+class TrlWorld:
     """A model folder, and what its model says."""
 
     def __init__(self, folder: Path) -> None:
@@ -37,7 +37,7 @@ class World:
         call = {"name": action["name"], "arguments": orjson.loads(action["arguments"])}
         return self.ids(f"<tool_call>\n{orjson.dumps(call).decode()}\n</tool_call>")
 
-    def open(self, engine: "ScriptedEngine", **options: Any) -> RolloutClient:
+    def open(self, engine: "NumberedEngine", **options: Any) -> RolloutClient:
         return open_rollouts(
             PIVOT / "configs/pivot.yaml",
             "eval.max_attempts=1",
@@ -47,7 +47,7 @@ class World:
         )
 
 
-class ScriptedEngine:
+class NumberedEngine:
     """An engine function: `answer(number of the call)`, counted from 0, gives ids; None: it raises."""
 
     def __init__(self, answer: Callable[[int], list[int] | None], *, delay_s: float = 0.0) -> None:
@@ -73,7 +73,7 @@ class ScriptedEngine:
             self.running -= 1
 
 
-def mixed(world: World, *, every_fails: int | None = None) -> Callable[[int], list[int] | None]:
+def mixed(world: TrlWorld, *, every_fails: int | None = None) -> Callable[[int], list[int] | None]:
     """Right and wrong calls by turns of three; each `every_fails`-th call fails."""
     right, wrong = world.right_call(ROWS[0]), world.ids("I would look at the file first.")
 
