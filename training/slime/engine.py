@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from paddock.rollouts import Completion, EngineFunction
-from paddock.types import JsonObject
+from paddock.types import JsonObject, WeightSpan
 
 _NAMES = {"max_tokens": "max_new_tokens", "seed": "sampling_seed"}
 _SAME = (
@@ -54,12 +54,18 @@ def sampling_params(args: Any, sampling: JsonObject) -> JsonObject:
 
 
 def read_completion(answer: JsonObject) -> Completion:
-    """What SGLang sampled; an aborted call keeps what it had."""
+    """What SGLang sampled, with a span for each version of the weights; an aborted call keeps what it had."""
     meta: Any = answer["meta_info"]
     pairs = meta.get("output_token_logprobs") or []
+    spans = [
+        WeightSpan(version=str(one["version"]), start=one["start"], end=one["end"])
+        for one in meta.get("weight_versions") or ()
+    ]
     return Completion(
         ids=[pair[1] for pair in pairs],
         log_probs=[pair[0] for pair in pairs],
         finish_reason=meta["finish_reason"]["type"],
         weight_version=meta.get("weight_version"),
+        weight_versions=[span for span in spans if span.end > span.start],
+        cached_tokens=meta.get("cached_tokens") or 0,
     )

@@ -192,7 +192,19 @@ def test_sglang_gets_bounds_and_stops_under_its_own_names() -> None:
 def test_an_aborted_call_keeps_what_was_sampled() -> None:
     meta = {"finish_reason": {"type": "abort"}, "output_token_logprobs": [[-1.0, 5, None]], "weight_version": "2"}
     found = read_completion({"meta_info": meta})
-    assert found == Completion([5], [-1.0], "abort", "2")
+    assert found == Completion([5], [-1.0], "abort", "2", [])
+
+
+def test_a_call_that_weights_changed_under_has_a_span_for_each() -> None:
+    versions = [{"version": "2", "start": 0, "end": 1}, {"version": "3", "start": 1, "end": 2}]
+    meta = {
+        "finish_reason": {"type": "stop"},
+        "output_token_logprobs": [[-1.0, 5, None], [-2.0, 6, None]],
+        "weight_version": "3",
+        "weight_versions": versions,
+    }
+    found = read_completion({"meta_info": meta})
+    assert [span.model_dump() for span in found.weight_versions] == versions
 
 
 @pytest.mark.parametrize(
