@@ -2,15 +2,24 @@
 
 import asyncio
 import json
-import os
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from tests.training.verifiers.conftest import (
+    PADDOCK,
+    PIVOT,
+    PYTHON,
+    ROOT,
+    ROWS,
+    SIZE,
+    python_path,
+    read_samples,
+    taskset_keys,
+)
 from tests.training.verifiers.token_endpoint import FAILS, TokenEndpoint
 
 from paddock.testing.templates import TEMPLATES
@@ -18,11 +27,6 @@ from paddock.testing.upstream import ErrorStatus, ScriptedAnswer, ScriptedUpstre
 from paddock.testing.vocabularies import write_model_folder
 from paddock.types import JsonObject
 
-PYTHON = os.environ.get("PADDOCK_VERIFIERS_PYTHON")
-ROOT = Path(__file__).parents[3]
-PIVOT = ROOT / "resources_servers/pivot"
-PADDOCK = Path(sys.executable).with_name("paddock")
-ROWS, SIZE = 5, 5
 pytestmark = [
     pytest.mark.trainer,
     pytest.mark.timeout(600),
@@ -30,24 +34,8 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def rows(tmp_path: Path) -> Path:
-    lines = (PIVOT / "data/example.jsonl").read_bytes().splitlines()
-    chosen = [line for line in lines if len(orjson.loads(line)["responses_create_params"]["input"]) < 8]
-    path = tmp_path / "rows.jsonl"
-    path.write_bytes(b"\n".join(chosen[:ROWS]) + b"\n")
-    return path
-
-
 async def evaluate(folder: Path, rows: Path, model: str, client: dict[str, str], **keys: Any) -> list[dict[str, Any]]:
     """The traces of the pivot config's rollouts by `vf-eval`; `keys`: more of `env.taskset`."""
-    taskset = {
-        "id": "paddock-environment",
-        "config": [str(PIVOT / "configs/pivot.yaml")],
-        "rows": [str(rows)],
-        "overrides": [f"rollouts.out={folder / 'journal'}", "eval.max_attempts=1"],
-        **keys,
-    }
     settings = {
         "model": model,
         "num_rollouts": SIZE,
@@ -55,14 +43,13 @@ async def evaluate(folder: Path, rows: Path, model: str, client: dict[str, str],
         "output_dir": str(folder / "outputs"),
         "client": client,
         "sampling": {"temperature": 0.7, "max_tokens": 64},
-        "env": {"taskset": taskset},
+        "env": {"taskset": taskset_keys(folder, rows, **keys)},
     }
     (folder / "run.json").write_text(json.dumps(settings))
     assert PYTHON is not None
     command = Path(PYTHON).with_name("vf-eval")
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'shims'}"}
     process = await asyncio.create_subprocess_exec(
-        str(command), "@", str(folder / "run.json"), "--no-rich", cwd=folder, env=environment,
+        str(command), "@", str(folder / "run.json"), "--no-rich", cwd=folder, env=python_path(),
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     )  # fmt: skip
     _, errors = await process.communicate()
@@ -74,13 +61,6 @@ def read_traces(folder: Path) -> list[dict[str, Any]]:
     """What `vf-eval` wrote."""
     (written,) = folder.glob("outputs/*/traces.jsonl")
     return [trace for episode in read_lines(written) for trace in episode["traces"]]
-
-
-def read_samples(folder: Path) -> list[JsonObject]:
-    """The lines of `paddock samples` over the same rollouts."""
-    (journal,) = (folder / "journal").iterdir()
-    listed = subprocess.check_output([PADDOCK, "samples", str(journal)])
-    return [orjson.loads(line) for line in listed.splitlines()]
 
 
 def read_lines(path: Path) -> list[JsonObject]:
