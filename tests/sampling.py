@@ -11,8 +11,8 @@ def few(cases: Iterable[Any], quick: Collection[Any], mark: pytest.MarkDecorator
     found = list(cases)
     unknown = [one for one in quick if one not in found]
     assert not unknown, f"no such cases: {unknown}"
-    told = [one if isinstance(one, tuple) else (one,) for one in found]
-    return [pytest.param(*words, marks=[] if one in quick else mark) for one, words in zip(found, told, strict=True)]
+    arguments = [one if isinstance(one, tuple) else (one,) for one in found]
+    return [pytest.param(*words, marks=[] if one in quick else mark) for one, words in zip(found, arguments, strict=True)]
 
 
 PARTS = pytest.mark.parametrize("part", few(range(4), [0]))

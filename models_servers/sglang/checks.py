@@ -34,8 +34,8 @@ class SglangTraits(NamedTuple):
 
 async def find_traits(client: EngineClient, model: str, max_model_len: int | None, timeout_s: float) -> SglangTraits:
     """`max_model_len`: of the config; None: as the server says. `timeout_s`: for each of the requests."""
-    told = _served_length(client, await client.get("/v1/models", timeout_s), model)
-    lengths = [length for length in (told, max_model_len) if length is not None]
+    served = _served_length(client, await client.get("/v1/models", timeout_s), model)
+    lengths = [length for length in (served, max_model_len) if length is not None]
     if not lengths:
         raise ConfigError(
             f"{client.host}: does not say how long a sequence may be: set `max_model_len`", kind="max_model_len_unknown"

@@ -48,16 +48,16 @@ def rollout_function(client: RolloutClient, rows: Sequence[JsonObject]) -> Rollo
             f"not {client.options.sample_mode}",
             kind="config_value",
         )
-    said = False
+    warned = False
 
     def roll_out(prompts: list[Any], trainer: Any) -> dict[str, list[Any]]:
-        nonlocal said
-        if not said and not trainer.use_vllm:
+        nonlocal warned
+        if not warned and not trainer.use_vllm:
             log.warning(
                 "TRL ignores the log-probs of rollouts without use_vllm: each batch is taken for on-policy, and "
                 "nothing corrects for an engine that samples otherwise than the policy computes"
             )
-        said = True
+        warned = True
         numbers = [row_number(prompt) for prompt in prompts]
         size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
         client.announce_weights(int(trainer.state.global_step))
