@@ -12,7 +12,9 @@ def few(cases: Iterable[Any], quick: Collection[Any], mark: pytest.MarkDecorator
     unknown = [one for one in quick if one not in found]
     assert not unknown, f"no such cases: {unknown}"
     arguments = [one if isinstance(one, tuple) else (one,) for one in found]
-    return [pytest.param(*words, marks=[] if one in quick else mark) for one, words in zip(found, arguments, strict=True)]
+    return [
+        pytest.param(*words, marks=[] if one in quick else mark) for one, words in zip(found, arguments, strict=True)
+    ]
 
 
 PARTS = pytest.mark.parametrize("part", few(range(4), [0]))

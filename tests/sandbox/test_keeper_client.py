@@ -25,7 +25,7 @@ from paddock.sandbox.processes import kill_tree, started_at
 
 pytestmark = pytest.mark.sandbox
 KEEPER = """
-import json, os, signal, socket, sys
+import json, os, select, signal, socket, sys
 from paddock.sandbox.keeper import messages, syscalls
 link, lies, by_another = socket.socket(fileno=int(sys.argv[1])), json.loads(sys.argv[2]), sys.argv[3] == "another"
 syscalls.unshare(syscalls.CLONE_NEWUSER | syscalls.CLONE_NEWPID)
@@ -42,6 +42,10 @@ while True:
         break
     for fd in fds:
         os.close(fd)
+    if "died" in lies and message["op"] != "start":
+        select.select([link], [], [])  # one more request, which stays unread
+        messages.send(link, {"op": "died", "error": "its first process ended", **lies["died"]})
+        break
     if message["op"] == "start":
         answer = {"op": "ready", "pid": init, "init": init, "pid_ns": os.stat(f"/proc/{init}/ns/pid").st_ino}
     else:
@@ -186,6 +190,20 @@ async def test_what_is_no_message_ends_the_sandbox(connect: Start, raw: str) -> 
     await client.start(PLAN)
     with pytest.raises(SandboxGone, match="can't be believed"):
         await exec_in(client)
+
+
+@pytest.mark.slow
+async def test_what_a_keeper_said_last_is_read_also_where_it_left_a_request_unread(connect: Start) -> None:
+    client = await connect(died={"status": -signal.SIGKILL})
+    await client.start(PLAN)
+    requests = [asyncio.ensure_future(client.alive()) for _ in range(2)]
+    await asyncio.sleep(0)
+    # Nothing is read here until it has ended.
+    os.waitid(os.P_PID, client._keeper.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222
+    ends = await asyncio.gather(*requests, return_exceptions=True)
+    assert [type(end) for end in ends] == [SandboxGone, SandboxGone]
+    found = await client.end()
+    assert (found.how, found.status, found.doubtful) == ("died", -signal.SIGKILL, False)
 
 
 @pytest.mark.slow

@@ -230,6 +230,9 @@ class KeeperClient:
                 packet = messages.receive_packet(self._socket, MESSAGE_BYTES)
             except BlockingIOError:
                 return
+            except ConnectionResetError:
+                # It ended with a request of ours unread. What it said before that is still to be read (unix(7)).
+                continue
             except messages.MalformedMessage as error:
                 self._break(f"it sent a malformed packet: {error}")
                 return

@@ -130,7 +130,7 @@ async def test_a_first_process_that_is_killed_is_the_machines_doing(
     first = namespace_init(found[0])
     gone = await ended_by(provider, sandbox, lambda: os.kill(first, signal.SIGKILL))
     assert isinstance(gone, SandboxGone)
-    assert (gone.doubtful, "its first process ended (Killed)" in gone.message) == (False, True)
+    assert (gone.doubtful, "its first process ended (Killed)" in gone.message) == (False, True), gone.message
 
 
 async def test_a_keeper_that_is_stopped_is_the_machines_doing(
