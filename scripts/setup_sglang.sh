@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Usage: eval "$(scripts/setup_sglang.sh FOLDER [PYTHON])"
 # Makes an environment with SGLang for a CPU and this package, and prints where its interpreter is:
-# PADDOCK_SGLANG_PYTHON. PYTHON: 3.11. 2 GB, about three minutes; again: nothing is done. It is for tests: what a GPU alone runs is left out, and
-# scripts/sglang_cpu/sitecustomize.py stands for what SGLang imports of that all the same.
+# PADDOCK_SGLANG_PYTHON. PYTHON: 3.11. 3 GB, some minutes; again: nothing is done. It is for tests: what a GPU alone runs
+# is left out, and scripts/sglang_cpu/sitecustomize.py stands for what SGLang imports of that all the same.
 set -euo pipefail
 SGLANG=0.5.23
 TORCH=2.13.0
