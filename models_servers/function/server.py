@@ -8,8 +8,7 @@ from pydantic import Field
 
 from paddock.server.exact import Equipment, ExactServer
 from paddock.server.exact.functions import FunctionEngine, find_function
-from paddock.server.exact.language import LanguageConfig, load_language
-from paddock.server.exact.parsers import answer_parsers
+from paddock.server.exact.language import LanguageConfig, equipment
 
 
 class FunctionConfig(LanguageConfig):
@@ -19,10 +18,6 @@ class FunctionConfig(LanguageConfig):
     """Name of the model as clients see it; its folder, where `tokenizer` names none."""
     function: str
     """`package.module:attribute` of the function, or the name under which a trainer registered it in this process."""
-    tool_parser: str | None = None
-    """Format of tool calls (`hermes`, `qwen3_coder`, ...); None: answers hold no calls."""
-    reasoning_parser: str | None = None
-    """Format of reasoning (`qwen3`, `deepseek_r1`, ...); None: reasoning is plain text."""
     max_model_len: int | None = Field(default=None, ge=2)
     """Longest sequence in tokens, prompt and answer together; None: the function's own matter."""
     max_concurrency: int = Field(default=1024, ge=1)
@@ -41,14 +36,10 @@ class FunctionServer(ExactServer[FunctionConfig]):
 
     async def equip(self) -> Equipment:
         config = self.config
-        language = load_language(config, self.name)
-        parsers = answer_parsers(
-            language.vocabulary, tool_parser=config.tool_parser, reasoning_parser=config.reasoning_parser
-        )
         engine = FunctionEngine(
             find_function(config.function),
             max_tokens=config.max_model_len,
             max_concurrency=config.max_concurrency,
             first_retry_s=config.first_retry_s,
         )
-        return Equipment(engine, language.vocabulary, language.prompter, parsers)
+        return equipment(config, self.name, engine)

@@ -25,10 +25,6 @@ class SglangConfig(LanguageConfig):
     run at the start. A router is told the rollout by the header `X-SMG-Routing-Key`."""
     api_key: SecretStr | None = Field(default=None, repr=False)
     """None or empty: the servers ask for none."""
-    tool_parser: str | None = None
-    """Format of tool calls (`hermes`, `qwen3_coder`, ...); None: answers hold no calls."""
-    reasoning_parser: str | None = None
-    """Format of reasoning (`qwen3`, `deepseek_r1`, ...); None: reasoning is plain text."""
     max_model_len: int | None = Field(default=None, ge=2)
     """Longest sequence in tokens, prompt and answer together; None: as the servers say, and one that does not say is
     refused: without a bound SGLang ends each answer after 128 tokens."""

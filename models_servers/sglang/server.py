@@ -8,8 +8,7 @@ Errors  those of `engine` and `checks`; ConfigError for a tokenizer, a chat temp
 from paddock.models_servers.sglang.config import SglangConfig
 from paddock.models_servers.sglang.engine import SglangEngine
 from paddock.server.exact import Equipment, ExactServer
-from paddock.server.exact.language import load_language
-from paddock.server.exact.parsers import answer_parsers
+from paddock.server.exact.language import equipment
 
 
 class SglangServer(ExactServer[SglangConfig]):
@@ -20,9 +19,4 @@ class SglangServer(ExactServer[SglangConfig]):
         return self.config.model
 
     async def equip(self) -> Equipment:
-        config = self.config
-        language = load_language(config, self.name)
-        parsers = answer_parsers(
-            language.vocabulary, tool_parser=config.tool_parser, reasoning_parser=config.reasoning_parser
-        )
-        return Equipment(SglangEngine(config), language.vocabulary, language.prompter, parsers)
+        return equipment(self.config, self.name, SglangEngine(self.config))

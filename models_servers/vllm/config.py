@@ -30,10 +30,6 @@ class VllmConfig(LanguageConfig):
     api_key: SecretStr | None = Field(default=None, repr=False)
     """None or empty: the servers ask for none. Never told on any route: a trainer that needs it has it from the same
     config; vLLM's routes for weights do not ask for it."""
-    tool_parser: str | None = None
-    """vLLM's name of the parser of tool calls (`hermes`, `qwen3_coder`, ...); None: answers hold no calls."""
-    reasoning_parser: str | None = None
-    """vLLM's name of the parser of reasoning (`qwen3`, `deepseek_r1`, ...); None: reasoning is plain text."""
     log_probs: Literal["sampled", "any"] = "sampled"
     """`sampled`: a call is refused where the server would give log-probs of another distribution than the one it
     samples from (vLLM's default mode, with a temperature other than 1 or any cut-off); `any`: it is not. For training

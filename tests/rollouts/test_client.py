@@ -196,6 +196,30 @@ def test_a_row_may_be_run_anew_while_it_runs(environment: Environment, engine_se
     assert asyncio.run(train()) == [1.0, 1.0]
 
 
+def test_what_is_no_group_is_said(environment: Environment, engine_settings: JsonObject) -> None:
+    not_a_row: Any = [row()]
+    with open_rollouts(environment(), engine=yes, engine_settings=engine_settings) as rollouts:
+        with pytest.raises(ConfigError, match="a row is an object"):
+            rollouts.run_group(not_a_row, 1)
+        with pytest.raises(ConfigError, match="at least one member"):
+            rollouts.run_group(row(), 0)
+        with pytest.raises(ConfigError, match="no member 2"):
+            rollouts.run_member(row(), member=2, size=2)
+        unreadable = rollouts.run_group({"responses_create_params": 3}, 1).members[0]
+    assert "responses_create_params" in str(unreadable.failure)
+
+
+def test_leaving_a_stream_and_its_client_by_an_error_says_that_error(
+    environment: Environment, engine_settings: JsonObject
+) -> None:
+    with (
+        pytest.raises(ZeroDivisionError),
+        open_rollouts(environment(), engine=yes, engine_settings=engine_settings) as rollouts,
+    ):
+        for group in rollouts.groups([row()] * 4, 1):
+            assert len(group.members) / 0 == 1
+
+
 def test_after_its_end_it_says_so(environment: Environment, engine_settings: JsonObject) -> None:
     rollouts = open_rollouts(environment(), engine=yes, engine_settings=engine_settings)
     rollouts.close()

@@ -110,6 +110,9 @@ async def test_spans_of_one_call_stand_behind_those_of_the_calls_before() -> Non
         (Completion([1], [-1.0], weight_versions=[WeightSpan(version="1", start=0, end=2)]), "do not cover the 1 ids"),
         (Completion([1, 2], [-1.0]), "2 ids, but 1 log-probs"),
         (Completion([1], [float("nan")]), "no finite number"),
+        (Completion([1.5], [-1.0]), "no numbers"),  # type: ignore[list-item]
+        (Completion(["1"], [-1.0]), "no numbers"),  # type: ignore[list-item]
+        (Completion([-1], [-1.0]), "negative"),
         (Completion([1], [-1.0], "tired"), "finish reason 'tired'"),  # type: ignore[arg-type]
         (Completion([1], [-1.0], None), "without a finish reason"),
         ("text", "no `Completion`"),
@@ -123,6 +126,16 @@ async def test_an_answer_that_is_none_is_the_engines_fault(answer: Any, says: st
     with pytest.raises(InfraError, match=says) as raised:
         await chunks_of(FunctionEngine(function))
     assert raised.value.kind == "upstream_unreadable"
+
+
+@pytest.mark.parametrize("reason", ["stop", "length"])
+async def test_an_answer_without_ids_is_none(reason: Any) -> None:
+    async def function(ids: list[int], sampling: JsonObject, *, rollout: str | None) -> Completion:
+        return Completion([], [], reason)
+
+    with pytest.raises(InfraError, match="before an id was sampled") as raised:
+        await chunks_of(FunctionEngine(function))
+    assert raised.value.kind == "upstream_empty"
 
 
 async def test_what_the_function_raises_is_the_engines_fault() -> None:

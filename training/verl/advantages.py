@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from verl.trainer.ppo.core_algos import compute_grpo_outcome_advantage, register_adv_est
 
-NAME = "paddock_grpo"
+from paddock.training.verl.settings import ESTIMATOR
 
 
-@register_adv_est(NAME)  # type: ignore[untyped-decorator]
+@register_adv_est(ESTIMATOR)  # type: ignore[untyped-decorator]
 def compute_masked_grpo_advantage(
     token_level_rewards: torch.Tensor,
     response_mask: torch.Tensor,

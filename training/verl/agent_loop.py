@@ -19,7 +19,7 @@ from paddock.training.verl.engine import engine_function
 from paddock.training.verl.members import member_number
 from paddock.training.verl.outputs import TokenFields, placeholder, step_span, token_fields
 from paddock.training.verl.rows import row_of, with_sampling
-from paddock.training.verl.settings import read_settings, require_mode
+from paddock.training.verl.settings import read_settings, require_estimator, require_mode
 
 
 class PaddockAgentLoop(AgentLoopBase):  # type: ignore[misc]
@@ -34,6 +34,8 @@ class PaddockAgentLoop(AgentLoopBase):  # type: ignore[misc]
         """Run the rollout of a sample, whose fields are `kwargs`. A list for V1's worker, which counts sessions."""
         session = kwargs.get("session_id")
         require_mode(self.settings, many=session is not None)
+        if session is None:
+            require_estimator(self.config.algorithm.adv_estimator)
         row = with_sampling(row_of(kwargs), sampling_params, max_tokens=self.rollout_config.response_length)
         group, size = kwargs.get("uid"), int(self.rollout_config.n)
         member: TrainingRollout = await (await self._client()).run_member(

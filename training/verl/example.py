@@ -25,11 +25,12 @@ from verl.workers.rollout.llm_server import LLMServerClient
 from verl.workers.rollout.replica import TokenOutput
 
 import paddock
+import paddock.training.verl.advantages
 from paddock.testing.templates import TEMPLATES
 from paddock.testing.tiny_qwen3 import make_model, make_tokenizer, save, say
-from paddock.training.verl.advantages import NAME
 from paddock.training.verl.clients import close_clients
 from paddock.training.verl.rows import COLUMN, dataset_line
+from paddock.training.verl.settings import ESTIMATOR
 
 PIVOT = Path(paddock.__file__).parent / "resources_servers/pivot"
 LOOPS = """
@@ -79,7 +80,7 @@ def prepare(folder: Path, rows: list[dict[str, Any]]) -> tuple[Any, Qwen3ForCaus
     rollout = "actor_rollout_ref.rollout"
     with initialize_config_dir(str(Path(verl.trainer.__file__).parent / "config"), version_base=None):
         changes = [
-            f"algorithm.adv_estimator={NAME}",
+            f"algorithm.adv_estimator={ESTIMATOR}",
             f"actor_rollout_ref.model.path={folder / 'model'}",
             "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1",
             f"{rollout}.name=vllm",
@@ -114,7 +115,7 @@ def main(folder: Path) -> None:
     config, model = prepare(folder, rows)
     batch = asyncio.run(generate(config, LocalClient(config, model), generation_batch(rows)))
     batch.batch["token_level_rewards"] = batch.batch["rm_scores"]
-    batch = compute_advantage(batch, adv_estimator=NAME, config=config.algorithm)
+    batch = compute_advantage(batch, adv_estimator=ESTIMATOR, config=config.algorithm)
     for nth in range(len(batch)):
         trained, reward = int(batch.batch["response_mask"][nth].sum()), float(batch.batch["rm_scores"][nth].sum())
         say(f"row {batch.non_tensor_batch['uid'][nth]}: {trained} trained tokens, reward {reward}")

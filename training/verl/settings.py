@@ -14,6 +14,8 @@ from paddock.rollouts import RolloutOptions
 from paddock.rollouts.client import POLICY
 from paddock.types import JsonObject
 
+ESTIMATOR = "paddock_grpo"
+"""The advantage estimator of ours: see `advantages`."""
 SINGLE_MODES = ("whole", "chain")
 """The sample modes that give one sample for a rollout."""
 
@@ -50,4 +52,15 @@ def require_mode(settings: EnvironmentSettings, *, many: bool) -> None:
             f"environment.options.sample_mode {mode!r} gives several samples for a rollout, but this agent loop worker "
             "of verl takes one: set it to `whole` or `chain`, or `trainer.use_v1: true`",
             kind="verl_sample_mode",
+        )
+
+
+def require_estimator(name: str) -> None:
+    """ConfigError for an estimator of verl that takes a failed rollout's place in the batch for a reward of 0. To be
+    asked for a worker that has to be given an output for each rollout."""
+    if name != ESTIMATOR:
+        raise ConfigError(
+            f"algorithm.adv_estimator {name!r} counts a rollout that failed as one with reward 0: this agent loop "
+            f"worker of verl needs `{ESTIMATOR}`; with `trainer.use_v1: true` a failed rollout has no output",
+            kind="verl_estimator",
         )

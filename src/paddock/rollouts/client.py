@@ -152,7 +152,8 @@ class GroupStream:
                     return
                 yield group
         finally:
-            self._background.answer(self._stream.aclose())
+            if self._background.is_open:  # closing it has ended the stream
+                self._background.answer(self._stream.aclose())
 
     async def __aiter__(self) -> AsyncGenerator[RolloutGroup, None]:
         try:
@@ -162,7 +163,8 @@ class GroupStream:
                     return
                 yield group
         finally:
-            await self._background.answer(self._stream.aclose())
+            if self._background.is_open:
+                await self._background.answer(self._stream.aclose())
 
     async def _next(self) -> RolloutGroup | None:
         return await anext(self._stream, None)

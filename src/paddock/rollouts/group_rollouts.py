@@ -3,7 +3,7 @@
 Law     a stream gives each group when all its members have ended, in the order in which groups end, and begins no more
         than the trainer has room for (`max_groups`): one that is not read holds the others back. Leaving a stream
         cancels what it began. While paused no rollout starts, and no engine function is called; what runs goes on.
-Errors  those of `runner`.
+Errors  those of `runner`; ConfigError for what is no row, and for a member or a size that no group has.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from contextlib import suppress
 from itertools import count
 
 from paddock.collect import PlannedGroup
+from paddock.errors import ConfigError
 from paddock.rollouts.options import RolloutOptions
 from paddock.rollouts.planned_rows import group_stamp, planned_group
 from paddock.rollouts.records import RolloutGroup, TrainingRollout, training_rollout
@@ -47,10 +48,12 @@ class GroupRollouts:
         the environment judges members together, it finds them by it, and all have to be asked for here."""
         await self._open.wait()
         planned = self._plan(row, index, size, group)
+        if not 0 <= member < size:
+            raise ConfigError(f"a group of {size} has no member {member}: they count from 0", kind="member_invalid")
         self.runner.require_room(planned)
         finished = await self.runner.run_member(planned, member)
         self.runner.require_running()
-        return training_rollout(finished, self.options.sample_mode)
+        return training_rollout(finished, self.options.sample_mode, planned.error)
 
     async def stream(self, rows: Iterable[JsonObject], size: int) -> AsyncGenerator[RolloutGroup, None]:
         """Run `size` rollouts of each row: the groups, in the order in which they end."""
@@ -95,10 +98,14 @@ class GroupRollouts:
     async def _run(self, planned: PlannedGroup) -> RolloutGroup:
         version = self.weight_version
         finished = await self.runner.run_group(planned, max_rerolls=self.options.max_rerolls)
-        members = tuple(training_rollout(member, self.options.sample_mode) for member in finished)
+        members = tuple(training_rollout(member, self.options.sample_mode, planned.error) for member in finished)
         return RolloutGroup(planned.line.index, members, version)
 
     def _plan(self, row: JsonObject, index: int, size: int, group: str | None = None) -> PlannedGroup:
+        if not isinstance(row, dict):
+            raise ConfigError(f"a row is an object, as in a row file, not {type(row).__name__}", kind="row_invalid")
+        if size < 1:
+            raise ConfigError(f"a group has at least one member, not {size}", kind="group_size_invalid")
         wire = {**row, **group_stamp(self.run_id, size, group), "_ng_task_index": index}
         return planned_group(wire, self.runner.router, number=index, size=size)
 

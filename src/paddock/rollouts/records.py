@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from paddock.collect.attempts import FinishedMember
+from paddock.errors import PaddockError
 from paddock.tokens.export import Mode, RolloutSample, plan_rollout, rollout_samples
 from paddock.types import FailedOutcome, Outcome, Rollout
 
@@ -60,15 +61,14 @@ class RolloutGroup(NamedTuple):
         return [member for member in self.members if member.mask is None]
 
 
-def training_rollout(finished: FinishedMember, mode: Mode) -> TrainingRollout:
-    """A member of a collection as a trainer gets it."""
+def training_rollout(finished: FinishedMember, mode: Mode, row_error: PaddockError | None = None) -> TrainingRollout:
+    """A member of a collection as a trainer gets it. `row_error`: why its row can't be read."""
     rollout = finished.rollout
     number = finished.result.member
     if rollout is None:
-        # Its row can't be read: there is no record of it.
-        return TrainingRollout(
-            number, finished.result.outcome, None, "row", reason="row_unreadable", total_s=finished.total_s
-        )
+        kind, text = (row_error.kind, f"{row_error.kind}: {row_error.message}") if row_error else ("no_agent", None)
+        outcome = finished.result.outcome
+        return TrainingRollout(number, outcome, None, "row", reason=kind, failure=text, total_s=finished.total_s)
     verdict, failure = rollout.verdict, rollout.failure
     samples: tuple[RolloutSample, ...] = ()
     if rollout.reward is not None:

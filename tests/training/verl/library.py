@@ -19,6 +19,7 @@ from verl.workers.rollout.replica import TokenOutput
 from paddock.testing.templates import TEMPLATES
 from paddock.testing.tiny_qwen3 import make_model, make_tokenizer, save
 from paddock.training.verl.rows import COLUMN, dataset_line
+from paddock.training.verl.settings import ESTIMATOR
 
 ROOT = Path(__file__).parents[3]
 PIVOT = ROOT / "resources_servers/pivot"
@@ -74,6 +75,7 @@ class World:
                 [
                     f"actor_rollout_ref.model.path={folder / 'model'}",
                     "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1",
+                    f"algorithm.adv_estimator={ESTIMATOR}",
                     f"{rollout}.name=vllm",
                     f"{rollout}.n={n}",
                     f"{rollout}.prompt_length={prompt_length}",

@@ -12,7 +12,7 @@ from paddock.training.verl.engine import global_steps, weight_version
 from paddock.training.verl.members import member_number
 from paddock.training.verl.outputs import step_span, token_fields
 from paddock.training.verl.rows import dataset_line, row_of, with_sampling
-from paddock.training.verl.settings import read_settings, require_mode
+from paddock.training.verl.settings import ESTIMATOR, read_settings, require_estimator, require_mode
 
 
 @st.composite
@@ -97,3 +97,10 @@ def test_several_samples_of_a_rollout_need_a_worker_that_takes_them() -> None:
 def test_an_unknown_key_is_refused() -> None:
     with pytest.raises(ConfigError, match="overides"):
         read_settings({"config": ["a.yaml"], "overides": []})
+
+
+@pytest.mark.parametrize("name", ["grpo", "gae", "rloo"])
+def test_an_estimator_that_counts_failures_as_0_is_refused(name: str) -> None:
+    require_estimator(ESTIMATOR)
+    with pytest.raises(ConfigError, match=f"{name}.*reward 0"):
+        require_estimator(name)

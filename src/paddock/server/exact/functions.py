@@ -7,10 +7,11 @@ Form    `await function(ids, sampling, rollout=KEY)` gives a `Completion`; or `f
         route by it.
 Abort   a completion with `abort` was ended so that weights could change: the function is called again with what it had
         sampled at the end of its prompt, until there is another reason. The turn has a span for each version.
-Ends    the stop token that ended an answer is among its ids. Closing the engine's generator, or a call's deadline,
-        cancels the function.
+Ends    the stop token that ended an answer is among its ids, so there is at least one. Closing the engine's generator,
+        or a call's deadline, cancels the function.
 Errors  InfraError, stage `model`: `engine_failed` for what the function raises, `upstream_unreadable` for a completion
-        that is none, `upstream_timeout` past the call's deadline. ConfigError `function_unknown`.
+        that is none, `upstream_empty` for an answer without ids, `upstream_timeout` past the call's deadline.
+        ConfigError `function_unknown`.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from contextlib import aclosing
 from importlib import import_module
 from itertools import count
 from math import isfinite
+from operator import index
 from typing import Any, Literal, NamedTuple, Protocol, cast
 
 from paddock.errors import ConfigError, InfraError, PaddockError
@@ -247,9 +249,15 @@ class _Answer:
 
     def take(self, completion: Completion, announced: str | None, before: int) -> Chunk:
         """The chunk of a completion. `before`: how many ids there were before its call."""
-        ids, log_probs = [int(token) for token in completion.ids], [float(value) for value in completion.log_probs]
         if self.finished:
             raise _unreadable("it went on after its finish reason")
+        try:
+            # `index`: what is no integer is no id, not the id before it.
+            ids, log_probs = [index(token) for token in completion.ids], [float(one) for one in completion.log_probs]
+        except (TypeError, ValueError) as error:
+            raise _unreadable(f"its ids or log-probs are no numbers: {error}") from error
+        if any(token < 0 for token in ids):
+            raise _unreadable("one of its ids is negative")
         if len(ids) != len(log_probs):
             raise _unreadable(f"it gave {len(ids)} ids, but {len(log_probs)} log-probs")
         if not all(isfinite(value) for value in log_probs):
@@ -266,6 +274,8 @@ class _Answer:
             reason = "length"
         if reason not in ("stop", "length"):
             return Chunk(ids, log_probs)
+        if not self.ids:
+            raise _unreadable("it ended before an id was sampled, if only the stop token", kind="upstream_empty")
         self.finished = True
         return Chunk(ids, log_probs, reason, self._spans if self._has_versions() else (), self._cached_tokens)
 
@@ -324,5 +334,5 @@ def _read(item: Any) -> Completion:
     return completion
 
 
-def _unreadable(why: str) -> InfraError:
-    return InfraError(f"the engine function: {why}", kind="upstream_unreadable", stage="model")
+def _unreadable(why: str, kind: str = "upstream_unreadable") -> InfraError:
+    return InfraError(f"the engine function: {why}", kind=kind, stage="model")

@@ -1,6 +1,7 @@
 """The fields of model servers that make ids of messages themselves: tokenizer and chat template.
 
-Errors  ConfigError for a tokenizer or a chat template that can't be used: `tokenizer_missing`, `template_missing`.
+Errors  ConfigError for a tokenizer or a chat template that can't be used (`tokenizer_missing`, `template_missing`), and
+        for a parser that is not there (`parser_unknown`).
 """
 
 import logging
@@ -8,7 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paddock.errors import ConfigError
-from paddock.server.exact.server import ExactConfig
+from paddock.server.exact.engine import TokenEngine
+from paddock.server.exact.parsers import answer_parsers
+from paddock.server.exact.server import Equipment, ExactConfig
 from paddock.tokens import ChatTemplate, Prompter, Vocabulary
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -27,6 +30,10 @@ class LanguageConfig(ExactConfig):
     chat_template: str | None = None
     """File of a chat template, the name of one of ours (`thinking`), or the template itself; None: the tokenizer's
     own."""
+    tool_parser: str | None = None
+    """Format of tool calls (`hermes`, `qwen3_coder`, ...), as vLLM names it; None: answers hold no calls."""
+    reasoning_parser: str | None = None
+    """Format of reasoning (`qwen3`, `deepseek_r1`, ...), as vLLM names it; None: reasoning is plain text."""
 
     @property
     def tokenizer_folder(self) -> Path:
@@ -72,3 +79,10 @@ def load_language(config: LanguageConfig, name: str) -> PromptLanguage:
     if prompter.traits.uses_date:
         _log.warning("%s: its chat template uses the date: prompts of one group may differ", name)
     return PromptLanguage(vocabulary, prompter)
+
+
+def equipment(config: LanguageConfig, name: str, engine: TokenEngine) -> Equipment:
+    """What the server `name` needs around its engine; its answers are read without vLLM."""
+    vocabulary, prompter = load_language(config, name)
+    parsers = answer_parsers(vocabulary, tool_parser=config.tool_parser, reasoning_parser=config.reasoning_parser)
+    return Equipment(engine, vocabulary, prompter, parsers)
