@@ -27,8 +27,7 @@ def slime_samples(given: Any, rollout: TrainingRollout, decode: Callable[[list[i
 
 
 def _sample(given: Any, entry: RolloutSample, rollout: TrainingRollout, decode: Callable[[list[int]], str]) -> Any:
-    ids, mask = entry.sample.ids, entry.sample.loss_mask
-    start = mask.index(1)
+    ids, mask, start = entry.sample.ids, entry.sample.loss_mask, entry.sample.prompt_length
     sample = _fresh(given, rollout)
     sample.tokens, sample.response_length = list(ids), len(ids) - start
     sample.loss_mask, sample.rollout_log_probs = list(mask[start:]), list(entry.sample.log_probs[start:])
