@@ -32,6 +32,7 @@ from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3ForCausalLM, Qw
 from paddock.http import Call
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.engine import VllmEngine
+from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult
 from paddock.testing.tiny_qwen3 import make_tokenizer
 from paddock.training.core.records import Batch, TrainRow, VersionSpan
 from paddock.training.grpo.config import ClusterConfig
@@ -39,7 +40,7 @@ from paddock.training.grpo.placement import RoleNeed
 from paddock.training.grpo.policy_settings import PolicySettings
 from paddock.training.grpo.processes import RoleProcesses, open_processes
 from paddock.training.grpo.remote import start_policy
-from paddock.training.grpo.roles import Policy, ReplicaInfo, SendResult
+from paddock.training.grpo.roles import Policy
 
 BACKENDS = ("torch", "megatron")
 SMALL: dict[str, Any] = {

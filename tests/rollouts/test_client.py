@@ -268,3 +268,11 @@ def test_what_an_engine_lacks_is_said_at_once(
 def test_what_is_public_can_be_imported() -> None:
     found: dict[str, Any] = {name: getattr(paddock, name) for name in paddock.__all__}
     assert found["open_rollouts"] is open_rollouts
+
+
+@pytest.mark.parametrize("name", ["policy_model", "environment", "nobody"])
+def test_only_a_vllm_has_replicas(environment: Environment, engine_settings: JsonObject, name: str) -> None:
+    refusal = pytest.raises(ConfigError, match=f"`{name}` .*: weights are sent to a model server `vllm`")
+    with open_rollouts(environment(), engine=yes, engine_settings=engine_settings) as rollouts, refusal as refused:
+        rollouts.replicas(name)
+    assert refused.value.kind == "no_replicas"

@@ -165,7 +165,7 @@ class PaddockConfig(SettingsBlock):
     policy_timeout_s: float = Field(default=7200.0, gt=0)
     """Longest that the policy may take to start, for one step, one sending, saving or loading: then it is stuck, and
     the run ends, to go on from its last checkpoint. Sending over NCCL to one engine has its own limit, of minutes
-    (`weight_sender`)."""
+    (`server/vllm/weights/sender.py`)."""
 
 
 class TrainConfig(SettingsBlock):

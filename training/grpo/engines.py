@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from paddock.errors import InfraError, PaddockError
+from paddock.server.vllm.weights.replicas import ReplicaInfo
 from paddock.training.grpo.calls import role_call
-from paddock.training.grpo.roles import Policy, ReplicaInfo, Rollouts
+from paddock.training.grpo.roles import Policy, Rollouts
 
 _log = logging.getLogger("paddock.training")
 MAX_TRIES = 3

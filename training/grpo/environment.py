@@ -10,19 +10,13 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple
 
-import httpx
-
 from paddock.collect import EvalSettings
 from paddock.config import Config
-from paddock.errors import BugError, ConfigError, InfraError
-from paddock.http.access import bearer
+from paddock.errors import BugError, ConfigError
 from paddock.http.transport import make_client
 from paddock.rollouts.runner import RolloutRunner, open_runner
 from paddock.server.runtime import Runtime, open_runtime
-from paddock.training.grpo.roles import ReplicaInfo
-from paddock.types import JsonObject
-
-REPLICAS_TIMEOUT_S = 30.0
+from paddock.server.vllm.weights.replicas import ReplicaInfo, ServerReplicas
 
 
 class ModelAddress(NamedTuple):
@@ -41,10 +35,9 @@ class EngineHost:
         self._name = name
         self._host = host
         self._token = token
-        self._role = role
         self._stack = AsyncExitStack()
         self._runtime: Runtime | None = None
-        self._starts: dict[str, StartCounter] = {}
+        self._replicas = ServerReplicas(name, role)
         self._client = make_client()
 
     async def start(self) -> None:
@@ -57,16 +50,9 @@ class EngineHost:
 
     async def replicas(self) -> list[ReplicaInfo]:
         """The engines that are healthy now. InfraError when the model server does not say, or was given up."""
-        replicas: list[ReplicaInfo] = []
-        for state in await self._replica_states():
-            name = str(state["name"])
-            if state["state"] != "ready":
-                continue
-            counter = self._starts.setdefault(name, StartCounter())
-            n_starts = counter.count(str(state["url"]), state.get("weight_version"))
-            known = f"{self._role}/{name}" if self._role else name
-            replicas.append(ReplicaInfo(known, f"{self._url}/replicas/{name}", n_starts, self._token))
-        return replicas
+        url = self._url
+        require_running(self._runtime)
+        return await self._replicas.healthy(self._client, url, self._token)
 
     async def stop(self) -> None:
         await self._stack.aclose()
@@ -77,36 +63,6 @@ class EngineHost:
         if self._runtime is None or (url := self._runtime.servers[self._name].url) is None:
             raise BugError("the model server was not started", kind="not_started")
         return url
-
-    async def _replica_states(self) -> list[JsonObject]:
-        url = self._url
-        require_running(self._runtime)
-        try:
-            headers = bearer(self._token)
-            answer = await self._client.get(f"{url}/replicas", headers=headers, timeout=REPLICAS_TIMEOUT_S)
-            answer.raise_for_status()
-            states: list[JsonObject] = answer.json()["replicas"]
-        except (httpx.HTTPError, KeyError, ValueError) as error:
-            raise InfraError(f"{self._name}: which engines it has: {error}", kind="replicas_unknown") from error
-        return states
-
-
-class StartCounter:
-    """Counts the starts of one engine from what it shows: it has another port at each start, and the version of its
-    weights is not a number until weights are sent to it. A version of None says nothing."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._url = ""
-        self._sent = False
-
-    def count(self, url: str, version: object) -> int:
-        """How often the engine was started, with what it shows now."""
-        sent = self._sent if version is None else isinstance(version, str) and version.isdecimal()
-        if url != self._url or (self._sent and not sent):
-            self._count += 1
-        self._url, self._sent = url, sent
-        return self._count
 
 
 def require_running(runtime: Runtime | None) -> None:

@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult
 from paddock.training.core.records import Batch
-from paddock.training.grpo.roles import Policy, ReplicaInfo, SendResult, TrainResult
+from paddock.training.grpo.roles import Policy, TrainResult
 
 T = TypeVar("T")
 

@@ -13,9 +13,9 @@ from typing import TypeVar
 
 import torch
 
+from paddock.server.vllm.weights.sender import WeightSender, vllm_sender
 from paddock.training.grpo.policy_settings import PolicySettings, RankInfo
 from paddock.training.grpo.sharding import device_of
-from paddock.training.grpo.weight_sender import WeightSender, vllm_sender
 
 T = TypeVar("T")
 

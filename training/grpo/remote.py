@@ -17,6 +17,7 @@ from paddock.collect import PlannedGroup
 from paddock.config import Config
 from paddock.errors import InfraError
 from paddock.server.access import TOKEN_BYTES
+from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult
 from paddock.training.core.records import Batch
 from paddock.training.grpo.environment import EngineHost, ModelAddress, require_model_server
 from paddock.training.grpo.model_server import with_launch
@@ -24,7 +25,7 @@ from paddock.training.grpo.placement import RolePlace, RolePlacement
 from paddock.training.grpo.policy_processes import PolicyProcesses
 from paddock.training.grpo.policy_settings import PolicySettings, RankInfo
 from paddock.training.grpo.processes import RoleProcess, RoleProcesses
-from paddock.training.grpo.roles import GroupJob, Policy, ReplicaInfo, SendResult, TrainResult
+from paddock.training.grpo.roles import GroupJob, Policy, TrainResult
 from paddock.training.grpo.rollouts import Sampler
 from paddock.training.grpo.worker import FinishedGroup, FinishedValidation, RolloutWorker, WorkerSettings
 from paddock.types import JsonObject

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult
 from paddock.training.core.records import Batch, Group
 
 
@@ -32,38 +33,12 @@ class ValidationResult(NamedTuple):
     n_verdicts: int
 
 
-class ReplicaInfo(NamedTuple):
-    """One engine that samples, as the model server describes it."""
-
-    name: str
-    url: str
-    """Root of its routes for weights."""
-    n_starts: int
-    """How often it was started: a restarted engine has none of the weights that were sent to it before."""
-    token: str | None = None
-    """What these routes ask for; None: nothing."""
-
-
 class TrainResult(NamedTuple):
     """The result of one training step."""
 
     metrics: Mapping[str, float]
     masked_rows: tuple[int, ...] = ()
     """Indices of the rows of the batch that were left out because trainer and engine disagree about them."""
-
-
-class SendResult(NamedTuple):
-    """The result of sending weights to all engines."""
-
-    version: int
-    replicas: tuple[str, ...]
-    """Names of the engines that have the weights now."""
-    pause_s: float
-    """Summed over the engines, as are the two below."""
-    send_s: float
-    resume_s: float
-    failed: Mapping[str, str] = {}
-    """Names of the engines that have not, and why: dead, refusing, or broken during the sending."""
 
 
 class Rollouts(Protocol):

@@ -14,10 +14,11 @@ from typing import NamedTuple, Protocol, Self
 
 from paddock.collect import EvalSettings, PlannedGroup
 from paddock.config import Config, validate
+from paddock.server.vllm.weights.replicas import ReplicaInfo
 from paddock.training.core.records import Group
 from paddock.training.core.settings import GrpoSettings
 from paddock.training.grpo.journals import Journals
-from paddock.training.grpo.roles import GroupJob, ReplicaInfo, ValidationResult
+from paddock.training.grpo.roles import GroupJob, ValidationResult
 from paddock.training.grpo.rows import IndexedRows
 from paddock.training.grpo.validation import validation_result
 from paddock.training.grpo.worker import FinishedGroup, FinishedValidation

@@ -14,9 +14,10 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, TypeVarTuple, Unpack
 
+from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult
 from paddock.training.core.records import Batch, Group, Member
 from paddock.training.core.testing import member, sample
-from paddock.training.grpo.roles import GroupJob, ReplicaInfo, SendResult, TrainResult, ValidationResult
+from paddock.training.grpo.roles import GroupJob, TrainResult, ValidationResult
 from paddock.types import Outcome
 
 ResultT = TypeVar("ResultT")

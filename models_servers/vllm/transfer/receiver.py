@@ -23,7 +23,7 @@ from vllm.distributed.weight_transfer.base import (
     WeightTransferUpdateInfo,
 )
 
-from paddock.models_servers.vllm.transfer.group import address_towards, arrival_keys, broadcast, join_store, make_group
+from paddock.server.vllm.weights.gloo_group import address_towards, arrival_keys, broadcast, join_store, make_group
 
 RELOAD = "vllm.model_executor.model_loader.reload"
 EMBEDDING = "vllm.model_executor.layers.vocab_parallel_embedding"

@@ -97,6 +97,11 @@ class RolloutClient:
         of an engine function that names no version itself."""
         return self._call(lambda: self._groups.announce_weights(version))
 
+    def replicas(self, model_server: str = POLICY) -> Any:
+        """The healthy vLLM servers of a model server `vllm`, to which a trainer may send weights: a list of
+        `ReplicaInfo`, or an awaitable of one. ConfigError for a model server of another implementation."""
+        return self._background.answer(self._groups.runner.replicas(model_server))
+
     @property
     def options(self) -> RolloutOptions:
         """The options with which it was opened."""

@@ -11,7 +11,7 @@ Errors  only what fails every rollout is raised: InfraError where a server was g
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from paddock.collect import EvalSettings, PlannedGroup
 from paddock.collect.attempts import Attempts, FinishedMember, ResultSink
@@ -23,7 +23,11 @@ from paddock.server.runtime import Runtime, open_runtime
 from paddock.types import RETRIED
 from paddock.types.seeds import seed_from
 
+if TYPE_CHECKING:
+    from paddock.server.vllm.weights.replicas import ReplicaInfo, ServerReplicas
+
 T = TypeVar("T")
+VLLM = "vllm"
 _NOWHERE: Mapping[str, str] = {}
 
 
@@ -54,6 +58,7 @@ class RolloutRunner:
         )
         self._running: set[asyncio.Task[FinishedMember]] = set()
         self._closed = False
+        self._replicas: dict[str, ServerReplicas] = {}
 
     def require_running(self) -> None:
         """InfraError when a server was given up."""
@@ -106,6 +111,22 @@ class RolloutRunner:
             self.require_running()
             ended.update(zip(numbers, members, strict=True))
         return [ended[nth] for nth in range(group.size)]
+
+    async def replicas(self, model_server: str) -> "list[ReplicaInfo]":
+        """The healthy vLLM servers of a model server. ConfigError where it has none, or is not there; InfraError when
+        it was given up, or does not say."""
+        server = self.runtime.servers.get(model_server)
+        if server is None or server.implementation != VLLM or server.url is None:
+            what = "is not there" if server is None else f"is `{server.implementation}`, not `{VLLM}`"
+            text = f"`{model_server}` {what}: weights are sent to a model server `{VLLM}`"
+            raise ConfigError(text, kind="no_replicas")
+        self.require_running()
+        from paddock.http.transport import make_client  # an HTTP client only where it is wanted
+        from paddock.server.vllm.weights.replicas import ServerReplicas
+
+        known = self._replicas.setdefault(model_server, ServerReplicas(model_server))
+        async with make_client() as client:
+            return await known.healthy(client, server.url, self.runtime.token)
 
     async def end(self) -> None:
         """Cancel all rollouts and wait for them: they need the servers to end in order."""

@@ -16,10 +16,10 @@ import torch
 from tests.training.grpo.tiny_policy import RecordingSender, batch, make_experts, make_model, settings
 from transformers import AutoModelForCausalLM
 
+from paddock.server.vllm.weights.replicas import ReplicaInfo
 from paddock.training.core.records import Batch, TrainRow
 from paddock.training.grpo.policy import TorchPolicy
 from paddock.training.grpo.policy_settings import PolicySettings
-from paddock.training.grpo.roles import ReplicaInfo
 
 Weights = dict[str, torch.Tensor]
 GENTLE: dict[str, Any] = {"optimizer": {"kwargs": {"lr": 0.1, "eps": 1.0, "weight_decay": 0.0}}, "max_grad_norm": None}

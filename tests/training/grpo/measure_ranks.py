@@ -20,11 +20,11 @@ from transformers import AutoModelForCausalLM
 
 from paddock.config import load
 from paddock.http.access import bearer
+from paddock.server.vllm.weights.sender import vllm_sender
 from paddock.training.grpo.config import ClusterConfig
 from paddock.training.grpo.placement import RoleNeed
 from paddock.training.grpo.processes import RoleProcesses, open_processes
 from paddock.training.grpo.remote import RemoteEngines, start_engines
-from paddock.training.grpo.weight_sender import vllm_sender
 
 PROMPTS = [list(range(20 + nth, 220 + nth)) for nth in range(4)]
 TOKENS = 60

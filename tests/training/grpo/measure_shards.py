@@ -14,9 +14,9 @@ import torch
 from tests.training.grpo.tiny_policy import LENGTHS, RecordingSender, batch, settings
 from transformers import AutoModelForCausalLM
 
+from paddock.server.vllm.weights.replicas import ReplicaInfo
 from paddock.training.grpo.policy import TorchPolicy
 from paddock.training.grpo.policy_settings import RankInfo
-from paddock.training.grpo.roles import ReplicaInfo
 
 STEPS = 5
 STATE = "policy.pt"

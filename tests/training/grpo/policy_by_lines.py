@@ -12,9 +12,9 @@ from typing import Any
 
 from tests.training.grpo.tiny_policy import settings
 
+from paddock.server.vllm.weights.replicas import ReplicaInfo
 from paddock.training.core.records import Batch, TrainRow, VersionSpan
 from paddock.training.grpo.policy import TorchPolicy, make_policy
-from paddock.training.grpo.roles import ReplicaInfo
 
 
 async def answered(policy: TorchPolicy, command: dict[str, Any]) -> dict[str, Any]:

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from paddock.errors import InfraError
+from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult
 from paddock.training.core.records import Batch
 from paddock.training.grpo.policy_processes import PolicyProcesses
-from paddock.training.grpo.roles import ReplicaInfo, SendResult, TrainResult
+from paddock.training.grpo.roles import TrainResult
 
 BATCH = Batch(3, [], [], [], [])
 

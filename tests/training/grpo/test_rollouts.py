@@ -8,9 +8,10 @@ from typing import Any, cast
 import orjson
 
 from paddock.collect import PlannedGroup
+from paddock.server.vllm.weights.replicas import ReplicaInfo
 from paddock.training.core.records import Group, Member
 from paddock.training.grpo.journals import GroupLines
-from paddock.training.grpo.roles import GroupJob, ReplicaInfo
+from paddock.training.grpo.roles import GroupJob
 from paddock.training.grpo.rollouts import RunRollouts, RunRows, Sampler
 from paddock.training.grpo.worker import FinishedGroup, FinishedValidation
 

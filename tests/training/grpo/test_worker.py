@@ -11,8 +11,8 @@ import pytest
 
 from paddock.config import load
 from paddock.errors import ConfigError
+from paddock.server.vllm.weights.replicas import StartCounter
 from paddock.training.core.settings import GroupSettings, GrpoSettings
-from paddock.training.grpo.environment import StartCounter
 from paddock.training.grpo.journals import cut
 from paddock.training.grpo.roles import GroupJob
 from paddock.training.grpo.rollouts import RowSettings, RunRollouts, RunRows, Sampler

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
+from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult, WeightsSource
+from paddock.server.vllm.weights.sender import TransferLink, WeightSender
 from paddock.training.core.records import Batch, TrainRow, VersionSpan
 from paddock.training.grpo.policy_settings import PolicySettings
-from paddock.training.grpo.roles import ReplicaInfo, SendResult
-from paddock.training.grpo.weight_sender import TransferLink, WeightSender, WeightsSource
 
 VOCABULARY, PROMPT = 97, 4
 LENGTHS = (9, 30, 14, 22, 6, 17)

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from paddock.errors import ConfigError
+from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult
+from paddock.server.vllm.weights.sender import WeightSender
 from paddock.training.core.records import Batch
 from paddock.training.grpo.policy_settings import SINGLE_RANK, PolicySettings, RankInfo
 from paddock.training.grpo.policy_thread import ThreadedPolicy
-from paddock.training.grpo.roles import ReplicaInfo, SendResult, TrainResult
-from paddock.training.grpo.weight_sender import WeightSender
+from paddock.training.grpo.roles import TrainResult
 
 if TYPE_CHECKING:
     from paddock.training.grpo.megatron.learner import MegatronLearner

@@ -17,11 +17,11 @@ from safetensors.torch import load_file
 from tests.training.grpo.megatron.tiny import batch, settings
 from tests.training.grpo.tiny_policy import RecordingSender
 
+from paddock.server.vllm.weights.replicas import ReplicaInfo
 from paddock.training.grpo.language_model import checkpoint_form
 from paddock.training.grpo.learner import Learner
 from paddock.training.grpo.megatron.policy import MegatronPolicy
 from paddock.training.grpo.policy_settings import SINGLE_RANK, PolicySettings, RankInfo
-from paddock.training.grpo.roles import ReplicaInfo
 from paddock.training.grpo.sharding import ShardGroup
 from paddock.training.grpo.training_step import FixedLogProbs
 

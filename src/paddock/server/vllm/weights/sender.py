@@ -13,8 +13,8 @@ Stuck   NCCL has no deadline of its own, and vLLM's sender no way to take back w
         meanwhile leaves the thread waiting and its kernel on the GPU, where training would wait behind it. So with NCCL
         a connection and a transfer have a thread each, and one that has not ended after `STUCK_AFTER_S` ends the run,
         which goes on from its checkpoint, in place of blocking it for `paddock.policy_timeout_s`.
-Units   seconds. Every wait ends: this module's HTTP calls after their deadlines, those of vLLM's client after
-        `TRANSFER_TIMEOUT_S`, broadcasts over gloo after the transfer's own (two minutes), NCCL's as above.
+Units   seconds. Every wait ends: HTTP calls after their deadlines (`control`), broadcasts over gloo after the
+        transfer's own (two minutes), NCCL's as above.
 Errors  InfraError `transfer_stuck`, not retryable. None else of a replica: see `SendResult.failed`. An environment
         without vLLM is an ImportError.
 """
@@ -27,17 +27,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
 
 from paddock.errors import InfraError
-from paddock.training.grpo.replica_control import ReplicaControl
-from paddock.training.grpo.roles import ReplicaInfo, SendResult
+from paddock.server.vllm.weights.control import ReplicaControl
+from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult, WeightsSource
 
 if TYPE_CHECKING:
     import torch
 
 Backend = Literal["gloo", "nccl"]
-WeightsSource = Callable[[], Mapping[str, "torch.Tensor"]]
-"""Gives the weights to send: names of the checkpoint format and whole tensors, the same names in each update."""
 T = TypeVar("T")
-TRANSFER_TIMEOUT_S = 180.0
 STUCK_AFTER_S = 240.0
 """Limit for one connection or transfer over NCCL; longer than vLLM's client waits for its end of it."""
 INCOMPLETE = "incomplete"
@@ -196,9 +193,13 @@ def vllm_sender(*, backend: Backend, device: "torch.device", address: str = LOOP
     """A sender to real vLLMs; vLLM is imported at the first connection."""
 
     def connect(replica: ReplicaInfo, n_workers: int, weights: WeightsSource) -> TransferLink:
-        from paddock.training.grpo.vllm_link import connect_vllm
+        if backend == "gloo":
+            from paddock.server.vllm.weights.gloo_link import GlooReplicaLink
 
-        return connect_vllm(replica, weights, backend=backend, device=device, address=address, n_workers=n_workers)
+            return GlooReplicaLink(replica, weights, address=address, n_workers=n_workers)
+        from paddock.server.vllm.weights.nccl_link import connect_nccl
+
+        return connect_nccl(replica, weights, device=device, address=address, n_workers=n_workers)
 
     def prepare() -> None:
         import torch

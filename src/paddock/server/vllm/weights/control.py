@@ -1,4 +1,4 @@
-"""Control of one vLLM over HTTP around an update: health, pause, resume, version label, number of workers.
+"""Control of one vLLM over HTTP around an update: health, pause, resume, version label, and the calls of the update.
 
 Source  vLLM 0.32, `entrypoints/rl/online/api_router.py`; the routes are there with `VLLM_SERVER_DEV_MODE=1` alone.
 Law     `/pause` always has `mode=keep`: without it vLLM ends what runs. Every call has a deadline, in seconds: a vLLM
@@ -8,15 +8,19 @@ Errors  InfraError: no answer, or another than 200.
 
 import time
 from collections.abc import Mapping
+from typing import Any
 
 import httpx
 
 from paddock.errors import InfraError
 from paddock.http.access import bearer
+from paddock.types import JsonObject
 
 HEALTH_TIMEOUT_S = 10.0
 CALL_TIMEOUT_S = 120.0
 """A pause waits for what the engine computes at that moment."""
+TRANSFER_TIMEOUT_S = 180.0
+"""For the calls that last as long as a transfer does."""
 RESUME_ATTEMPTS = 3
 RETRY_S = 0.2
 
@@ -76,13 +80,27 @@ class ReplicaControl:
     def forget_trainer(self) -> None:
         self._call("POST", "/shutdown_weight_transfer_engine", json={}, timeout_s=self._health_timeout_s)
 
+    def init_weight_transfer_engine(self, init_info: JsonObject) -> None:
+        self._call("POST", "/init_weight_transfer_engine", json={"init_info": init_info}, timeout_s=TRANSFER_TIMEOUT_S)
+
+    def start_weight_update(self) -> None:
+        self._call("POST", "/start_weight_update", json={}, timeout_s=TRANSFER_TIMEOUT_S)
+
+    def update_weights(self, update_info: JsonObject) -> None:
+        self._call("POST", "/update_weights", json={"update_info": update_info}, timeout_s=TRANSFER_TIMEOUT_S)
+
+    def finish_weight_update(self, weight_version: str | None = None) -> None:
+        """End the update; `weight_version` is the label of what was sent, None leaves the label."""
+        body: JsonObject = {} if weight_version is None else {"weight_version": weight_version}
+        self._call("POST", "/finish_weight_update", json=body, timeout_s=TRANSFER_TIMEOUT_S)
+
     def _call(
         self,
         method: str,
         path: str,
         *,
         params: Mapping[str, str] | None = None,
-        json: Mapping[str, str] | None = None,
+        json: Mapping[str, Any] | None = None,
         timeout_s: float = CALL_TIMEOUT_S,
     ) -> httpx.Response:
         try:

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.errors import InfraError
-from paddock.training.grpo.replica_control import ReplicaControl
-from paddock.training.grpo.roles import ReplicaInfo, SendResult
-from paddock.training.grpo.weight_sender import INCOMPLETE, Backend, TransferLink, WeightSender, WeightsSource
+from paddock.server.vllm.weights.control import ReplicaControl
+from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult, WeightsSource
+from paddock.server.vllm.weights.sender import INCOMPLETE, Backend, TransferLink, WeightSender
 
 WEIGHTS: Mapping[str, Any] = {"a": 1, "b": 2}
 

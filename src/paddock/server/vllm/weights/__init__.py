@@ -1,0 +1,4 @@
+"""New weights for vLLM servers that sample, from a trainer: whichever trainer it is.
+
+Nothing here imports vLLM but `nccl_link`, and that where it connects.
+"""
