@@ -21,7 +21,7 @@ from trl.experimental.async_grpo.async_rollout_worker import RolloutSample
 from paddock.errors import InfraError
 from paddock.rollouts import RolloutClient, RolloutGroup
 from paddock.training.trl.rows import messages_of
-from paddock.training.trl.samples import group_samples
+from paddock.training.trl.samples import WeightLabels, group_samples
 from paddock.training.trl.settings import TrlWorkerSettings
 from paddock.types import JsonObject
 
@@ -44,6 +44,7 @@ class TrlRolloutWorker:
         self._client = client
         self._rows = list(rows)
         self._version = 0
+        self._labels = WeightLabels()
         self._failure: BaseException | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -120,7 +121,7 @@ class TrlRolloutWorker:
     def _samples(self, group: RolloutGroup) -> list[RolloutSample]:
         rollout = group.members[0].rollout
         prompt = messages_of(rollout.row.to_wire()) if rollout is not None else []
-        return group_samples(group, self.settings.grpo, newest=self._version, prompt=prompt)
+        return group_samples(group, self.settings.grpo, newest=self._version, labels=self._labels, prompt=prompt)
 
     def _report(self, group: RolloutGroup, samples: Sequence[RolloutSample], waited_s: float) -> None:
         metrics: dict[str, float] = {

@@ -1,17 +1,22 @@
 """`python drive_async.py FOLDER`: TRL's asynchronous trainer over our worker; found.json says what it was given."""
 
 import json
+import random
 import sys
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from datasets import Dataset
 from tests.training.trl.library import ROWS, NumberedEngine, TrlWorld, mixed
+from transformers import AutoModelForCausalLM
 from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer
 from trl.experimental.async_grpo.async_grpo_trainer import DataCollatorForRollout
+from trl.experimental.async_grpo.packing import TREE_ATTENTION, TreeRow, register_tree_attention
+from trl.trainer.utils import add_fused_lm_head
 
 from paddock.errors import PaddockError
 from paddock.training.core.settings import GrpoSettings
@@ -206,7 +211,74 @@ def lost(folder: Path) -> dict[str, Any]:
     return {}
 
 
-SCENES = (trained, held_back, paused, lost)
+def restarted(folder: Path) -> dict[str, Any]:
+    """Groups of four, one after another: of an engine that names no number yet, of one that does, of one that was
+    started again in the middle of a group, and of one that has the weights again."""
+    world = TrlWorld(folder)
+    labels = ["default"] * 4 + ["1"] * 4 + ["2", "default", "2", "incomplete"] + ["2"] * 4
+    engine = NumberedEngine(mixed(world), label=lambda number: labels[min(number, 15)])
+    with world.open(engine, max_rollouts=1, max_groups=1) as client:
+        worker = TrlRolloutWorker(client, ROWS, TrlWorkerSettings(num_generations=4))
+        worker.update_model_version(2)
+        worker.start()
+        samples = [plain(worker.rollout_buffer.get(timeout=20)) for _ in range(14)]
+        worker.stop()
+    return {"versions": [sample["version"] for sample in samples], "groups": [sample["group"] for sample in samples]}
+
+
+def packed(folder: Path) -> dict[str, Any]:
+    """Gradients of a weighted sum of log-probs: of TRL's packed rows on a CPU, and of a forward of each sample."""
+    world, chance = TrlWorld(folder), random.Random(0)
+    prepare()
+    register_tree_attention()
+    ours, plain_model = (
+        AutoModelForCausalLM.from_pretrained(str(folder / "model"), attn_implementation=name, dtype=torch.float32)
+        for name in (TREE_ATTENTION, "eager")
+    )
+    add_fused_lm_head(ours, outputs=("log_probs", "entropy"))
+    prompts = [chance.choices(range(500), k=30) for _ in range(3)]
+    row, total = TreeRow(), torch.tensor(0.0)
+    for nth in range(12):
+        # Of some the first tokens are the same, and are packed once.
+        ids = [
+            *prompts[nth % 3],
+            *([7, 8, 9] if nth % 2 else chance.choices(range(500), k=3)),
+            *chance.choices(range(500), k=4),
+        ]
+        weight = chance.uniform(-1, 1)
+        row.add(
+            {
+                "input_ids": np.array(ids),
+                "completion_mask": np.array([0] * 30 + [1] * 7),
+                "old_log_probs": np.zeros(37, dtype=np.float32),
+                "advantage": weight,
+                "group_id": nth % 3,
+                "metrics": {},
+            }
+        )
+        log_probs = plain_model(torch.tensor([ids])).logits[0, 29:-1].log_softmax(-1)
+        total = total + weight * log_probs.gather(1, torch.tensor(ids[30:])[:, None]).sum()
+    total.backward()
+    batch = DataCollatorForRollout(int(world.tokenizer.pad_token_id)).torch_call([[row]])
+    tree = {name: batch[name] for name in ("tree_kv_index", "tree_cu_seqlens_q", "tree_cu_seqlens_k")}
+    tree["tree_max_seqlen_q"], tree["tree_max_seqlen_k"] = batch["tree_max_seqlens"][0].tolist()
+    tree = {name: value[0] if torch.is_tensor(value) else value for name, value in tree.items()}
+    inputs = {name: batch[name] for name in ("input_ids", "position_ids", "shift_labels")}
+    output = ours(**inputs, **tree, fused_lm_head=True)
+    packed_total = (output.log_probs.flatten()[batch["token_index"][0]] * batch["advantages"][0]).sum()
+    packed_total.backward()
+    apart = [
+        float((one.grad - other.grad).norm() / other.grad.norm())
+        for one, other in zip(ours.parameters(), plain_model.parameters(), strict=True)
+    ]
+    return {
+        "totals": [float(packed_total.detach()), float(total.detach())],
+        "apart": max(apart),
+        "tokens": len(row.tokens),
+    }
+
+
+SCENES = (trained, held_back, paused, lost, restarted, packed)
 
 
 def main(folder: Path) -> None:

@@ -50,10 +50,18 @@ class TrlWorld:
 class NumberedEngine:
     """An engine function: `answer(number of the call)`, counted from 0, gives ids; None: it raises."""
 
-    def __init__(self, answer: Callable[[int], list[int] | None], *, delay_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        answer: Callable[[int], list[int] | None],
+        *,
+        delay_s: float = 0.0,
+        label: Callable[[int], str | None] = lambda _: None,
+    ) -> None:
+        """`label`: of the weights, by the number of the call."""
         self.calls = self.running = self.most_running = self.cancelled = 0
         self._answer = answer
         self._delay_s = delay_s
+        self._label = label
 
     async def __call__(self, ids: list[int], sampling: Any, *, rollout: str | None) -> Completion:
         number = self.calls
@@ -65,7 +73,8 @@ class NumberedEngine:
             sampled = self._answer(number)
             if sampled is None:
                 raise RuntimeError("no answer")
-            return Completion(sampled, [-0.01 * (1 + (number * 7 + place) % 50) for place in range(len(sampled))])
+            log_probs = [-0.01 * (1 + (number * 7 + place) % 50) for place in range(len(sampled))]
+            return Completion(sampled, log_probs, weight_version=self._label(number))
         except asyncio.CancelledError:
             self.cancelled += 1
             raise

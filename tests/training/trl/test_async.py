@@ -129,3 +129,17 @@ def test_a_trainer_is_told_when_nothing_can_be_rewarded(found: Found) -> None:
     assert "3 groups in a row" in lost["text"]
     assert "engine_failed" in lost["text"]
     assert lost["queued"] == 0
+
+
+def test_what_was_sampled_of_unknown_weights_is_in_no_batch(found: Found) -> None:
+    """Two of the third group: sampled by an engine that was started again, and in the middle of an update."""
+    restarted = found["restarted"]
+    assert restarted["groups"] == [0] * 4 + [1] * 4 + [2] * 2 + [3] * 4
+    assert restarted["versions"] == [2] * 4 + [1] * 4 + [2] * 2 + [2] * 4
+
+
+def test_gradients_of_packed_rows_on_a_cpu_are_those_of_each_sample(found: Found) -> None:
+    packed = found["packed"]
+    assert packed["tokens"] < 12 * 37, "nothing was packed"
+    assert packed["totals"][0] == pytest.approx(packed["totals"][1], rel=1e-5)
+    assert packed["apart"] < 1e-4
