@@ -7,29 +7,43 @@ Law     each sampled id comes with one finite log-prob, in one list; `output_ids
         too long); an answer has at least one sampled id.
 Abort   without a status it was ended so that weights could change: a completion with `abort`, which is continued. With
         one it is the server's refusal or failure, also under status 200.
+Experts the last event, or the whole answer, has a row of experts for each token from `routed_experts_start_len` on to
+        the last but one, without their shape.
 Errors  UnreadableError where that does not hold; those of `status_error`.
 """
 
-from typing import Any
+import base64
+import binascii
+from typing import Any, NamedTuple
 
 import orjson
 
 from paddock.server.dialects.failures import UnreadableError
 from paddock.server.exact.functions import Completion
 from paddock.server.upstream_failures import status_error
-from paddock.types import JsonObject, WeightSpan
+from paddock.types import JsonObject, RoutedExperts, WeightSpan
 
 _NUMBERS = (int, float)
+
+
+class ExpertsRequest(NamedTuple):
+    """Experts that an answer was asked for."""
+
+    start: int
+    """Position of the first token whose experts are wanted."""
+    k: int
+    """Experts of a token in each layer."""
 
 
 class GenerateReader:
     """Reads one answer of the server `host` to a prompt of `n_prompt` tokens."""
 
-    def __init__(self, host: str, n_prompt: int) -> None:
+    def __init__(self, host: str, n_prompt: int, experts: ExpertsRequest | None = None) -> None:
         self.finished = False
         """A finish reason has come."""
         self._host = host
         self._n_prompt = n_prompt
+        self._experts = experts
         self._count = 0
         """Ids so far."""
 
@@ -55,7 +69,13 @@ class GenerateReader:
         self.finished = True
         self._check_end(reason, meta, ids)
         return Completion(
-            ids, [pair[0] for pair in pairs], reason["type"], None, _spans(meta, self._count), _cached(meta)
+            ids,
+            [pair[0] for pair in pairs],
+            reason["type"],
+            None,
+            _spans(meta, self._count),
+            _cached(meta),
+            self._routed_experts(meta),
         )
 
     def _new_pairs(self, output_ids: Any, meta: JsonObject, *, finished: bool) -> list[list[Any]]:
@@ -77,6 +97,16 @@ class GenerateReader:
         if finished and self._count + len(new) != count:
             raise UnreadableError(f"{self._count + len(new)} ids with log-probs came, of {count} that were sampled")
         return new
+
+    def _routed_experts(self, meta: JsonObject) -> RoutedExperts | None:
+        given, asked = meta.get("routed_experts"), self._experts
+        if asked is None or not given:
+            return None
+        rows = self._n_prompt + self._count - 1 - asked.start
+        try:
+            return RoutedExperts.of_int32(base64.b64decode(given, validate=True), asked.start, rows=rows, k=asked.k)
+        except (ValueError, TypeError, binascii.Error) as error:
+            raise UnreadableError(f"`routed_experts`: {error}") from error
 
     def _check_end(self, reason: JsonObject, meta: JsonObject, ids: list[int]) -> None:
         kind, matched = reason.get("type"), reason.get("matched")

@@ -2,13 +2,15 @@
 
 Units   seconds, tokens.
 Errors  a field that can't be used is refused when the config is read; a missing folder when it is asked for
-        (`tokenizer_folder`, `template`: ConfigError).
+        (`tokenizer_folder`, `template`: ConfigError), and a model's config without experts (`experts_per_token`).
 """
 
+import json
 from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator
 
+from paddock.errors import ConfigError
 from paddock.models_servers.sglang.sampling import unknown_names
 from paddock.server.exact.language import LanguageConfig
 from paddock.server.fields import Urls, bare_urls, secret_text
@@ -60,6 +62,23 @@ class SglangConfig(LanguageConfig):
         if unknown := unknown_names(value):
             raise ValueError(f"not passed on to SGLang: {', '.join(unknown)}")
         return value
+
+    @property
+    def experts_per_token(self) -> int:
+        """Of the `config.json` beside the tokenizer: SGLang gives experts without their shape. ConfigError
+        `routed_experts_missing` where it does not say."""
+        path = self.tokenizer_folder / "config.json"
+        try:
+            given = json.loads(path.read_text("utf-8"))
+            found = {**given, **given.get("text_config", {})}["num_experts_per_tok"]
+            if type(found) is int and found > 0:
+                return found
+        except (OSError, ValueError, TypeError, AttributeError, KeyError):
+            pass
+        raise ConfigError(
+            f"routed_experts: {path} names no `num_experts_per_tok`: the model has to be a mixture of experts",
+            kind="routed_experts_missing",
+        )
 
     @property
     def urls(self) -> list[str]:

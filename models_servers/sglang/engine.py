@@ -25,14 +25,14 @@ import orjson
 from paddock.errors import InfraError
 from paddock.http import Call
 from paddock.http.transport import make_session
-from paddock.models_servers.sglang.answers import GenerateReader
+from paddock.models_servers.sglang.answers import ExpertsRequest, GenerateReader
 from paddock.models_servers.sglang.checks import GENERATE, SglangTraits, find_traits, request_body
 from paddock.models_servers.sglang.config import SglangConfig
 from paddock.models_servers.sglang.sampling import is_exact, sampling
 from paddock.server.dialects import EventReader
 from paddock.server.dialects.failures import UnreadableError
 from paddock.server.engine_client import EngineClient
-from paddock.server.exact.engine import Chunk
+from paddock.server.exact.engine import ROUTED_EXPERTS_START, Chunk
 from paddock.server.exact.functions import Completion, FunctionEngine
 from paddock.server.upstream_exchange import retry_wait_s
 from paddock.server.upstream_failures import UpstreamError, upstream_errors
@@ -59,11 +59,7 @@ class SglangEngine:
         config = self._config
         self._session = session = make_session(max_connections=config.max_concurrency + 64)
         self._clients = [EngineClient(session, url, config.key) for url in config.urls]
-        checks = [
-            find_traits(client, config.model, config.max_model_len, config.start_check_timeout_s)
-            for client in self._clients
-        ]
-        self.traits = list(await asyncio.gather(*checks))
+        self.traits = list(await asyncio.gather(*(find_traits(client, config) for client in self._clients)))
 
     async def stop(self) -> None:
         if self._session is not None:
@@ -82,7 +78,8 @@ class SglangEngine:
         rollout: str | None,
         stream: bool = True,
     ) -> AsyncGenerator[Chunk, None]:
-        params = sampling(params)
+        experts = {name: value for name, value in params.items() if name == ROUTED_EXPERTS_START}
+        params = sampling({name: value for name, value in params.items() if name not in experts})
         self._require_exact(params)
         call = call.within(self._config.timeout_s)
         engine = FunctionEngine(
@@ -90,7 +87,10 @@ class SglangEngine:
             max_tokens=self.max_tokens,
             first_retry_s=self._config.first_retry_s,
         )
-        async with self._slots, aclosing(engine.generate(prompt_ids, params, call, rollout=rollout)) as chunks:
+        async with (
+            self._slots,
+            aclosing(engine.generate(prompt_ids, {**params, **experts}, call, rollout=rollout)) as chunks,
+        ):
             async for chunk in chunks:
                 yield chunk
 
@@ -101,11 +101,13 @@ class SglangEngine:
         config = self._config
         number = next(self._turn) if rollout is None else int(rollout, 16)
         headers = {} if rollout is None else {ROUTING_KEY: rollout}
-        body = orjson.dumps(request_body(ids, params, stream=stream))
+        start = params.pop(ROUTED_EXPERTS_START, None)
+        experts = None if start is None else ExpertsRequest(start, config.experts_per_token)
+        body = orjson.dumps(request_body(ids, params, experts, stream=stream))
         failures = 0
         while True:
             client = self._clients[number % len(self._clients)]
-            answer = GenerateReader(client.host, len(ids))
+            answer = GenerateReader(client.host, len(ids), experts)
             has_sampled = False
             try:
                 with upstream_errors(client.host, config.timeout_s):

@@ -75,6 +75,13 @@ class VllmConfig(LanguageConfig):
             raise ValueError(f"not passed on to vLLM: {', '.join(unknown)}")
         return value
 
+    @field_validator("routed_experts")
+    @classmethod
+    def _no_experts(cls, value: bool) -> bool:
+        if value:
+            raise ValueError("vLLM 0.32 gives them to Python alone, not over HTTP: use `models_servers/function`")
+        return value
+
     @model_validator(mode="after")
     def _single_origin(self) -> "VllmConfig":
         if (self.base_url is None) == (self.launch is None):

@@ -1,5 +1,6 @@
 """Modules without content in place of those that SGLang imports and only a GPU, or a picture, has a use for.
 
+Memory  what SGLang keeps beside a GPU's (routed experts) it registers with CUDA; without one there is nothing to do.
 Law     only in the environment that scripts/setup_sglang.sh makes. `sgl_kernel` is half a gigabyte of CUDA; there is no
         torchvision for this torch.
 """
@@ -7,7 +8,7 @@ Law     only in the environment that scripts/setup_sglang.sh makes. `sgl_kernel`
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
@@ -54,4 +55,24 @@ class AbsentFinder(MetaPathFinder, Loader):
         return
 
 
-sys.meta_path.insert(0, AbsentFinder())
+class HostMemoryFinder(MetaPathFinder, Loader):
+    """Finds the module that registers memory with CUDA, and leaves that out."""
+
+    NAME = "sglang.srt.mem_cache.pool_host.common"
+    spec: ModuleSpec | None = None
+    """SGLang's own."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, _target: ModuleType | None = None) -> ModuleSpec | None:
+        if name != self.NAME:
+            return None
+        self.spec = PathFinder.find_spec(name, path)
+        return ModuleSpec(name, self, origin=self.spec.origin if self.spec else None)
+
+    def exec_module(self, module: ModuleType) -> None:
+        if self.spec is None or self.spec.loader is None:
+            raise ImportError(self.NAME)
+        self.spec.loader.exec_module(module)
+        module._cuda_host_register = lambda *_arguments: None  # type: ignore[attr-defined]
+
+
+sys.meta_path[:0] = [AbsentFinder(), HostMemoryFinder()]

@@ -1,6 +1,7 @@
 """Claims about engines that are functions: continuation after aborts, spans of versions, and faults with an owner."""
 
 import asyncio
+from array import array
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from paddock.errors import ConfigError, InfraError
 from paddock.http import Call
 from paddock.server.exact.engine import Chunk
 from paddock.server.exact.functions import Completion, FunctionEngine, bound_to_loop, find_function
-from paddock.types import JsonObject, WeightSpan
+from paddock.types import JsonObject, RoutedExperts, WeightSpan
 
 ANSWER = list(range(100, 112))
 
@@ -52,6 +53,65 @@ def test_an_answer_that_is_aborted_goes_on_where_it_was(cuts: list[tuple[int, in
     assert all(span.end > span.start for span in spans)
 
 
+def experts(rows: Sequence[tuple[int, int]], start: int) -> RoutedExperts:
+    """One layer, two experts a token."""
+    data = array("i", [expert for row in rows for expert in row]).tobytes()
+    return RoutedExperts.of_int32(data, start, rows=len(rows), k=2)
+
+
+@given(
+    cuts=st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.integers(0, 3), st.booleans()), max_size=5),
+    start=st.integers(0, 1),
+)
+def test_a_row_of_experts_is_of_the_pass_that_sampled_the_token_after_it(
+    cuts: list[tuple[int, bool, int, bool]], start: int
+) -> None:
+    """Whatever is aborted where, with rows or without; from the place that was asked for, or from an earlier one."""
+    left = list(cuts)
+    expected: list[tuple[int, int]] = []
+    calls = 0
+
+    def function(ids: list[int], sampling: JsonObject, *, rollout: str | None) -> Any:
+        nonlocal calls
+        calls += 1
+        size, given, earlier, streamed = left.pop(0) if left else (len(ANSWER), True, 0, False)
+        wanted, done = sampling["routed_experts_start"], len(ids) - 2
+        assert wanted == start + len(expected)
+        part = ANSWER[done : done + size]
+        reason = "stop" if done + len(part) == len(ANSWER) else "abort"
+        first, end = max(0, wanted - earlier), len(ids) + len(part) - 1
+        rows = None
+        if given or reason == "stop":
+            rows = experts([(place, calls) for place in range(first, end)], first)
+            expected.extend((place, calls) for place in range(wanted, end))
+        whole = Completion(part, [-1.0] * len(part), reason, 1, (), 0, rows)  # type: ignore[arg-type]
+        return _streamed(whole) if streamed else _whole(whole)
+
+    engine = FunctionEngine(function, first_retry_s=0)
+    *others, last = asyncio.run(chunks_of(engine, {"routed_experts_start": start}))
+    assert last.routed_experts == experts(expected, start)
+    assert [place for place, _ in expected] == list(range(start, 2 + len(ANSWER) - 1))
+    assert all(chunk.routed_experts is None for chunk in others)
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind"),
+    [
+        (None, "routed_experts_missing"),
+        (experts([(0, 1)] * 12, 0), "upstream_unreadable"),
+        (experts([(0, 1)] * 12, 1), "upstream_unreadable"),
+    ],
+)
+async def test_an_answer_without_the_experts_that_were_asked_for_is_none(rows: RoutedExperts | None, kind: str) -> None:
+    async def function(ids: list[int], sampling: JsonObject, *, rollout: str | None) -> Completion:
+        return Completion(ANSWER, [-1.0] * len(ANSWER), routed_experts=rows)
+
+    with pytest.raises(InfraError) as raised:
+        await chunks_of(FunctionEngine(function), {"routed_experts_start": 0})
+    assert raised.value.kind == kind
+    assert (await chunks_of(FunctionEngine(function)))[-1].routed_experts is None, "who asks for none gets none"
+
+
 async def _whole(completion: Completion) -> Completion:
     return completion
 
@@ -59,7 +119,7 @@ async def _whole(completion: Completion) -> Completion:
 async def _streamed(completion: Completion) -> AsyncIterator[Completion]:
     for token, log_prob in zip(completion.ids, completion.log_probs, strict=True):
         yield Completion([token], [log_prob], None, completion.weight_version)
-    yield Completion([], [], completion.finish_reason, completion.weight_version)
+    yield completion._replace(ids=[], log_probs=[])
 
 
 async def test_the_bound_of_an_answer_is_that_of_the_model() -> None:

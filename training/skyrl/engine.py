@@ -12,7 +12,7 @@ from skyrl.train.generators.utils import build_vllm_cache_salt
 
 from paddock.rollouts import Completion
 from paddock.server.exact.functions import EngineFunction
-from paddock.types import JsonObject
+from paddock.types import JsonObject, RoutedExperts
 from paddock.types.request_fields import FIELDS
 
 _REASONS: Mapping[str, Literal["stop", "length", "abort"]] = {"stop": "stop", "length": "length", "abort": "abort"}
@@ -25,11 +25,15 @@ def engine_function(client: Any, settings: Mapping[str, Any], *, cache_salt: boo
 
     async def sample(ids: list[int], sampling: JsonObject, *, rollout: str | None) -> Completion:
         before = getattr(client, "weight_version", None)
+        start = sampling.get("routed_experts_start")
+        named = {name: value for name, value in sampling.items() if name != "routed_experts_start"}
         request: dict[str, Any] = {
             "prompt_token_ids": [ids],
-            "sampling_params": {**always, **sampling, "logprobs": 1},
+            "sampling_params": {**always, **named, "logprobs": 1},
             "session_ids": [rollout],
         }
+        if start is not None:
+            request["routed_experts_prompt_starts"] = [start]
         if cache_salt and before is not None:
             request["cache_salt"] = build_vllm_cache_salt(before, model)
         answer = await client.generate(request, model=model)
@@ -39,11 +43,13 @@ def engine_function(client: Any, settings: Mapping[str, Any], *, cache_salt: boo
         after = getattr(client, "weight_version", None)
         log_probs = answer["response_logprobs"]
         found = answer["response_ids"][0]
+        experts = answer.get("rollout_expert_indices") if start is not None else None
         return Completion(
             found,
             log_probs[0] or [] if log_probs else [],
             _REASONS[reason],
             before if before == after else None,
+            routed_experts=RoutedExperts.of(experts[0], start or 0) if experts else None,
         )
 
     return sample

@@ -106,7 +106,11 @@ class PaddockGenerator(GeneratorInterface):  # type: ignore[misc]
             engine=engine_function(
                 self._client, sampling, cache_salt=bool(cfg.use_cache_salt), model=self._policy_model_name
             ),
-            engine_settings={"tokenizer": self._model, **settings.engine},
+            engine_settings={
+                "tokenizer": self._model,
+                "routed_experts": bool(cfg.inference_engine.enable_return_routed_experts),
+                **settings.engine,
+            },
             model_server=settings.model_server,
             options=options_for(options, step_wise=bool(cfg.step_wise_trajectories)),
         )

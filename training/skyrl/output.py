@@ -6,6 +6,7 @@ Law     a rollout that failed moves neither baseline nor loss. SkyRL's estimator
 Alone   SkyRL takes the reward of a row that is alone in its group for its advantage. So a group of several of which
         one member is left has a masked row with the same reward beside it: both advantages are 0. A group of which
         none is left is one masked row.
+Experts a row for each id but the last; a masked row has one, of the width of the others.
 Rows    prompt: up to the first id that is trained on; response: the rest, with the environment's ids masked.
 """
 
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 
 from paddock.rollouts import RolloutGroup, TrainingRollout
 from paddock.tokens.export import RolloutSample
+from paddock.training.core.experts import expert_array, placeholder_array
 from paddock.types import JsonObject
 
 
@@ -34,6 +36,8 @@ class OutputRow(NamedTuple):
     """It is its trajectory's last."""
     total_s: float
     """Seconds that its rollout took."""
+    experts: Any = None
+    """Array of the experts of prompt and response; None: not recorded."""
 
 
 def group_rows(group: RolloutGroup, trajectories: Sequence[Any], *, step_wise: bool, filler: int) -> list[OutputRow]:
@@ -54,6 +58,8 @@ def group_rows(group: RolloutGroup, trajectories: Sequence[Any], *, step_wise: b
 
 def columns(rows: Sequence[OutputRow], *, step_wise: bool) -> JsonObject:
     """Rows as a `GeneratorOutput`, without its metrics."""
+    width = next((row.experts.shape[1:] for row in rows if row.experts is not None), None)
+    experts = [placeholder_array(1, *width) if row.experts is None else row.experts for row in rows] if width else None
     return {
         "prompt_token_ids": [row.prompt for row in rows],
         "response_ids": [row.response for row in rows],
@@ -65,7 +71,7 @@ def columns(rows: Sequence[OutputRow], *, step_wise: bool) -> JsonObject:
         "trajectory_ids": [row.trajectory for row in rows],
         "trajectory_generation_times": [row.total_s for row in rows],
         "trajectory_time_splits": None,
-        "rollout_expert_indices": None,
+        "rollout_expert_indices": experts,
         "rollout_sample_support": None,
         "is_last_step": [row.last for row in rows] if step_wise else None,
         "env_metrics": None,
@@ -105,6 +111,7 @@ def _sample_row(member: TrainingRollout, entry: RolloutSample, trajectory: Any, 
         "length" if entry.cut else "stop",
         last,
         member.total_s,
+        None if sample.routed_experts is None else expert_array(sample.routed_experts),
     )
 
 

@@ -20,7 +20,6 @@ _REFUSED = {
     "zero_reward_on_non_stop": "rewards are verdicts; `apply_overlong_filtering` masks what a budget cut",
 }
 _REFUSED_OF_ENGINES = {
-    "enable_return_routed_experts": "samples hold no routed experts",
     "enable_return_sample_support_set": "samples hold no sampler support",
 }
 

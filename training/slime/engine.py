@@ -2,15 +2,17 @@
 
 Source  THUDM/slime, `slime/rollout/sglang_rollout.py`: `generate`; SGLang, `srt/managers/io_struct.py`. slime's own
         client bounds how many calls are under way, and tries a call again that failed.
+Experts with `--use-rollout-routing-replay`: SGLang gives rows without their shape, which slime's arguments say.
 Abort   SGLang ends a call with `abort` when slime ends its rollout phase. While that lasts, nothing more is asked.
 """
 
 import asyncio
+import base64
 from collections.abc import Callable
 from typing import Any
 
 from paddock.rollouts import Completion, EngineFunction
-from paddock.types import JsonObject, WeightSpan
+from paddock.types import JsonObject, RoutedExperts, WeightSpan
 
 _NAMES = {"max_tokens": "max_new_tokens", "seed": "sampling_seed"}
 _SAME = (
@@ -36,8 +38,16 @@ def router_engine(args: Any, post: Callable[..., Any], is_aborted: Callable[[], 
             # The rollout is cancelled meanwhile (`generation`).
             await asyncio.sleep(_ABORT_S)
         body = {"input_ids": ids, "sampling_params": sampling_params(args, sampling), "return_logprob": True}
+        start = sampling.get("routed_experts_start")
+        if start is not None:
+            body |= {"return_routed_experts": True, "routed_experts_start_len": start}
         headers = {"X-SMG-Routing-Key": rollout} if routed and rollout else None
-        return read_completion(await post(url, body, headers=headers))
+        answer = await post(url, body, headers=headers)
+        completion = read_completion(answer)
+        if start is None:
+            return completion
+        tokens = len(ids) + len(completion.ids)
+        return completion._replace(routed_experts=read_experts(args, answer["meta_info"], tokens))
 
     return sample
 
@@ -51,6 +61,16 @@ def sampling_params(args: Any, sampling: JsonObject) -> JsonObject:
     if args.rollout_stop_token_ids is not None:
         params["stop_token_ids"] = args.rollout_stop_token_ids
     return {**params, "no_stop_trim": True, "skip_special_tokens": False, "spaces_between_special_tokens": False}
+
+
+def read_experts(args: Any, meta: JsonObject, tokens: int) -> RoutedExperts | None:
+    """Of a call at whose end the sequence has so many tokens; from its first on where a router drops the start."""
+    given = meta.get("routed_experts")
+    if not given:
+        return None
+    data = base64.b64decode(given)
+    rows = len(data) // (4 * args.num_layers * args.moe_router_topk)
+    return RoutedExperts.of_int32(data, tokens - 1 - rows, rows=rows, k=args.moe_router_topk)
 
 
 def read_completion(answer: JsonObject) -> Completion:

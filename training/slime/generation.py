@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from paddock.errors import RowError
 from paddock.rollouts import RolloutClient, RolloutOptions, open_rollouts
 from paddock.training.slime.engine import router_engine
-from paddock.training.slime.samples import slime_samples
-from paddock.training.slime.settings import SlimeSettings, read_settings
+from paddock.training.slime.samples import ExpertsWidth, slime_samples
+from paddock.training.slime.settings import SlimeSettings, read_settings, replays_experts
 from paddock.types import JsonObject
 
 
@@ -55,7 +55,8 @@ async def generate(args: Any, sample: Any, sampling_params: JsonObject, evaluati
                 return sample
     finally:
         rollout.cancel()
-    samples = slime_samples(sample, rollout.result(), environment.decode)
+    width = ExpertsWidth(args.num_layers, args.moe_router_topk) if replays_experts(args) else None
+    samples = slime_samples(sample, rollout.result(), environment.decode, width)
     return samples[0] if len(samples) == 1 else samples
 
 
@@ -69,7 +70,8 @@ def _environment(args: Any) -> _Environment:
 
         settings = read_settings(args)
         state = GenerateState(args)
-        engine = {"tokenizer": str(Path(args.hf_checkpoint)), **settings.engine}
+        experts = {"routed_experts": True} if replays_experts(args) else {}
+        engine = {"tokenizer": str(Path(args.hf_checkpoint)), **experts, **settings.engine}
         most = args.sglang_server_concurrency * get_rollout_num_engines(args)
         _open[loop] = _Environment(
             open_rollouts(

@@ -36,6 +36,11 @@ class SlimeSettings(BaseModel):
     """Seconds between two looks whether slime has ended its rollout phase."""
 
 
+def replays_experts(args: Any) -> bool:
+    """Whether slime trains with the experts of the rollout."""
+    return bool(getattr(args, "use_rollout_routing_replay", False))
+
+
 def read_settings(args: Any) -> SlimeSettings:
     """The settings among slime's arguments."""
     found = {key.removeprefix(PREFIX): value for key, value in vars(args).items() if key.startswith(PREFIX)}

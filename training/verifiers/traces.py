@@ -5,12 +5,15 @@ Law     each sample is a chain of nodes of its own, from a root: what verifiers 
         A turn that a sample has as context only is a node that was not sampled: each turn is trained on once.
 Failed  a rollout without a reward is an error: `ok` false, its reward None, no nodes. Both drop it before a baseline.
         So is one of a `train` client without a proven sample.
+Experts a row of them for each id, as prime-rl's trainer wants them; the last one of a sample, which no pass went
+        over, is that of the id before it, as verifiers' own.
 Text    of ids between turns it is decoded; an engine without ids gives a chain of the turns' messages, without tokens.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 from verifiers.v1.graph import MessageNode
 from verifiers.v1.trace import Error, ModelCall, Reward, Trace
 from verifiers.v1.types import AssistantMessage, ToolCall, UserMessage
@@ -18,6 +21,7 @@ from verifiers.v1.types import Usage as VerifiersUsage
 
 from paddock.rollouts import TrainingRollout
 from paddock.tokens.export import Sample
+from paddock.training.core.experts import expert_array
 from paddock.types import JsonObject, Turn
 
 REWARD = "reward"
@@ -93,6 +97,9 @@ def sample_pieces(sample: Sample) -> Iterator[SamplePiece]:
 
 def _add_chain(trace: Trace, sample: Sample, turns: dict[str, Turn], decode: Decode) -> None:
     parent = None
+    experts = None if sample.routed_experts is None else expert_array(sample.routed_experts)
+    if experts is not None:
+        experts = np.concatenate([experts, experts[-1:]]).astype(np.uint8 if experts.max() < 256 else np.uint16)
     for piece in sample_pieces(sample):
         ids = sample.ids[piece.start : piece.end]
         mask = [flag == 1 for flag in sample.loss_mask[piece.start : piece.end]]
@@ -106,6 +113,7 @@ def _add_chain(trace: Trace, sample: Sample, turns: dict[str, Turn], decode: Dec
                 token_ids=ids,
                 mask=mask,
                 logprobs=[value for value, flag in zip(given, mask, strict=True) if flag],
+                routed_experts=None if experts is None else experts[piece.start : piece.end].copy(),
             )
         )
         parent = len(trace.nodes) - 1

@@ -36,6 +36,8 @@ lines:
   ids, loss_mask, log_probs                 per token: id, 1 where it is trained on, log-prob where it is
   spans                                     who sampled what: turn, start, end, weight_version, trained
   finish_reason                             of the last turn
+  routed_experts                            where they were recorded: `nrlre1:<dtype>:<rows>x<layers>x<k>:<base64>`, of
+                                            little-endian integers; a row for each id but the last
 
 check:
   Says of a run, of a file of rollouts (each as --inline would write it) or of a file of inline lines what NeMo-RL would

@@ -288,6 +288,10 @@ class RecordingServer(ModelServer[RecordingConfigT]):
             by_ids = place(self.store.turns(pending.secret or ""), tokens.prompt_ids) if tokens else None
             placement = by_ids or Placement(pending.match.turn, [])
         try:
+            experts = None if tokens is None else tokens.routed_experts
+            if tokens is not None and experts is not None:
+                first = placement.first_row(len(tokens.prompt_ids))
+                experts = experts.part(first, len(tokens.prompt_ids) + len(tokens.sampled_ids) - 1)
             return Turn(
                 id=pending.turn_id,
                 parent=placement.parent,
@@ -303,10 +307,12 @@ class RecordingServer(ModelServer[RecordingConfigT]):
                 sampling=deepcopy(pending.sampling),
                 overridden=pending.overridden,
                 splice_broken=pending.splice_broken,
+                routed_experts=None if experts is None else experts.to_text(),
             )
-        except ValidationError as error:
+        except ValueError as error:
+            why = describe(error) if isinstance(error, ValidationError) else str(error)
             raise InfraError(
-                f"{self.name}: unreadable answer: {describe(error)}", kind="upstream_unreadable", stage="model"
+                f"{self.name}: unreadable answer: {why}", kind="upstream_unreadable", stage="model"
             ) from error
 
     def _forget_call(self, pending: PendingCall) -> None:

@@ -16,7 +16,13 @@ from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from transformers import (
+    PreTrainedTokenizerFast,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
+)
 
 MARKS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 TAGS = ("<think>", "</think>", "<tool_call>", "</tool_call>")
@@ -38,7 +44,24 @@ def make_tokenizer(texts: Iterable[str], vocabulary: int) -> PreTrainedTokenizer
 def make_model(tokenizer: PreTrainedTokenizerFast, seed: int, **fields: Any) -> Qwen3ForCausalLM:
     """Random. `fields`: of its config, over ours."""
     torch.manual_seed(seed)
-    given: dict[str, Any] = {
+    return Qwen3ForCausalLM(Qwen3Config(**{**_sizes(tokenizer), **fields}))
+
+
+def make_mixture(tokenizer: PreTrainedTokenizerFast, seed: int, **fields: Any) -> Qwen3MoeForCausalLM:
+    """Random, two of eight experts for each token in each layer. `fields`: of its config, over ours."""
+    torch.manual_seed(seed)
+    experts: dict[str, Any] = {
+        "num_experts": 8,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 32,
+        "norm_topk_prob": True,
+    }
+    experts["tie_word_embeddings"] = False  # engines know none that are tied
+    return Qwen3MoeForCausalLM(Qwen3MoeConfig(**{**_sizes(tokenizer), **experts, **fields}))
+
+
+def _sizes(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
+    return {
         "vocab_size": len(tokenizer),
         "hidden_size": 64,
         "intermediate_size": 128,
@@ -51,7 +74,6 @@ def make_model(tokenizer: PreTrainedTokenizerFast, seed: int, **fields: Any) -> 
         "pad_token_id": tokenizer.pad_token_id,
         "initializer_range": 0.05,
     }
-    return Qwen3ForCausalLM(Qwen3Config(**{**given, **fields}))
 
 
 def teach(
@@ -115,7 +137,9 @@ def _pad(rows: Sequence[tuple[Sequence[int], Sequence[int]]], pad: int) -> tuple
     return torch.tensor(ids), torch.tensor(labels)
 
 
-def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerFast, template: str, folder: Path) -> None:
+def save(
+    model: Qwen3ForCausalLM | Qwen3MoeForCausalLM, tokenizer: PreTrainedTokenizerFast, template: str, folder: Path
+) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.chat_template = template
     tokenizer.save_pretrained(folder)

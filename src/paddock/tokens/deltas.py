@@ -21,6 +21,12 @@ class Placement(NamedTuple):
     prompt_ids: list[int]
     """Ids after the parent's end."""
 
+    def first_row(self, prompt_length: int) -> int:
+        """Position of the first token whose experts are the turn's to record, of a prompt of so many tokens: the
+        parent's last, which no pass of the parent's went over."""
+        start = prompt_length - len(self.prompt_ids)
+        return start if self.parent is None else start - 1
+
 
 def chain(turns: Iterable[Turn], turn_id: str) -> list[Turn]:
     """The turn and its ancestors, root first."""

@@ -37,6 +37,7 @@ from paddock.types.records import (
     Verdict,
     WeightSpan,
 )
+from paddock.types.routed_experts import RoutedExperts
 
 __all__ = [
     "OUTCOMES",
@@ -56,6 +57,7 @@ __all__ = [
     "Record",
     "Rollout",
     "RolloutSettings",
+    "RoutedExperts",
     "Row",
     "Session",
     "Stamp",

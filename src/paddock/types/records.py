@@ -13,6 +13,8 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from paddock.types.routed_experts import text_shape
+
 Json = Any
 JsonObject = dict[str, Any]
 
@@ -284,6 +286,9 @@ class Turn(Record):
     splice_broken: bool = False
     """True: the engine was to continue a turn's ids, and gave a prompt that does not begin with them. This turn starts
     a branch; neither it nor a turn that continues it is trained on."""
+    routed_experts: str | None = None
+    """Experts that tokens went through, as `paddock.types.routed_experts` writes them: a row for each token from the
+    parent's last on (without a parent: from the first on) to the last but one of `sampled_ids`. None: not recorded."""
 
     @model_validator(mode="after")
     def _one_log_prob_and_version_per_id(self) -> Self:
@@ -309,10 +314,23 @@ class Turn(Record):
             )
         return self
 
+    @model_validator(mode="after")
+    def _one_row_of_experts_per_token(self) -> Self:
+        if self.routed_experts is None:
+            return self
+        rows = text_shape(self.routed_experts).rows
+        tokens = len(self.prompt_ids or ()) + len(self.sampled_ids or ()) - (self.parent is None)
+        if self.sampled_ids is None or rows != tokens:
+            raise ValueError(f"turn {self.id}: {rows} rows of routed experts for {tokens} tokens")
+        return self
+
     def to_wire(self) -> JsonObject:
         """As JSON; shares (does not copy) the nested values: ids and log-probs are many."""
         usage = self.usage.__dict__ if self.usage else None
-        return {**self.__dict__, "usage": usage, "weight_spans": list(map(vars, self.weight_spans))}
+        wire = {**self.__dict__, "usage": usage, "weight_spans": list(map(vars, self.weight_spans))}
+        if self.routed_experts is None:
+            del wire["routed_experts"]
+        return wire
 
 
 class RolloutSettings(Record):

@@ -1,21 +1,22 @@
-"""SglangEngine before a real SGLang: its ids and log-probs are exact, also where weights change within an answer."""
+"""SglangEngine before a real SGLang: its ids, log-probs and experts are exact, also where weights change within an
+answer."""
 
 import asyncio
-import os
-from collections.abc import AsyncIterator, Iterator
+from array import array
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from tests.support.real_sglang import CONTEXT, RealSglang, real_sglang
+from tests.support.real_sglang import CONTEXT, AnswerScore, RealSglang
 
 from paddock.errors import InfraError, RequestError
 from paddock.http import Call
 from paddock.models_servers.sglang.config import SglangConfig
 from paddock.models_servers.sglang.engine import SglangEngine
 from paddock.server.exact.engine import Chunk
+from paddock.types import JsonObject, RoutedExperts
 
-VARIABLE = "PADDOCK_SGLANG_PYTHON"
 PROMPT = list(range(20, 60))
 LONG = 600
 pytestmark = [
@@ -25,20 +26,11 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def sglang(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealSglang]:
-    python = os.environ.get(VARIABLE)
-    if not python:
-        pytest.skip(f"{VARIABLE} names no interpreter: scripts/setup_sglang.sh makes one")
-    with real_sglang(python, tmp_path_factory.mktemp("sglang")) as found:
-        yield found
-
-
 @pytest_asyncio.fixture(loop_scope="module")
 async def engine(sglang: RealSglang) -> AsyncIterator[SglangEngine]:
     """Before the first model, whose version is `first`."""
-    sglang.post("/update_weights_from_disk", {"model_path": str(sglang.models[0]), "weight_version": "first"})
-    config = SglangConfig(model=str(sglang.models[0]), base_url=sglang.url, first_retry_s=0.05)
+    sglang.set_weights(0, "first")
+    config = SglangConfig(model=str(sglang.models[0]), base_url=sglang.url, first_retry_s=0.05, routed_experts=True)
     made = SglangEngine(config)
     try:
         await made.start()
@@ -61,7 +53,7 @@ def joined(chunks: list[Chunk]) -> Chunk:
 async def test_log_probs_are_those_of_the_model(engine: SglangEngine, sglang: RealSglang, *, stream: bool) -> None:
     found = await answer(engine, stream=stream, max_tokens=200, ignore_eos=True)
     assert (len(found.ids), found.finish_reason) == (200, "length"), "more than the 128 that SGLang takes by itself"
-    assert found.log_probs == pytest.approx(sglang.log_probs(sglang.models[0], PROMPT, found.ids), abs=1e-5)
+    assert found.log_probs == pytest.approx(sglang.score(sglang.models[0], PROMPT, found.ids).log_probs, abs=1e-5)
     assert [(span.version, span.start, span.end) for span in found.versions] == [("first", 0, 200)]
 
 
@@ -72,7 +64,7 @@ async def test_it_says_what_it_does(engine: SglangEngine) -> None:
 
 async def test_log_probs_follow_the_temperature_and_cut_offs_are_refused(engine: SglangEngine) -> None:
     hot = await answer(engine, max_tokens=40, temperature=50.0, ignore_eos=True)
-    assert min(hot.log_probs) > -7.0, "near ln(512) each: the temperature is in them"
+    assert min(hot.log_probs) > -7.5, "near ln(1007) each: the temperature is in them"
     with pytest.raises(InfraError) as raised:
         await answer(engine, top_p=0.9)
     assert raised.value.kind == "log_probs_of_model"
@@ -94,31 +86,74 @@ async def test_a_prompt_that_is_too_long_is_refused(engine: SglangEngine, *, str
     assert raised.value.kind == "context_length_exceeded"
 
 
-async def test_weights_that_change_under_an_answer_give_it_two_spans(engine: SglangEngine, sglang: RealSglang) -> None:
-    """Paused by `retract`, SGLang goes on by itself: before and after, each is of its own weights."""
-    await changed(engine, sglang, {"mode": "retract"})
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("start", [0, len(PROMPT) - 1])
+async def test_experts_are_those_of_the_model(
+    engine: SglangEngine, sglang: RealSglang, start: int, *, stream: bool
+) -> None:
+    """The prompt's too, which the cache of prefixes may have."""
+    found = await answer(engine, stream=stream, max_tokens=40, ignore_eos=True, routed_experts_start=start)
+    assert found.routed_experts is not None
+    assert found.routed_experts[:3] == (start, 2, 2)
+    score = sglang.score(sglang.models[0], PROMPT, found.ids)
+    assert rows(found.routed_experts) == chosen(score)[start:]
+    assert (await answer(engine, max_tokens=5)).routed_experts is None, "who asks for none gets none"
 
 
-async def test_an_answer_that_is_ended_for_new_weights_is_continued(engine: SglangEngine, sglang: RealSglang) -> None:
-    await changed(engine, sglang, {"mode": "abort"})
+def rows(experts: RoutedExperts) -> list[list[list[int]]]:
+    """The experts of each token in each layer, in the order of their numbers."""
+    ids = array("b", experts.data)
+    layers = [sorted(ids[at : at + experts.k]) for at in range(0, len(ids), experts.k)]
+    return [layers[at : at + experts.layers] for at in range(0, len(layers), experts.layers)]
 
 
-async def changed(engine: SglangEngine, sglang: RealSglang, pause: dict[str, str]) -> None:
-    chunks: list[Chunk] = []
-    params = {"max_tokens": LONG, "ignore_eos": True}
-    async for chunk in engine.generate(PROMPT, params, Call(), rollout="s", stream=True):
-        before = sum(len(one.ids) for one in chunks)
-        chunks.append(chunk)
-        if before < 50 <= before + len(chunk.ids):
-            update = {"model_path": str(sglang.models[1]), "weight_version": "second"}
-            for path, body in (("pause_generation", pause), ("update_weights_from_disk", update)):
-                await asyncio.to_thread(sglang.post, f"/{path}", body)
-            await asyncio.to_thread(sglang.post, "/continue_generation", {})
-    found = joined(chunks)
-    assert (len(found.ids), found.finish_reason) == (LONG, "length")
+def chosen(score: AnswerScore) -> list[list[list[int]]]:
+    return [[sorted(layer) for layer in token] for token in score.experts]
+
+
+@pytest.mark.parametrize(("mode", "stream"), [("retract", True), ("retract", False), ("abort", True), ("abort", False)])
+async def test_weights_that_change_within_an_answer_give_it_a_span_each(
+    engine: SglangEngine, sglang: RealSglang, mode: str, *, stream: bool
+) -> None:
+    """Paused by `retract`, SGLang goes on by itself; by `abort`, the answer is continued. Before and after, each is of
+    its own weights. Experts of an answer that was retracted are all of the second: it was gone over again."""
+    found = await changed(engine, sglang, mode, stream=stream)
     first, second = found.versions
     assert (first.version, second.version) == ("first", "second")
-    assert 50 <= first.end == second.start < second.end == LONG
-    for span, model in zip(found.versions, sglang.models, strict=True):
-        expected = sglang.log_probs(model, PROMPT, found.ids)
-        assert found.log_probs[span.start : span.end] == pytest.approx(expected[span.start : span.end], abs=1e-5)
+    assert 0 < first.end == second.start < second.end == LONG
+    scores = [sglang.score(model, PROMPT, found.ids) for model in sglang.models]
+    for span, score in zip(found.versions, scores, strict=True):
+        assert found.log_probs[span.start : span.end] == pytest.approx(score.log_probs[span.start : span.end], abs=1e-5)
+    assert found.routed_experts is not None
+    edge = 0 if mode == "retract" else len(PROMPT) + first.end - 1
+    expected = chosen(scores[0])[:edge] + chosen(scores[1])[edge:]
+    assert rows(found.routed_experts) == expected
+
+
+async def test_tokens_after_a_pause_in_place_are_of_neither_version(engine: SglangEngine, sglang: RealSglang) -> None:
+    """Old keys and values stay: the spans are right, and no model alone gives these log-probs."""
+    found = await changed(engine, sglang, "in_place", stream=True)
+    first, second = found.versions
+    assert (first.version, second.version, second.end) == ("first", "second", LONG)
+    for model in sglang.models:
+        expected = sglang.score(model, PROMPT, found.ids).log_probs
+        after = zip(found.log_probs[second.start :], expected[second.start :], strict=True)
+        assert max(abs(one - other) for one, other in after) > 0.01
+
+
+async def changed(engine: SglangEngine, sglang: RealSglang, mode: str, *, stream: bool) -> Chunk:
+    """An answer in whose middle the second model's weights come: once another, begun with it, has some tokens."""
+    params: JsonObject = {"max_tokens": LONG, "ignore_eos": True}
+    running = asyncio.ensure_future(answer(engine, stream=stream, **params, routed_experts_start=0))
+    beside, count = engine.generate(PROMPT, params, Call(), rollout="beside"), 0
+    async for chunk in beside:
+        count += len(chunk.ids)
+        if count > 50:
+            break
+    await asyncio.to_thread(sglang.post, "/pause_generation", {"mode": mode})
+    await asyncio.to_thread(sglang.set_weights, 1, "second", flush_cache=mode != "in_place")
+    await asyncio.to_thread(sglang.post, "/continue_generation", {})
+    await beside.aclose()
+    found = await running
+    assert (len(found.ids), found.finish_reason) == (LONG, "length")
+    return found

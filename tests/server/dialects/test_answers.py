@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.support.streams import read_chat_stream, read_responses_stream
 
 from paddock.server.dialects import Answer, EventReader, ItemClosed, TokenCounts, body_of, make_writer
+from paddock.server.dialects.answers import Tokens
 from paddock.server.dialects.chat_answers import read_completion
 from paddock.server.dialects.chat_reader import ChatReader
 from paddock.server.dialects.failures import EngineFailedError, UnreadableError
@@ -145,7 +146,7 @@ def test_ids_on_the_message_are_read_too() -> None:
         "generation_log_probs": [-0.5],
     }
     answer = read_completion({"choices": [{"message": message, "finish_reason": "stop"}]}, frozenset())
-    assert answer.tokens == ([1, 2], [3], [-0.5])
+    assert answer.tokens == Tokens([1, 2], [3], [-0.5])
 
 
 def test_a_stream_without_its_end_is_no_answer() -> None:

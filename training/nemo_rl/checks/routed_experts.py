@@ -5,13 +5,9 @@ Source  NVIDIA-NeMo/RL, `nemo_rl/utils/routed_experts_codec.py`: `nrlre1:<dtype>
 Errors  none: the reason why something can't be read is returned.
 """
 
-import base64
-import binascii
-import math
 from typing import Any
 
-MAGIC = "nrlre1"
-ITEM_BYTES = {"int8": 1, "int16": 2, "int32": 4}
+from paddock.types import RoutedExperts
 
 
 def routes_shape(given: Any) -> tuple[int, int, int] | str:
@@ -24,20 +20,11 @@ def routes_shape(given: Any) -> tuple[int, int, int] | str:
 
 def _envelope(text: str) -> tuple[int, ...] | str:
     """The shape of an envelope, or why it can't be read."""
-    parts = text.split(":", 3)
-    if len(parts) != 4 or parts[0] != MAGIC:
-        return f"no envelope `{MAGIC}:<dtype>:<tokens>x<layers>x<k>:<base64>`"
-    _, dtype, sizes, data = parts
-    if dtype not in ITEM_BYTES:
-        return f"dtype {dtype!r}, not one of {', '.join(ITEM_BYTES)}"
     try:
-        shape = tuple(map(int, sizes.split("x")))
-        length = len(base64.b64decode(data, validate=True))
-    except (ValueError, binascii.Error):
-        return f"shape {sizes[:40]!r} or its base64 can't be read"
-    if len(shape) == 3 and (min(shape) < 0 or length != math.prod(shape) * ITEM_BYTES[dtype]):
-        return f"{length} bytes for shape {shape} of {dtype}"
-    return shape
+        given = RoutedExperts.from_text(text)
+    except ValueError as error:
+        return str(error)
+    return given.rows, given.layers, given.k
 
 
 def _shape(given: Any) -> tuple[int, ...] | str:

@@ -8,7 +8,7 @@ Readers of counts take any JSON: what is no count is 0, no counts at all are Non
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
-from paddock.types import FinishReason, JsonObject, WeightSpan
+from paddock.types import FinishReason, JsonObject, RoutedExperts, WeightSpan
 
 Dialect = Literal["responses", "chat", "messages"]
 """What a client speaks: OpenAI's Responses, OpenAI's Chat Completions, Anthropic's Messages."""
@@ -32,6 +32,8 @@ class Tokens(NamedTuple):
     """The whole prompt."""
     sampled_ids: list[int]
     log_probs: list[float]
+    routed_experts: RoutedExperts | None = None
+    """Of the tokens from the record's last on, or from an earlier one, to the last but one that was sampled."""
 
 
 @dataclass(frozen=True, slots=True)

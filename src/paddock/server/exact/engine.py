@@ -3,6 +3,8 @@
 Shapes  ids in, chunks of sampled ids with one log-prob each out, the last with a finish reason. The stop token that
         ended an answer is among its sampled ids.
 Units   natural log-probs of the sampling distribution; seconds.
+Experts asked for by the parameter `routed_experts_start`, the position in the sequence from which rows are wanted. The
+        last chunk has them up to the last but one token (see `paddock.types.routed_experts`).
 Errors  those of an engine are InfraError (kinds of `paddock.server.upstream_failures`), or a RequestError
         `context_length_exceeded` where the prompt leaves no room. A stream that ends without a finish reason raises.
 """
@@ -11,7 +13,9 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import NamedTuple, Protocol
 
 from paddock.http import Call
-from paddock.types import FinishReason, JsonObject, WeightSpan
+from paddock.types import FinishReason, JsonObject, RoutedExperts, WeightSpan
+
+ROUTED_EXPERTS_START = "routed_experts_start"
 
 
 class Chunk(NamedTuple):
@@ -25,6 +29,8 @@ class Chunk(NamedTuple):
     """Of the whole answer, in order; with the last chunk, where the engine gives them."""
     cached_tokens: int = 0
     """Of the prompt, read from the engine's prefix cache; with the last chunk."""
+    routed_experts: RoutedExperts | None = None
+    """With the last chunk, where they were asked for."""
 
 
 class TokenEngine(Protocol):

@@ -7,11 +7,14 @@ Form    `await function(ids, sampling, rollout=KEY)` gives a `Completion`; or `f
         route by it.
 Abort   a completion with `abort` was ended so that weights could change: the function is called again with what it had
         sampled at the end of its prompt, until there is another reason. The turn has a span for each version.
+Experts where the server's `routed_experts` is set, `sampling` has `routed_experts_start`: the position in `ids` from
+        which rows are wanted. The last completion of a call has `routed_experts` from there, or from an earlier token,
+        up to the last but one that the call sampled. An aborted one may be without: then those of the next call count.
 Ends    the stop token that ended an answer is among its ids, so there is at least one. Closing the engine's generator,
         or a call's deadline, cancels the function.
 Errors  InfraError, stage `model`: `engine_failed` for what the function raises, `upstream_unreadable` for a completion
         that is none, `upstream_empty` for an answer without ids, `upstream_timeout` past the call's deadline.
-        ConfigError `function_unknown`.
+        `routed_experts_missing` for an answer without the experts that were asked for. ConfigError `function_unknown`.
 """
 
 import asyncio
@@ -27,8 +30,8 @@ from typing import Any, Literal, NamedTuple, Protocol, cast
 
 from paddock.errors import ConfigError, InfraError, PaddockError
 from paddock.http import Call
-from paddock.server.exact.engine import Chunk
-from paddock.types import JsonObject, WeightSpan
+from paddock.server.exact.engine import ROUTED_EXPERTS_START, Chunk
+from paddock.types import JsonObject, RoutedExperts, WeightSpan
 
 LONGEST_RETRY_S = 2.0
 """Longest wait before an aborted answer is continued; see `first_retry_s`."""
@@ -51,6 +54,8 @@ class Completion(NamedTuple):
     """In place of `weight_version`, with the last completion of a call: spans over all that the call sampled."""
     cached_tokens: int = 0
     """Of the prompt, read from a prefix cache; with the last completion of a call."""
+    routed_experts: RoutedExperts | None = None
+    """With the last completion of a call, where `sampling` asks for them."""
 
 
 class EngineFunction(Protocol):
@@ -235,6 +240,8 @@ class _Answer:
         self._params = params
         self._spans: list[WeightSpan] = []
         self._cached_tokens = 0
+        start = params.get(ROUTED_EXPERTS_START)
+        self._experts = None if start is None else _ExpertRows(start)
 
     @property
     def prompt(self) -> list[int]:
@@ -244,8 +251,12 @@ class _Answer:
     @property
     def sampling(self) -> JsonObject:
         """Parameters of the next call."""
-        limit = self._params.get("max_tokens")
-        return {**self._params, "max_tokens": limit - len(self.ids)} if isinstance(limit, int) else dict(self._params)
+        params, limit = dict(self._params), self._params.get("max_tokens")
+        if isinstance(limit, int):
+            params["max_tokens"] = limit - len(self.ids)
+        if self._experts is not None:
+            params[ROUTED_EXPERTS_START] = self._experts.end
+        return params
 
     def take(self, completion: Completion, announced: str | None, before: int) -> Chunk:
         """The chunk of a completion. `before`: how many ids there were before its call."""
@@ -272,12 +283,15 @@ class _Answer:
         reason = completion.finish_reason
         if reason == "abort" and self.sampling.get("max_tokens") == 0:
             reason = "length"
+        if self._experts is not None and reason is not None:
+            self._experts.add(completion.routed_experts, len(self._prompt_ids) + len(self.ids), last=reason != "abort")
         if reason not in ("stop", "length"):
             return Chunk(ids, log_probs)
         if not self.ids:
             raise _unreadable("it ended before an id was sampled, if only the stop token", kind="upstream_empty")
         self.finished = True
-        return Chunk(ids, log_probs, reason, self._spans if self._has_versions() else (), self._cached_tokens)
+        spans, experts = self._spans if self._has_versions() else (), self._experts
+        return Chunk(ids, log_probs, reason, spans, self._cached_tokens, experts.joined if experts else None)
 
     def _add_span(self, version: str | None, start: int, end: int) -> None:
         if self._spans and self._spans[-1].version == version:
@@ -298,6 +312,37 @@ class _Answer:
 
     def _has_versions(self) -> bool:
         return any(span.version is not None for span in self._spans)
+
+
+class _ExpertRows:
+    """Rows of one answer's tokens, of one call after the other."""
+
+    def __init__(self, start: int) -> None:
+        self.end = start
+        """Position from which rows are missing."""
+        self.joined: RoutedExperts | None = None
+        """All of them, once the answer is whole."""
+        self._parts: list[RoutedExperts] = []
+
+    def add(self, given: RoutedExperts | None, tokens: int, *, last: bool) -> None:
+        """Those of a call, at whose end the sequence has so many tokens. `last`: there is no other call."""
+        if given is None:
+            if last and self.end < tokens - 1:
+                raise InfraError(
+                    "the engine gave no routed experts: it has to be a mixture of experts, and to be started so",
+                    kind="routed_experts_missing",
+                    stage="model",
+                    retryable=False,
+                )
+            return
+        try:
+            if self.end < tokens - 1:
+                self._parts.append(given.part(self.end, tokens - 1))
+                self.end = tokens - 1
+            if last:
+                self.joined = RoutedExperts.join(self._parts)
+        except ValueError as error:
+            raise _unreadable(str(error)) from error
 
 
 async def _completions(given: Any) -> AsyncGenerator[Completion, None]:

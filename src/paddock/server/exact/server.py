@@ -29,7 +29,7 @@ from paddock.server.dialects import Answer, Part, TokenCounts, Tokens
 from paddock.server.dialects.canonical import chat_messages
 from paddock.server.dialects.chat_items import ChatItems
 from paddock.server.dialects.conversation import PARAMETERS, Conversation, merge_sampling, require_renderable
-from paddock.server.exact.engine import Chunk, Parser, ParserFactory, TokenEngine
+from paddock.server.exact.engine import ROUTED_EXPERTS_START, Chunk, Parser, ParserFactory, TokenEngine
 from paddock.server.exact.parsers.scanner import overlap
 from paddock.server.exchange import Batch
 from paddock.server.fields import Block
@@ -52,6 +52,9 @@ class ExactConfig(RecordingConfig):
     """Arguments of the chat template, over the client's."""
     max_tokens_per_turn: int | None = Field(default=None, ge=1)
     """Tokens of an answer where nobody says how many; None: as many as there is room for."""
+    routed_experts: bool = False
+    """Record which experts of a mixture each token went through, for trainers that replay them; the engine has to give
+    them. Bytes per token, as text: layers x experts per token x 1.4, or 2.7 above 128 experts."""
 
 
 ExactConfigT = TypeVar("ExactConfigT", bound=ExactConfig)
@@ -110,7 +113,10 @@ class ExactServer(RecordingServer[ExactConfigT]):
             StopTextFilter(pending.sampling.get("stop")),
             vocabulary.decoder() if stream else None,
         )
-        chunks = engine.generate(prompt, pending.sampling, pending.call, rollout=pending.secret, stream=stream)
+        params = pending.sampling
+        if self.config.routed_experts and pending.rollout is not None and pending.placement is not None:
+            params = {**params, ROUTED_EXPERTS_START: pending.placement.first_row(len(prompt))}
+        chunks = engine.generate(prompt, params, pending.call, rollout=pending.secret, stream=stream)
         async with aclosing(chunks):
             async for chunk in chunks:
                 if parts := answer.take(chunk):
@@ -232,7 +238,7 @@ class _AnswerBuilder:
             "tool_calls" if last.finish_reason == "stop" and self.items.call_indices else last.finish_reason,
             TokenCounts(len(prompt), len(self.ids), last.cached_tokens),
             model=model,
-            tokens=Tokens(prompt, self.ids, self.log_probs),
+            tokens=Tokens(prompt, self.ids, self.log_probs, last.routed_experts),
             weight_version=last.versions[-1].version if last.versions else None,
             weight_spans=tuple(last.versions) if len(last.versions) > 1 else (),
             stop_sequence=self.stopper.stop_text,

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, Self
 from pydantic import model_validator
 
 from paddock.types import FinishReason, Record
+from paddock.types.routed_experts import text_shape
 
 Mode = Literal["whole", "branch", "dynamic_history", "chain"]
 """`whole`: one sample per rollout, the path to its last turn. `branch`: one per leaf of the tree. `dynamic_history`:
@@ -65,6 +66,9 @@ class Sample(Record):
     """Of the path's turns, in order."""
     finish_reason: FinishReason | None = None
     """Of the last turn."""
+    routed_experts: str | None = None
+    """Experts that tokens went through, as `paddock.types.routed_experts` writes them: a row for each id but the last,
+    from the first on. None: not recorded, of a part of it at least."""
 
     @model_validator(mode="after")
     def _aligned(self) -> Self:
@@ -72,6 +76,9 @@ class Sample(Record):
             raise ValueError(
                 f"{len(self.ids)} ids, {len(self.loss_mask)} in the mask and {len(self.log_probs)} log-probs"
             )
+        rows = len(self.ids) - 1 if self.routed_experts is None else text_shape(self.routed_experts).rows
+        if rows != len(self.ids) - 1:
+            raise ValueError(f"{rows} rows of routed experts for {len(self.ids)} ids")
         return self
 
     @property

@@ -53,8 +53,9 @@ class RolloutSample(Record):
             "sample": self.index,
             "samples": self.count,
             "cut": self.cut,
-            **sample.__dict__,
+            **{key: value for key, value in sample.__dict__.items() if key != "routed_experts"},
             "spans": [span.__dict__ for span in sample.spans],
+            **({} if sample.routed_experts is None else {"routed_experts": sample.routed_experts}),
         }
 
     @classmethod

@@ -21,7 +21,7 @@ from typing import NamedTuple, get_args
 
 from paddock.tokens.export.exact_turns import ExactTurns, exact_turns
 from paddock.tokens.export.records import Mode, Sample, SkippedTurn, Span
-from paddock.types import Turn, TurnRecord, WeightSpan
+from paddock.types import RoutedExperts, Turn, TurnRecord, WeightSpan
 
 
 class PlannedSample(NamedTuple):
@@ -174,7 +174,18 @@ def _sample(path: Sequence[Turn], trained: frozenset[str]) -> Sample:
         log_probs=log_probs + [0.0] * padding,
         spans=spans,
         finish_reason=path[-1].finish_reason,
+        routed_experts=_routed_experts(path),
     )
+
+
+def _routed_experts(path: Sequence[Turn]) -> str | None:
+    """Of the whole path; None where one of its turns has none."""
+    parts: list[RoutedExperts] = []
+    for turn in path:
+        if turn.routed_experts is None:
+            return None
+        parts.append(RoutedExperts.from_text(turn.routed_experts, parts[-1].end if parts else 0))
+    return RoutedExperts.join(parts).to_text()
 
 
 def _spans(turn: Turn, start: int, *, trained: bool) -> Iterator[Span]:

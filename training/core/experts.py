@@ -1,0 +1,28 @@
+"""The experts of a sample as arrays of numpy's, [rows, layers, k] of int32: what trainers replay routers by.
+
+Law     rows are those of `paddock.types.routed_experts`: one for each id of the sample but the last. numpy is imported
+        where it is used: it comes with trainers, not with us.
+"""
+
+from typing import Any
+
+from paddock.types import RoutedExperts
+
+
+def expert_array(text: str) -> Any:
+    """Writable, and its own."""
+    import numpy as np
+
+    given = RoutedExperts.from_text(text)
+    ids = np.frombuffer(given.data, dtype=f"<i{given.width}")
+    return ids.reshape(given.rows, given.layers, given.k).astype(np.int32)
+
+
+def placeholder_array(rows: int, layers: int, k: int) -> Any:
+    """The first experts of each layer, for rows that nothing is trained on: trainers take zeros alone for a mistake."""
+    import numpy as np
+
+    return np.broadcast_to(np.arange(k, dtype=np.int32), (rows, layers, k)).copy()
+
+
+__all__ = ["expert_array", "placeholder_array"]
