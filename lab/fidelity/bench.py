@@ -1,4 +1,5 @@
-"""An exact server in this process, whose engine says what a scenario says and logs what it was asked.
+"""An exact server in this process, whose engine says what a scenario says and logs what it was asked: a scripted one,
+or one that is made to.
 
 Law     each run is a rollout of its own. Bodies go through JSON both ways, as over a wire. What the server tokenises is
         counted apart from what the policy does. Each prompt is compared with the template's own (`prompt_comparison`).
@@ -28,10 +29,10 @@ from paddock.lab.fidelity.scenarios import PolicyTurn, Scenario
 from paddock.server.dialects import Dialect
 from paddock.server.dialects.canonical import chat_messages
 from paddock.server.dialects.conversation import conversation
-from paddock.server.exact import Equipment, ExactConfig, ExactServer
+from paddock.server.exact import Equipment, ExactConfig, ExactServer, TokenEngine
 from paddock.server.exact.server import REASONING_FIELDS, tool_names
 from paddock.server.recording_server import PendingCall
-from paddock.testing.engines import NO_PEERS, ScriptedEngine, log_prob
+from paddock.testing.engines import NO_PEERS, EngineCall, ScriptedEngine
 from paddock.types import JsonObject
 
 MODEL = "policy"
@@ -236,10 +237,26 @@ class FidelitySubject(Protocol):
         ...
 
 
+class LoggedEngine(TokenEngine, Protocol):
+    """An engine that says what the policy says, and logs it."""
+
+    @property
+    def calls(self) -> list[EngineCall]:
+        """As the engine itself saw them; they are cleared before a run."""
+        ...
+
+
+EngineFactory = Callable[[Language, FidelityPolicy], LoggedEngine]
+
+
+def scripted_engine(language: Language, policy: FidelityPolicy) -> LoggedEngine:
+    return ScriptedEngine(language.policy_vocabulary, policy, chunk_ids=_WHOLE)
+
+
 class Bench:
     """Runs subjects through scenarios, one run after another."""
 
-    def __init__(self, language: Language, server: BenchServer, engine: ScriptedEngine, policy: FidelityPolicy) -> None:
+    def __init__(self, language: Language, server: BenchServer, engine: LoggedEngine, policy: FidelityPolicy) -> None:
         self.language = language
         self.server = server
         self._engine = engine
@@ -261,10 +278,7 @@ class Bench:
         except Exception as error:  # noqa: BLE001 - a harness's own
             run.problem = f"{type(error).__name__}: {error}"
         run.problem = run.problem or self._missing_text(run)
-        log = [
-            LoggedCall(seen.prompt, seen.sampled, [log_prob(nth, token) for nth, token in enumerate(seen.sampled)])
-            for seen in self._engine.calls
-        ]
+        log = [LoggedCall(seen.prompt, seen.sampled, seen.log_probs) for seen in self._engine.calls]
         record = await self.server.turns(run.secret)
         await self.server.forget(run.secret)
         figures = measure(record, log, tokenised_chars=run.tokenised_chars, decode=self.language.vocabulary.decode)
@@ -287,10 +301,12 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(language: Language, *, server_type: type[BenchServer] = BenchServer) -> AsyncIterator[Bench]:
+async def bench(
+    language: Language, *, server_type: type[BenchServer] = BenchServer, make_engine: EngineFactory = scripted_engine
+) -> AsyncIterator[Bench]:
     """`server_type`: another way to make prompts, to compare with."""
     policy = FidelityPolicy(language.policy_vocabulary, answer_stops(language.prompter, language.policy_vocabulary))
-    engine = ScriptedEngine(language.policy_vocabulary, policy, chunk_ids=_WHOLE)
+    engine = make_engine(language, policy)
     equipment = Equipment(engine, language.vocabulary, language.prompter, lambda tools, prompt_ids: RawParser())
     with TemporaryDirectory(prefix="paddock-fidelity-") as folder:
         config = ExactConfig.model_validate({"turn_store": {"folder": str(Path(folder) / "turns")}})

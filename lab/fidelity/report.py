@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from paddock.config.problems import suggestion
 from paddock.errors import ConfigError
-from paddock.lab.fidelity.bench import Bench, BenchServer, FidelitySubject, bench
+from paddock.lab.fidelity.bench import Bench, BenchServer, EngineFactory, FidelitySubject, bench, scripted_engine
 from paddock.lab.fidelity.clients import CLIENTS, ClientSubject
 from paddock.lab.fidelity.languages import Language
 from paddock.lab.fidelity.native import NativeSubject
@@ -66,6 +66,7 @@ async def report(
     scenarios: Sequence[Scenario],
     *,
     server_type: type[BenchServer] = BenchServer,
+    make_engine: EngineFactory = scripted_engine,
     missing: Mapping[str, str] | None = None,
     on_combination: Callable[[Combination], None] = lambda _done: None,
 ) -> FidelityReport:
@@ -73,7 +74,7 @@ async def report(
     started = time.perf_counter()
     combinations = []
     for language in languages:
-        async with bench(language, server_type=server_type) as runner:
+        async with bench(language, server_type=server_type, make_engine=make_engine) as runner:
             for subject in subjects:
                 combination = await _combination(runner, subject, scenarios)
                 combinations.append(combination)

@@ -10,7 +10,7 @@ Faults  are given by number of the generation, the two checks at the start not c
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import log
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -59,16 +59,18 @@ class ScriptedSglang:
         self,
         *,
         fault: Callable[[int], Fault | None] = lambda _: None,
-        versions: tuple[tuple[str, int], ...] = (("default", len(ANSWER)),),
+        versions: tuple[tuple[str, int], ...] = (),
         incremental: bool = False,
         original_log_probs: bool = False,
         dropped: tuple[str, ...] = (),
         max_model_len: int | None = 1000,
         key: str | None = None,
         event_delay_s: float = 0.0,
+        answer: Sequence[int] = ANSWER,
     ) -> None:
-        """`versions`: weights, and the place in the answer up to which they sample. `incremental`: events have what
-        is new. `original_log_probs`: without the temperature. `dropped`: fields that a router takes out."""
+        """`versions`: weights, and the place in the answer up to which they sample; none: `default`. `incremental`:
+        events have what is new. `original_log_probs`: without the temperature. `dropped`: fields that a router
+        takes out."""
         self.fault = fault
         self.bodies: list[JsonObject] = []
         """Of the generations that were no checks."""
@@ -78,7 +80,8 @@ class ScriptedSglang:
         self.cut_off = 0
         """Answers whose client went away."""
         self.url = ""
-        self._versions = versions
+        self._whole = list(answer)
+        self._versions = versions or (("default", len(answer)),)
         self._incremental = incremental
         self._original_log_probs = original_log_probs
         self._dropped = dropped
@@ -163,10 +166,13 @@ class ScriptedSglang:
 
     def _answer(self, body: JsonObject, fault: Fault | None) -> JsonObject:
         prompt = body["input_ids"]
-        said = next(size for size in range(len(ANSWER), -1, -1) if prompt[len(prompt) - size :] == ANSWER[:size])
-        ids = ANSWER[said:][: body["sampling_params"].get("max_new_tokens", 128)]
-        is_whole = said + len(ids) == len(ANSWER)
-        reason: JsonObject = {"type": "stop", "matched": EOS} if is_whole else {"type": "length", "length": len(ids)}
+        whole = self._whole
+        said = next(size for size in range(len(whole), -1, -1) if prompt[len(prompt) - size :] == whole[:size])
+        ids = whole[said:][: body["sampling_params"].get("max_new_tokens", 128)]
+        is_whole = said + len(ids) == len(whole)
+        reason: JsonObject = (
+            {"type": "stop", "matched": whole[-1]} if is_whole else {"type": "length", "length": len(ids)}
+        )
         if fault in ("abort", "abort_at_once", "abort_500"):
             ids = ids[:3] if fault == "abort" else []
             reason = {"type": "abort", "message": "Aborted"}

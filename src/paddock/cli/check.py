@@ -17,6 +17,7 @@ EXAMPLES = """examples:
   paddock check resources_server:pivot
   paddock check agent:single_step
   paddock check models_server:replay
+  paddock check models_server:sglang sglang.yaml      (the engine that it names runs; its model ends its answers)
   paddock check harness:codeact
   paddock check harness:my_package:MyHarness agent.yaml
   paddock check sandbox:bubblewrap

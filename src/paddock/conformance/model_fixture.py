@@ -1,8 +1,10 @@
 """A model server under test in a fixture that makes it give a known answer.
 
 A server with the route `PUT /r/<secret>/script` is scripted through it; one with a `base_url` in its config is put in
-front of a scripted upstream; any other answers as it likes. Where its config says in which folder its turns are
-stored, the check gives it a folder of its own.
+front of a scripted upstream; any other answers as it likes. An exact server with a `base_url` needs the engine that
+runs there, and gets a relay before it, which fails on cue: its model has to end its answers by itself. Exact servers
+sample at temperature 0, so that answers can be compared. Where its config says in which folder its turns are stored,
+the check gives it a folder of its own.
 """
 
 import tempfile
@@ -31,15 +33,18 @@ from paddock.http import (
 )
 from paddock.server import Server
 from paddock.server.app import build_app
+from paddock.server.exact import ExactConfig
 from paddock.testing.transports import Transport, over
-from paddock.testing.upstream import Faults, ScriptedAnswer, ScriptedUpstream
+from paddock.testing.upstream import Faults, FaultyRelay, ScriptedAnswer, ScriptedUpstream
 from paddock.types import JsonObject, TurnRecord
 from paddock.types.responses import message_item
 
 ANSWER_TEXT = "One small step, and then another one."
 SCRIPTED_TURNS = 8
-FAST_FAILURE = {"attempts": 2, "first_retry_s": 1e-3, "max_retry_s": 1e-3, "retry_for_s": 0.0, "timeout_s": 2.0}
+FAST_FAILURE = {"attempts": 2, "first_retry_s": 1e-3, "max_retry_s": 1e-3, "retry_for_s": 0.0}
 """Keys that make a server give up soon, where its config has them."""
+SCRIPTED_TIMEOUT_S = 2.0
+"""Of a scripted upstream's answers; a real engine has the time that its config says."""
 
 
 NO_ROLLOUT = ""
@@ -51,7 +56,7 @@ class ModelFixture(NamedTuple):
 
     server: Server[Any]
     peer: Peer
-    upstream: ScriptedUpstream | None
+    upstream: ScriptedUpstream | FaultyRelay | None
     folder: Path
     """The folder of its turns, if its config has a key for it."""
 
@@ -107,7 +112,8 @@ class ModelFixture(NamedTuple):
 
     def is_expected(self, text: str) -> bool:
         """Whether `text` is the scripted answer; of a server that can't be scripted, whether it is any text."""
-        return text == ANSWER_TEXT if self.is_scripted or self.upstream is not None else bool(text)
+        scripted = self.is_scripted or isinstance(self.upstream, ScriptedUpstream)
+        return text == ANSWER_TEXT if scripted else bool(text)
 
 
 @asynccontextmanager
@@ -125,17 +131,27 @@ async def model_fixture(
         where = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="paddock-check-")))
         if "turn_store" in fields:
             changes["turn_store"] = {"folder": str(where)}
-        upstream = None
-        if "base_url" in fields:
+        upstream: ScriptedUpstream | FaultyRelay | None = None
+        if issubclass(target.cls.config_type, ExactConfig):
+            changes["sampling_overrides"] = {**target.block.get("sampling_overrides", {}), "temperature": 0}
+            if given := target.block.get("base_url"):
+                url = given if isinstance(given, str) else given[0]
+                upstream = FaultyRelay(url.removesuffix("/v1"), faults=faults, event_delay_s=event_delay_s)
+                changes["base_url"] = (await stack.enter_async_context(upstream)).url
+        elif "base_url" in fields:
             upstream = ScriptedUpstream(ScriptedAnswer(ANSWER_TEXT), faults=faults, event_delay_s=event_delay_s)
             await stack.enter_async_context(upstream)
             changes |= {"base_url": upstream.url, "model": "scripted"}
+            if "timeout_s" in fields:
+                changes["timeout_s"] = SCRIPTED_TIMEOUT_S
         server = _build(target, changes)
         peers = await stack.enter_async_context(over(transport, server))
+        if isinstance(upstream, FaultyRelay):
+            upstream.arm()
         yield ModelFixture(server, peers["target"], upstream, where)
 
 
-def require_upstream(fixture: ModelFixture) -> ScriptedUpstream:
+def require_upstream(fixture: ModelFixture) -> ScriptedUpstream | FaultyRelay:
     if fixture.upstream is None:
         raise NotApplicable("the server has no upstream: its config has no `base_url`")
     return fixture.upstream

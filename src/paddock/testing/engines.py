@@ -51,6 +51,7 @@ class EngineCall(NamedTuple):
     prompt: list[int]
     sampled: list[int]
     params: JsonObject
+    log_probs: list[float]
 
 
 class ScriptedEngine:
@@ -104,19 +105,24 @@ class ScriptedEngine:
         if isinstance(answer, Exception):
             raise answer
         ids, finish_reason = self._ids(answer, params)
+        log_probs = [log_prob(nth, token) for nth, token in enumerate(ids)]
         last = max(0, len(ids) - 1) // self._chunk_ids * self._chunk_ids
         try:
             for start in range(0, last + 1, self._chunk_ids):
                 await self._wait(first=start == 0)
                 if isinstance(answer, CutAnswer) and start >= answer.after:
                     raise InfraError("the stream broke", kind="upstream_connection", stage="model")
-                part = ids[start : start + self._chunk_ids]
-                log_probs = [log_prob(start + nth, token) for nth, token in enumerate(part)]
+                end = start + self._chunk_ids
                 if start < last:
-                    yield Chunk(part, log_probs)
+                    yield Chunk(ids[start:end], log_probs[start:end])
                     continue
-                self.calls.append(EngineCall(prompt, ids, params))
-                yield Chunk(part, log_probs, finish_reason, [WeightSpan(version=self.version, start=0, end=len(ids))])
+                self.calls.append(EngineCall(prompt, ids, params, log_probs))
+                yield Chunk(
+                    ids[start:],
+                    log_probs[start:],
+                    finish_reason,
+                    [WeightSpan(version=self.version, start=0, end=len(ids))],
+                )
         except (asyncio.CancelledError, GeneratorExit):
             self.n_cancelled += 1
             raise

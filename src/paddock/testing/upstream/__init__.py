@@ -8,6 +8,7 @@ It shares no code with the servers that it stands in for, so that it can show th
 
 from paddock.testing.upstream.answer import ScriptedAnswer
 from paddock.testing.upstream.faults import ErrorStatus, Fault, Faults, first, share
+from paddock.testing.upstream.relay import FaultyRelay
 from paddock.testing.upstream.server import ScriptedUpstream
 
-__all__ = ["ErrorStatus", "Fault", "Faults", "ScriptedAnswer", "ScriptedUpstream", "first", "share"]
+__all__ = ["ErrorStatus", "Fault", "Faults", "FaultyRelay", "ScriptedAnswer", "ScriptedUpstream", "first", "share"]
