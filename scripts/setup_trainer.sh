@@ -10,13 +10,14 @@ name=$1
 root=$(cd "$(dirname "$0")/.." && pwd)
 needed=$root/scripts/trainers/$name.txt
 version=$(sed -n '1s/^# Python //p' "$needed")
+swebench=$(sed -n 's/^SWEBENCH := //p' "$root/Makefile")
 mkdir -p "$2"
 folder=$(cd "$2" && pwd)
 python=${3:-python$version}
 venv=$folder/$name
 stamp=$venv/ready
 # What the installation follows from.
-state="$root $(cat "$root/pyproject.toml" "$needed" "$root/scripts/setup_trainer.sh" | sha256sum | cut -d ' ' -f 1)"
+state="$root $swebench $(cat "$root/pyproject.toml" "$needed" "$root/scripts/setup_trainer.sh" | sha256sum | cut -d ' ' -f 1)"
 pip=("$venv/bin/python" -m pip --disable-pip-version-check --quiet)
 
 if [ "$(cat "$stamp" 2>/dev/null)" != "$state" ]; then
@@ -26,6 +27,8 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$state" ]; then
     fi
     [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
     "${pip[@]}" install -r "$needed" -e "$root" >&2
+    # Rollouts are graded where the trainer runs: SWE-bench's parsers and rules alone, as in the Makefile.
+    "${pip[@]}" install --no-deps "swebench==$swebench" >&2
     echo "$state" >"$stamp"
 fi
 printf 'export PADDOCK_%s_PYTHON=%q\n' "${name^^}" "$venv/bin/python"

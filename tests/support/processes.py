@@ -17,6 +17,8 @@ from pathlib import Path
 
 import psutil
 
+MARK = "PADDOCK_TEST_MARK"
+"""A variable of a process that its descendants have too, by which they are found whoever their parent is."""
 WAIT_S = 60.0
 """Longest wait for a line or an end on a busy machine."""
 
@@ -124,6 +126,16 @@ def gone(processes: Sequence[psutil.Process], *, within_s: float) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+def marked_family(mark: str) -> list[psutil.Process]:
+    """The living processes with this value of `MARK`, and all below them."""
+    found: dict[int, psutil.Process] = {}
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get(MARK) == mark:
+                found |= {one.pid: one for one in (process, *process.children(recursive=True))}
+    return [process for process in found.values() if _lives(process)]
 
 
 def _lives(process: psutil.Process) -> bool:

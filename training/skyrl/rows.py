@@ -53,13 +53,15 @@ def with_sampling(row: JsonObject, sampling: Mapping[str, Any] | None) -> JsonOb
 
 
 def _messages(row: JsonObject) -> list[JsonObject]:
-    given = row["responses_create_params"].get("input")
+    """The messages of the row's prompt as SkyRL takes them: there has to be one."""
+    given = (row.get("responses_create_params") or {}).get("input") or ""
     items = [{"role": "user", "content": given}] if isinstance(given, str) else given
-    return [
+    messages = [
         {"role": item["role"], "content": item["content"]}
         for item in items
         if isinstance(item, dict) and "role" in item and isinstance(item.get("content"), str)
     ]
+    return messages or [{"role": "user", "content": ""}]
 
 
 def main(source: str, target: str) -> None:

@@ -16,7 +16,7 @@ from skyrl.backends.skyrl_train.utils import ppo_utils
 from skyrl.train.config import SkyRLTrainConfig
 from skyrl.train.dataset import PromptDataset
 from skyrl.train.generators.utils import prepare_generator_input
-from tests.training.skyrl.http_engine import FAILS, HANGS, HttpEngine
+from tests.training.skyrl.http_engine import FAILS, HttpEngine
 from transformers import PreTrainedTokenizerFast
 
 from paddock.config.yaml_text import dump
@@ -266,15 +266,6 @@ def simulated(folder: Path) -> JsonObject:
     run.experiment.close()
     salts = [call.get("cache_salt") for call in run.engine.calls]
     return {"steps": steps, "asked": asked, "controls": run.engine.controls, "salts": salts}
-
-
-def killed(folder: Path) -> JsonObject:
-    """Never ends."""
-    run = SkyRlRun(folder, lambda number: HANGS)
-    trainer = run.trainer()
-    sys.stdout.write("generating\n")
-    sys.stdout.flush()
-    return run.batch(trainer)
 
 
 def main(folder: str, *names: str) -> None:

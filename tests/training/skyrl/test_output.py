@@ -15,6 +15,7 @@ from paddock.training.core.testing import rollout, turn
 from paddock.training.skyrl.output import OutputRow, columns, group_metrics, group_rows
 from paddock.training.skyrl.rows import dataset_line, row_of, with_sampling
 from paddock.training.skyrl.settings import options_for, settings_of
+from paddock.types import JsonObject
 
 FILLER = 9
 
@@ -116,6 +117,14 @@ def test_a_row_is_what_it_was() -> None:
     assert line["prompt"] == [{"role": "user", "content": "hi"}]
     with pytest.raises(ConfigError, match="paddock_row"):
         row_of({"answer": "yes"})
+
+
+@pytest.mark.parametrize("params", [{"input": []}, {"input": ""}, {}])
+def test_a_row_whose_agent_makes_the_prompt_has_a_message_to_measure(params: JsonObject) -> None:
+    row = {"responses_create_params": params, "instance_id": "a"}
+    line = dataset_line(row)
+    assert line["prompt"] == [{"role": "user", "content": ""}]
+    assert row_of(line) == row
 
 
 def test_rows_are_sampled_as_the_trainer_says() -> None:

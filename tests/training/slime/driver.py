@@ -1,7 +1,8 @@
 """slime's own rollout phase over our environments, run where slime's files are; prints what slime would train on.
 
 Usage   driver.py FOLDER CASE: `train` a phase of 2 groups of 4, `abort` one of which more groups were begun than are
-        needed, and those with a long prompt hang; `rewards` slime's own rewards beside ours, for each case of a file.
+        needed, and those with a long prompt hang; `hang` one in which all do; `rewards` slime's own rewards beside
+        ours, for each case of a file.
 Engine  a scripted SGLang on loopback: it answers `yes`, or `no`, by turns, with a log-prob for each id.
 """
 
@@ -32,6 +33,8 @@ ABORTED = threading.Event()
 
 
 class Engine(BaseHTTPRequestHandler):
+    asked: Path | None = None
+    """Gets a byte for each call."""
     hang_above: int | None = None
     """Tokens of a prompt from which on a call hangs until it is aborted."""
 
@@ -43,6 +46,9 @@ class Engine(BaseHTTPRequestHandler):
             return
         number = next(NUMBERS)
         CALLS.append(body)
+        if self.asked is not None:
+            with self.asked.open("ab") as file:
+                file.write(b".")
         if self.hang_above is not None and len(body["input_ids"]) > self.hang_above:
             ABORTED.wait(60)
             self._answer(_meta([], "abort"))
@@ -122,7 +128,8 @@ def main() -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Engine)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     args = arguments(folder, server.server_address[1], over_sampling_batch_size=4 if case == "abort" else 2)
-    Engine.hang_above = 100 if case == "abort" else None
+    Engine.hang_above = {"abort": 100, "hang": 0}.get(case)
+    Engine.asked = folder / "asked" if case == "hang" else None
     rows = [json.loads(line) for line in (folder / "data.jsonl").read_bytes().splitlines()]
     groups, indices = count(), count()
 

@@ -1,32 +1,42 @@
-"""A worker of verl's whose rollouts never end, until it is killed: `drive_killed.py FOLDER`."""
+"""A V1 worker of verl's, an actor of Ray's, whose rollouts wait for an engine that gives no answer, until the program
+is killed: `drive_killed.py FOLDER N`. FOLDER has `environment.yaml` and `rows.jsonl`, and gets a file `asked` with a
+byte for each call of the engine.
+"""
 
 import asyncio
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
-from library import ROWS, ScriptedClient, World, batch_of, token_output  # type: ignore[import-not-found]
-from verl.experimental.agent_loop.agent_loop import AgentLoopWorker
+import orjson
+import ray
+from library import ScriptedClient, World, prompts, token_output  # type: ignore[import-not-found]
+from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 
 
-def main(folder: Path) -> None:
-    world = World(folder)
+class SilentClient(ScriptedClient):  # type: ignore[misc]
+    """Gives no answer."""
 
-    def answer(number: int) -> Any:
-        return token_output([1], number)
+    def __init__(self, config: Any, asked: Path) -> None:
+        super().__init__(config, lambda number: token_output([1], number))
+        self.asked = asked
 
-    client = ScriptedClient(world.config, answer, delay_s=3600)
-    worker = AgentLoopWorker(world.config, client)
+    async def generate(self, *_arguments: Any, **_named: Any) -> Any:
+        with self.asked.open("ab") as file:
+            file.write(b".")
+        await asyncio.Event().wait()
 
-    async def generate() -> None:
-        task = asyncio.create_task(worker.generate_sequences(batch_of(ROWS[:1], 2)))
-        while client.running < 2:
-            await asyncio.sleep(0.05)
-        (folder / "running").touch()
-        await task
 
-    asyncio.run(generate())
+def main(folder: Path, size: int) -> None:
+    world = World(folder / "verl", n=size, prompt_length=60_000, environment=folder / "environment.yaml")
+    # Logical ones: the queue takes one for its controller and one for each storage.
+    ray.init(num_cpus=8, include_dashboard=False)
+    worker = AgentLoopWorkerTQ.remote(world.config, SilentClient(world.config, folder / "asked"))
+    rows = [orjson.loads(line) for line in (folder / "rows.jsonl").read_bytes().splitlines()]
+    ray.get(worker.generate_sequences.remote(prompts(rows)))
+    time.sleep(3600)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]))

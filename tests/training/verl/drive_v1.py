@@ -10,33 +10,26 @@ from typing import Any
 import numpy as np
 import ray
 import transfer_queue as tq
-from library import ROWS, ScriptedClient, World, objects, right_call, token_output  # type: ignore[import-not-found]
+from library import (  # type: ignore[import-not-found]
+    ROWS,
+    ScriptedClient,
+    World,
+    objects,
+    prompts,
+    right_call,
+    token_output,
+)
 from tensordict import TensorDict
-from tensordict.tensorclass import NonTensorData, NonTensorStack
 from verl import DataProto
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
 from paddock.training.verl.clients import close_clients
-from paddock.training.verl.rows import COLUMN, dataset_line
-
-
-def prompts() -> TensorDict:
-    """What V1's trainer gives a worker."""
-    lines = [dataset_line(row, index) for index, row in enumerate(ROWS[:2])]
-    batch = TensorDict({}, batch_size=len(lines))
-    batch["uid"] = NonTensorStack(*(f"group{nth}" for nth in range(len(lines))))
-    batch["raw_prompt"] = NonTensorStack(*(NonTensorData(line["prompt"]) for line in lines))
-    batch[COLUMN] = NonTensorStack(*(line[COLUMN] for line in lines))
-    batch["agent_name"] = NonTensorStack(*(line["agent_name"] for line in lines))
-    batch["index"] = NonTensorStack(*(line["extra_info"]["index"] for line in lines))
-    batch["global_steps"] = NonTensorData(3)
-    return batch
 
 
 async def generate(worker: Any) -> None:
     try:
-        await worker.generate_sequences(prompts())
+        await worker.generate_sequences(prompts(ROWS[:2]))
         while worker.background_tasks:
             await asyncio.sleep(0.05)
     finally:

@@ -12,6 +12,8 @@ import numpy as np
 import orjson
 import verl.trainer
 from hydra import compose, initialize_config_dir
+from tensordict import TensorDict
+from tensordict.tensorclass import NonTensorData, NonTensorStack
 from verl import DataProto
 from verl.workers.rollout.llm_server import LLMServerClient
 from verl.workers.rollout.replica import TokenOutput
@@ -54,6 +56,7 @@ class World:
         n: int = 4,
         mode: str = "whole",
         max_rollouts: int = 64,
+        environment: Path = PIVOT / "configs/pivot.yaml",
     ) -> None:
         self.out = folder / "rollouts"
         self.tokenizer = make_tokenizer([str(ROWS)], 600)
@@ -62,7 +65,7 @@ class World:
         loops = folder / "loops.yaml"
         loops.write_text(
             ENTRY.format(
-                config=PIVOT / "configs/pivot.yaml",
+                config=environment,
                 out=self.out,
                 max_rollouts=max_rollouts,
                 mode=mode,
@@ -133,6 +136,19 @@ def batch_of(rows: Sequence[dict[str, Any]], n: int) -> DataProto:
         "index": np.array([line["extra_info"]["index"] for line in lines]),
     }
     return DataProto.from_dict(non_tensors=fields, meta_info={"global_steps": 3})
+
+
+def prompts(rows: Sequence[dict[str, Any]]) -> TensorDict:
+    """What V1's trainer gives a worker."""
+    lines = [dataset_line(row, index) for index, row in enumerate(rows)]
+    batch = TensorDict({}, batch_size=len(lines))
+    batch["uid"] = NonTensorStack(*(f"group{nth}" for nth in range(len(lines))))
+    batch["raw_prompt"] = NonTensorStack(*(NonTensorData(line["prompt"]) for line in lines))
+    batch[COLUMN] = NonTensorStack(*(line[COLUMN] for line in lines))
+    batch["agent_name"] = NonTensorStack(*(line["agent_name"] for line in lines))
+    batch["index"] = NonTensorStack(*(line["extra_info"]["index"] for line in lines))
+    batch["global_steps"] = NonTensorData(3)
+    return batch
 
 
 def objects(values: Sequence[Any]) -> "np.ndarray[Any, Any]":
