@@ -72,7 +72,25 @@ def ignored(tensors: Any) -> None:
         pass
 
 
-def train(world: TrlWorld, worker: Any, weights: Any, **changes: Any) -> Any:
+class StalledAsyncTrainer(RecordingAsyncTrainer):
+    """One whose steps take longer than rollouts do."""
+
+    def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
+        time.sleep(1.0)
+        before = self.engine.calls
+        time.sleep(1.0)
+        self.stalls.append([before, self.engine.calls])
+        return super().compute_loss(*args, **kwargs)
+
+
+def train(
+    world: TrlWorld,
+    worker: Any,
+    weights: Any,
+    trainer_class: type[RecordingAsyncTrainer] = RecordingAsyncTrainer,
+    **given: Any,
+) -> Any:
+    """`given`: attributes of the trainer."""
     prepare()
     args = AsyncGRPOConfig(
         output_dir=str(world.folder / "out"),
@@ -86,9 +104,8 @@ def train(world: TrlWorld, worker: Any, weights: Any, **changes: Any) -> Any:
         save_strategy="no",
         gradient_checkpointing=False,
         logging_steps=1,
-        **changes,
     )
-    trainer = RecordingAsyncTrainer(
+    trainer = trainer_class(
         model=str(world.folder / "model"),
         args=args,
         processing_class=world.tokenizer,
@@ -98,6 +115,8 @@ def train(world: TrlWorld, worker: Any, weights: Any, **changes: Any) -> Any:
         weight_transfer=weights,
     )
     trainer.losses = []
+    for name, value in given.items():
+        setattr(trainer, name, value)
     trainer.train()
     return trainer
 
@@ -175,6 +194,16 @@ def held_back(folder: Path) -> dict[str, Any]:
         "again": len(again),
         "most_running": engine.most_running,
     }
+
+
+def stalled(folder: Path) -> dict[str, Any]:
+    """TRL's trainer is busy with a step, and reads nothing meanwhile."""
+    world = TrlWorld(folder)
+    engine = NumberedEngine(mixed(world))
+    with world.open(engine, max_rollouts=8, max_groups=2) as client:
+        worker = TrlRolloutWorker(client, ROWS, TrlWorkerSettings(num_generations=4, max_queued_samples=6))
+        trainer = train(world, worker, FunctionWeights(client, ignored), StalledAsyncTrainer, engine=engine, stalls=[])
+    return {"calls": trainer.stalls}
 
 
 def paused(folder: Path) -> dict[str, Any]:
@@ -278,7 +307,7 @@ def packed(folder: Path) -> dict[str, Any]:
     }
 
 
-SCENES = (trained, held_back, paused, lost, restarted, packed)
+SCENES = (trained, held_back, stalled, paused, lost, restarted, packed)
 
 
 def main(folder: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import logging
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,9 @@ class RecordingTrainer(GRPOTrainer):  # type: ignore[misc]
         return batch
 
     def compute_loss(self, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        before = self.engine.calls
+        time.sleep(0.5)
+        self.stalls.append([self.engine.running, self.engine.calls - before])
         loss = super().compute_loss(model, inputs, *args, **kwargs)
         self.losses.append(float(loss))
         return loss
@@ -64,12 +68,13 @@ def trained(folder: Path) -> dict[str, Any]:
             reward_funcs=[environment_reward],
             rollout_func=rollout_function(client, ROWS),
         )
-        trainer.batches, trainer.losses = [], []
+        trainer.batches, trainer.losses, trainer.stalls, trainer.engine = [], [], [], engine
         trainer.train()
     return {
         "out": str(folder / "rollouts"),
         "batches": trainer.batches,
         "losses": trainer.losses,
+        "stalls": trainer.stalls,
         "said": said.texts,
         "logs": [entry.get("reward") for entry in trainer.state.log_history if "loss" in entry],
         "calls": engine.calls,

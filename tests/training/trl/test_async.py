@@ -107,6 +107,14 @@ def test_a_trainer_that_reads_nothing_holds_rollouts_back(found: Found) -> None:
     assert found["held_back"]["most_running"] <= 8
 
 
+def test_a_trainer_that_is_busy_with_a_step_holds_rollouts_back(found: Found) -> None:
+    calls = found["stalled"]["calls"]
+    assert len(calls) == 3
+    for step, (before, after) in enumerate(calls, 1):
+        # 4 of each step were trained on; 6 are queued, and 3 groups wait or have ended.
+        assert before == after <= 4 * step + 6 + 12
+
+
 def test_samples_have_the_versions_that_sampled_them(found: Found) -> None:
     samples = found["held_back"]["samples"]
     assert found["held_back"]["versions"] == [1, 2]

@@ -92,6 +92,11 @@ def test_the_loss_of_a_step_is_the_mean_over_trained_tokens(found: Found) -> Non
         assert math.isclose(loss, -total / sum(sum(row["mask"]) for row in rows), abs_tol=1e-5)
 
 
+def test_no_rollout_runs_while_a_step_is_computed(found: Found) -> None:
+    """A trainer that is busy asks for nothing, and nothing is left of what it asked for."""
+    assert found["trained"]["stalls"] == [[0, 0]] * 3
+
+
 def test_ignored_log_probs_are_told_once(found: Found) -> None:
     (text,) = found["trained"]["said"]
     assert "log-probs" in text
