@@ -13,11 +13,13 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from paddock.errors import ConfigError
 from paddock.rollouts import RolloutClient, RolloutGroup, TrainingRollout
+from paddock.training.trl.colocated import ColocatedEngine
 from paddock.training.trl.rows import row_number
 from paddock.types import JsonObject
 
@@ -40,8 +42,11 @@ def environment_reward(completions: Sequence[Any], paddock_reward: Sequence[floa
     return list(paddock_reward)
 
 
-def rollout_function(client: RolloutClient, rows: Sequence[JsonObject]) -> RolloutFunction:
-    """A function for `GRPOTrainer(rollout_func=...)`. `rows`: those of `dataset_rows`, in the same order."""
+def rollout_function(
+    client: RolloutClient, rows: Sequence[JsonObject], *, engine: ColocatedEngine | None = None
+) -> RolloutFunction:
+    """A function for `GRPOTrainer(rollout_func=...)`. `rows`: those of `dataset_rows`, in the same order. `engine`: the
+    client's, where it is the vLLM in the trainer."""
     if client.options.sample_mode not in SINGLE_SAMPLE_MODES:
         raise ConfigError(
             f"TRL's GRPOTrainer takes one sample of a rollout: set sample_mode to {' or '.join(SINGLE_SAMPLE_MODES)}, "
@@ -61,7 +66,8 @@ def rollout_function(client: RolloutClient, rows: Sequence[JsonObject]) -> Rollo
         numbers = [row_number(prompt) for prompt in prompts]
         size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
         client.announce_weights(int(trainer.state.global_step))
-        groups = _run(client, rows, row_groups(numbers, size))
+        with engine.running(trainer.vllm_generation) if engine is not None else nullcontext():
+            groups = _run(client, rows, row_groups(numbers, size))
         members = [member for group in groups for member in group.members]
         return batch_fields(members, int(trainer.processing_class.pad_token_id))
 

@@ -1,11 +1,16 @@
 """Claims about prompts, groups and the fields of a batch that need no TRL."""
 
 from itertools import chain
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paddock.errors import ConfigError
 from paddock.rollouts import TrainingRollout
+from paddock.training.trl.colocated import ColocatedEngine
 from paddock.training.trl.rollout_function import REWARD_KEY, batch_fields, environment_reward, row_groups
 from paddock.training.trl.rows import dataset_rows, row_number
 from paddock.types import JsonObject
@@ -46,3 +51,19 @@ def test_a_failed_rollout_is_a_mask_of_zeros_without_a_reward() -> None:
         REWARD_KEY: [None, None],
     }
     assert environment_reward(["", ""], fields[REWARD_KEY]) == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "name"),
+    [
+        ("mode", "server", "vllm_mode"),
+        ("tensor_parallel_size", 2, "vllm_tensor_parallel_size"),
+        ("enable_sleep_mode", True, "vllm_enable_sleep_mode"),
+    ],
+)
+def test_what_can_not_be_asked_answer_by_answer_is_refused(field: str, value: Any, name: str) -> None:
+    generation = SimpleNamespace(
+        **{"mode": "colocate", "tensor_parallel_size": 1, "enable_sleep_mode": False, field: value}
+    )
+    with pytest.raises(ConfigError, match=f"GRPOConfig.{name}"), ColocatedEngine().running(generation):
+        pass
