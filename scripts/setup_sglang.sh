@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Usage: eval "$(scripts/setup_sglang.sh FOLDER [PYTHON])"
-# Makes an environment with SGLang for a CPU and this package, and prints where its interpreter is:
+# Makes an environment with SGLang for a CPU, its routers and this package, and prints where its interpreter is:
 # PADDOCK_SGLANG_PYTHON. PYTHON: 3.11. 3 GB, some minutes; again: nothing is done. It is for tests: what a GPU alone runs
 # is left out, and scripts/sglang_cpu/sitecustomize.py stands for what SGLang imports of that all the same.
 set -euo pipefail
 SGLANG=0.5.23
+ROUTERS=(sglang-router==0.3.2 smg==1.13.0)
 TORCH=2.13.0
 UV=0.13.9
 here=$(cd "$(dirname "$0")" && pwd)
@@ -34,6 +35,7 @@ if [ ! -e "$stamp" ] || [ "$(cat "$stamp")" != "$state" ]; then
     "$venv/bin/python" "$here/sglang_cpu/requirements.py" "torch==$found" >"$venv/requirements.txt"
     # By uv: pip takes many minutes to find versions that suit each other.
     "$venv/bin/python" -m uv pip install --quiet --python "$venv/bin/python" -r "$venv/requirements.txt" -e "$root" >&2
+    "${pip[@]}" install --no-deps "${ROUTERS[@]}" >&2
     site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
     cp "$here/sglang_cpu/sitecustomize.py" "$site/"
     mkdir -p "$site/torchvision-0.0.0.dist-info"

@@ -1,6 +1,6 @@
 """Recorded experts through a trainer's adapter, under the interpreter that has the trainer.
 
-python -m tests.training.drive_experts TRAINER
+python drive_experts.py TRAINER
 
 Prints what the trainer's own code makes of the samples of a rollout of two turns and of one that failed, and what our
 engine function makes of an answer in the form of the trainer's engines. A token's experts are its position and its id.
@@ -104,6 +104,33 @@ def skyrl() -> JsonObject:
     }
 
 
+def verl() -> JsonObject:
+    from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput
+
+    from paddock.training.verl.engine import engine_function
+    from paddock.training.verl.outputs import token_fields
+
+    (entry,) = members()[0].samples
+    found = []
+    for length in (9, 4):
+        given = token_fields(entry.sample, prompt_length=2, response_length=length)._asdict()
+        del given["cut"]
+        found.append(AgentLoopOutput(**given, metrics=AgentLoopMetrics()).as_dict())
+
+    async def generate(_request: str, *, prompt_ids: list[int], sampling_params: JsonObject) -> Any:
+        assert "routed_experts_start" not in sampling_params
+        whole = rows([*prompt_ids, 10, 11, 12])
+        fields: JsonObject = {"stop_reason": "completed", "extra_fields": {}, "routed_experts": whole}
+        return SimpleNamespace(token_ids=[10, 11, 12], log_probs=[-0.5] * 3, **fields)
+
+    function = engine_function(SimpleNamespace(generate=generate), end_ids=frozenset())
+    return answer(function, start=0) | {
+        "experts": [one["routed_experts"].tolist() for one in found],
+        "tokens": [len(one["prompts"]) + len(one["responses"]) for one in found],
+        "asked": START,
+    }
+
+
 def verifiers() -> JsonObject:
     from verifiers.v1.agent import AgentConfig
     from verifiers.v1.task import TaskData
@@ -135,13 +162,14 @@ def verifiers() -> JsonObject:
     }
 
 
-def answer(function: Any) -> JsonObject:
+def answer(function: Any, start: int = START) -> JsonObject:
+    """`start`: of the rows that this engine gives."""
     completion: Completion = asyncio.run(function(SECOND[:5], ASKED, rollout=None))
     assert completion.routed_experts is not None
-    return {"answered": completion.routed_experts == RoutedExperts.of(rows(SECOND, START), START)}
+    return {"answered": completion.routed_experts == RoutedExperts.of(rows(SECOND, start), start)}
 
 
 if __name__ == "__main__":
-    found = {"slime": slime, "skyrl": skyrl, "verifiers": verifiers}[sys.argv[1]]()
+    found = {"slime": slime, "skyrl": skyrl, "verl": verl, "verifiers": verifiers}[sys.argv[1]]()
     expected = rows(SECOND).tolist()
     sys.stdout.write(orjson.dumps({**found, "expected": expected}).decode() + "\n")

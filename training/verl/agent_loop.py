@@ -19,7 +19,13 @@ from paddock.training.verl.engine import engine_function
 from paddock.training.verl.members import member_number
 from paddock.training.verl.outputs import TokenFields, placeholder, step_span, token_fields
 from paddock.training.verl.rows import row_of, with_sampling
-from paddock.training.verl.settings import read_settings, require_estimator, require_mode
+from paddock.training.verl.settings import (
+    read_settings,
+    replays_experts,
+    require_estimator,
+    require_mode,
+    require_no_replay,
+)
 
 
 class PaddockAgentLoop(AgentLoopBase):  # type: ignore[misc]
@@ -36,6 +42,7 @@ class PaddockAgentLoop(AgentLoopBase):  # type: ignore[misc]
         require_mode(self.settings, many=session is not None)
         if session is None:
             require_estimator(self.config.algorithm.adv_estimator)
+            require_no_replay(self.rollout_config)
         row = with_sampling(row_of(kwargs), sampling_params, max_tokens=self.rollout_config.response_length)
         group, size = kwargs.get("uid"), int(self.rollout_config.n)
         member: TrainingRollout = await (await self._client()).run_member(
@@ -56,6 +63,7 @@ class PaddockAgentLoop(AgentLoopBase):  # type: ignore[misc]
     async def _client(self) -> RolloutClient:
         engine = {
             "tokenizer": self.tokenizer.name_or_path,
+            "routed_experts": replays_experts(self.rollout_config),
             "max_model_len": self.rollout_config.prompt_length + self.rollout_config.response_length,
             **self.settings.engine,
         }
@@ -93,6 +101,7 @@ class PaddockAgentLoop(AgentLoopBase):  # type: ignore[misc]
             response_ids=fields.response_ids,
             response_mask=fields.response_mask,
             response_logprobs=fields.response_logprobs,
+            routed_experts=fields.routed_experts,
             reward_score=0.0 if masked else member.reward,
             num_turns=2 * (len(member.rollout.turns) if member.rollout is not None else 0),
             metrics=AgentLoopMetrics(generate_sequences=member.total_s),

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from paddock.rollouts import Completion
 from paddock.server.exact.functions import EngineFunction
-from paddock.types import JsonObject
+from paddock.types import JsonObject, RoutedExperts
 
 ENGINE_PARAMETERS = frozenset(
     {
@@ -34,11 +34,13 @@ def engine_function(server_manager: Any, *, end_ids: frozenset[int]) -> EngineFu
             rollout or uuid4().hex, prompt_ids=ids, sampling_params={**wanted, "logprobs": True}
         )
         found = list(answer.token_ids)
+        experts = answer.routed_experts if "routed_experts_start" in sampling else None
         return Completion(
             found,
             list(answer.log_probs or ()),
             _finish_reason(answer.stop_reason, found, sampling.get("max_tokens"), end_ids),
             weight_version(answer.extra_fields),
+            routed_experts=None if experts is None else RoutedExperts.of(experts),
         )
 
     return sample

@@ -2,12 +2,14 @@
 
 Split   the prompt is what stands before the first id that is trained on, but at most `prompt_length` ids; verl has no
         room for more, and what is left of it begins the response, masked. So no id is lost at the front.
+Experts a row for each id from the prompt's first on; verl fills up those that no pass went over.
 Cut     ids, mask and log-probs of the response end together at `response_length`; verl checks none of their lengths.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from paddock.tokens.export import Sample
+from paddock.training.core.experts import expert_array
 from paddock.training.verl.engine import global_steps
 
 
@@ -22,6 +24,8 @@ class TokenFields(NamedTuple):
     """Of the sampling distribution where the mask is 1, else 0."""
     cut: int = 0
     """Ids at the end that verl has no room for."""
+    routed_experts: Any = None
+    """Array of the experts of prompt and response; None: not recorded."""
 
     @property
     def trained(self) -> int:
@@ -40,12 +44,14 @@ def token_fields(sample: Sample, *, prompt_length: int, response_length: int) ->
     """The fields of a sample. `prompt_length` and `response_length`: verl's, in tokens."""
     start = max(1, min(sample.prompt_length, prompt_length))
     end = min(len(sample.ids), start + response_length)
+    experts = None if sample.routed_experts is None else expert_array(sample.routed_experts)[:end]
     return TokenFields(
         prompt_ids=sample.ids[:start],
         response_ids=sample.ids[start:end],
         response_mask=sample.loss_mask[start:end],
         response_logprobs=sample.log_probs[start:end],
         cut=len(sample.ids) - end,
+        routed_experts=experts,
     )
 
 

@@ -64,3 +64,19 @@ def require_estimator(name: str) -> None:
             f"worker of verl needs `{ESTIMATOR}`; with `trainer.use_v1: true` a failed rollout has no output",
             kind="verl_estimator",
         )
+
+
+def replays_experts(rollout: Any) -> bool:
+    """Whether verl trains with the experts of the rollout. `rollout`: its config of rollouts."""
+    return bool(getattr(rollout, "enable_rollout_routing_replay", False))
+
+
+def require_no_replay(rollout: Any) -> None:
+    """ConfigError where experts are replayed. To be asked for a worker that has to be given an output for each
+    rollout."""
+    if replays_experts(rollout):
+        raise ConfigError(
+            "rollout.enable_rollout_routing_replay: this agent loop worker of verl wants experts of a rollout that "
+            "failed, too: set `trainer.use_v1: true`",
+            kind="verl_setting",
+        )

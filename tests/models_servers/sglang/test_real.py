@@ -1,24 +1,19 @@
 """SglangEngine before a real SGLang: its ids, log-probs and experts are exact, also where weights change within an
 answer."""
 
-import asyncio
 from array import array
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 import pytest_asyncio
 from tests.support.real_sglang import CONTEXT, AnswerScore, RealSglang
+from tests.support.sglang_answers import LONG, PROMPT, answer, answer_over_new_weights
 
 from paddock.errors import InfraError, RequestError
-from paddock.http import Call
 from paddock.models_servers.sglang.config import SglangConfig
 from paddock.models_servers.sglang.engine import SglangEngine
-from paddock.server.exact.engine import Chunk
-from paddock.types import JsonObject, RoutedExperts
+from paddock.types import RoutedExperts
 
-PROMPT = list(range(20, 60))
-LONG = 600
 pytestmark = [
     pytest.mark.trainer,
     pytest.mark.asyncio(loop_scope="module"),
@@ -37,16 +32,6 @@ async def engine(sglang: RealSglang) -> AsyncIterator[SglangEngine]:
         yield made
     finally:
         await made.stop()
-
-
-async def answer(engine: SglangEngine, prompt: list[int] = PROMPT, *, stream: bool = True, **params: Any) -> Chunk:
-    """All chunks as one."""
-    return joined([chunk async for chunk in engine.generate(prompt, params, Call(), rollout="s", stream=stream)])
-
-
-def joined(chunks: list[Chunk]) -> Chunk:
-    ids = [one for chunk in chunks for one in chunk.ids]
-    return chunks[-1]._replace(ids=ids, log_probs=[value for chunk in chunks for value in chunk.log_probs])
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -117,7 +102,7 @@ async def test_weights_that_change_within_an_answer_give_it_a_span_each(
 ) -> None:
     """Paused by `retract`, SGLang goes on by itself; by `abort`, the answer is continued. Before and after, each is of
     its own weights. Experts of an answer that was retracted are all of the second: it was gone over again."""
-    found = await changed(engine, sglang, mode, stream=stream)
+    found = await answer_over_new_weights(engine, sglang, mode, stream=stream, routed_experts_start=0)
     first, second = found.versions
     assert (first.version, second.version) == ("first", "second")
     assert 0 < first.end == second.start < second.end == LONG
@@ -132,28 +117,10 @@ async def test_weights_that_change_within_an_answer_give_it_a_span_each(
 
 async def test_tokens_after_a_pause_in_place_are_of_neither_version(engine: SglangEngine, sglang: RealSglang) -> None:
     """Old keys and values stay: the spans are right, and no model alone gives these log-probs."""
-    found = await changed(engine, sglang, "in_place", stream=True)
+    found = await answer_over_new_weights(engine, sglang, "in_place")
     first, second = found.versions
     assert (first.version, second.version, second.end) == ("first", "second", LONG)
     for model in sglang.models:
         expected = sglang.score(model, PROMPT, found.ids).log_probs
         after = zip(found.log_probs[second.start :], expected[second.start :], strict=True)
         assert max(abs(one - other) for one, other in after) > 0.01
-
-
-async def changed(engine: SglangEngine, sglang: RealSglang, mode: str, *, stream: bool) -> Chunk:
-    """An answer in whose middle the second model's weights come: once another, begun with it, has some tokens."""
-    params: JsonObject = {"max_tokens": LONG, "ignore_eos": True}
-    running = asyncio.ensure_future(answer(engine, stream=stream, **params, routed_experts_start=0))
-    beside, count = engine.generate(PROMPT, params, Call(), rollout="beside"), 0
-    async for chunk in beside:
-        count += len(chunk.ids)
-        if count > 50:
-            break
-    await asyncio.to_thread(sglang.post, "/pause_generation", {"mode": mode})
-    await asyncio.to_thread(sglang.set_weights, 1, "second", flush_cache=mode != "in_place")
-    await asyncio.to_thread(sglang.post, "/continue_generation", {})
-    await beside.aclose()
-    found = await running
-    assert (len(found.ids), found.finish_reason) == (LONG, "length")
-    return found
