@@ -4,9 +4,6 @@ What the trainer gets is compared with what the engine saw and sampled, id by id
 """
 
 import asyncio
-import json
-import os
-import subprocess
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +13,7 @@ import pytest
 from tests.support.nemo_rl import NemoRlChat, Sampling
 from tests.support.nemo_rl.server import NemoRlCall
 from tests.support.real_vllm import MAX_TOKENS, RealVllm
+from tests.training.nemo_rl.ray_actor import actor_input, drive_actor
 from tests.training.nemo_rl.trainer import rows
 from tests.training.nemo_rl.world import FILES
 
@@ -26,8 +24,6 @@ from paddock.testing.sandboxes import repository_image, sandbox_home, store_of
 from paddock.tokens import ChatTemplate, Vocabulary
 from paddock.types import JsonObject
 
-ROOT = Path(__file__).parents[3]
-MODULE = "tests.training.nemo_rl.drive_actor"
 SIZE = 3
 pytestmark = [pytest.mark.vllm, pytest.mark.sandbox]
 
@@ -62,18 +58,10 @@ async def _play(vllm: RealVllm, python: str, home: Path, folder: Path) -> RayRun
     try:
         async with NemoRlChat(engine, vocabulary, template, Sampling(1.0, 1.0), max_model_len=MAX_TOKENS) as chat:
             given = _given(vllm, home, folder, chat.url)
-            ran = await asyncio.to_thread(_driven, python, given)
-            assert ran.returncode == 0, ran.stderr[-8000:]
-            return RayRun(json.loads(ran.stdout.splitlines()[-1]), chat.seen, chat.refused)
+            told = await asyncio.to_thread(drive_actor, python, given)
+            return RayRun(told, chat.seen, chat.refused)
     finally:
         await engine.stop()
-
-
-def _driven(python: str, given: JsonObject) -> "subprocess.CompletedProcess[str]":
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [python, "-m", MODULE], input=json.dumps(given), capture_output=True, text=True, timeout=600, env=env, cwd=ROOT
-    )
 
 
 def _given(vllm: RealVllm, home: Path, folder: Path, url: str) -> JsonObject:
@@ -86,11 +74,9 @@ def _given(vllm: RealVllm, home: Path, folder: Path, url: str) -> JsonObject:
         "sandbox": {"home": str(home), "runtime": "bubblewrap"},
         "limits": {"memory_mib": 512},
     }
-    body: JsonObject = {
-        "config_paths": ["responses_api_models/vllm_model/configs/vllm_model_for_training.yaml"],
+    servers: JsonObject = {
         "world": {"resources_servers": {"tests.training.nemo_rl.world:RepositoryEnvironment": {}}},
         "agent": {"agents": {"swe": agent}},
-        "eval": {"out": str(folder / "runs")},
         "invalid_tool_call_patterns": ["<tool_call>"],
         "effort_levels": None,
     }
@@ -100,14 +86,7 @@ def _given(vllm: RealVllm, home: Path, folder: Path, url: str) -> JsonObject:
     for nth, row in enumerate(asked):
         row["_rowidx"] = nth
         row["responses_create_params"]["max_output_tokens"] = 160
-    return {
-        "env": {"should_use_nemo_gym": True, "nemo_gym": body},
-        "base_urls": [url],
-        "model": "policy",
-        "tokenizer": str(vllm.model),
-        "rows": asked,
-        "logs": str(folder / "logs"),
-    }
+    return actor_input(servers, url=url, model=vllm.model, rows=asked, folder=folder)
 
 
 def test_every_row_has_its_messages_in_tensors(ray_run: RayRun) -> None:

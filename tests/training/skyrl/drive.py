@@ -7,7 +7,7 @@ import asyncio
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import torch
@@ -52,22 +52,28 @@ class Experiment(PaddockExperiment):
         )
 
 
-class SkyRlRun:
-    """An engine, a config of an environment, a dataset, and SkyRL's config over them."""
+class SkyRlPlace(NamedTuple):
+    """What a run stands on."""
 
-    def __init__(self, folder: Path, answer: Callable[[int], str], *keys: str, out: str = "runs") -> None:
-        self.folder = folder
-        self.engine = HttpEngine(answer)
-        self.out = folder / out
-        model = _model_folder(folder / "model")
-        (folder / "environment.yaml").write_text(dump(_environment()))
-        self.rows = [_row(nth) for nth in range(ROWS)]
+    url: str
+    """Of the engine."""
+    model: Path
+    rows: list[JsonObject]
+    words: list[str]
+    """Of our settings: the environment's config, and keys over it."""
+
+
+class SkyRlRun:
+    """A place, a dataset of its rows, and SkyRL's config over them."""
+
+    def __init__(self, folder: Path, place: SkyRlPlace, *keys: str) -> None:
+        self.rows = place.rows
         (folder / "data.jsonl").write_bytes(b"".join(orjson.dumps(dataset_line(row)) + b"\n" for row in self.rows))
         given = {
             "data.dataloader.num_workers": "0",
             "data.dataloader.persistent_workers": "false",
             "data.train_data": f"['{folder / 'data.jsonl'}']",
-            "trainer.policy.model.path": str(model),
+            "trainer.policy.model.path": str(place.model),
             "trainer.placement.colocate_all": "false",
             "trainer.strategy": "fsdp",
             "trainer.train_batch_size": "2",
@@ -90,15 +96,14 @@ class SkyRlRun:
             "trainer.fully_async.max_staleness_steps": "1",
             "generator.n_samples_per_prompt": str(SIZE),
             "generator.inference_engine.run_engines_locally": "false",
-            "generator.inference_engine.external_proxy_url": self.engine.url,
+            "generator.inference_engine.external_proxy_url": place.url,
             "generator.inference_engine.num_engines": "1",
             "generator.inference_engine.enable_ray_prometheus_stats": "false",
             "trainer.enable_ray_gpu_monitor": "false",
         }
         given |= dict(key.split("=", 1) for key in keys)
         self.cfg = SkyRLTrainConfig.from_cli_overrides([f"{name}={value}" for name, value in given.items()])
-        settings = settings_of([str(folder / "environment.yaml"), f"rollouts.out={self.out}"])
-        self.experiment = Experiment(self.cfg, settings)
+        self.experiment = Experiment(self.cfg, settings_of(place.words))
 
     def trainer(self) -> Any:
         trainer = self.experiment._setup_trainer()
@@ -112,9 +117,23 @@ class SkyRlRun:
             for prompt, kind, extras, uid in (self.experiment.train_dataset[nth] for nth in range(2))
         ]
         sampling = get_sampling_params_for_backend("vllm", self.cfg.generator.sampling_params)
-        asked, uids = prepare_generator_input(prompts, SIZE, sampling, "paddock", "train", 1)
+        size = self.cfg.generator.n_samples_per_prompt
+        asked, uids = prepare_generator_input(prompts, size, sampling, "paddock", "train", 1)
         output = asyncio.run(trainer.generate(asked))
         return {"output": output, "uids": uids, "asked": asked}
+
+
+class ScriptedSkyRlRun(SkyRlRun):
+    """A run whose engine answers on cue."""
+
+    def __init__(self, folder: Path, answer: Callable[[int], str], *keys: str) -> None:
+        self.engine = HttpEngine(answer)
+        self.out = folder / "runs"
+        environment = folder / "environment.yaml"
+        environment.write_text(dump(_environment()))
+        words = [str(environment), f"rollouts.out={self.out}"]
+        rows = [_row(nth) for nth in range(ROWS)]
+        super().__init__(folder, SkyRlPlace(self.engine.url, _model_folder(folder / "model"), rows, words), *keys)
 
 
 def _model_folder(folder: Path) -> Path:
@@ -154,7 +173,7 @@ def _plain(output: JsonObject) -> JsonObject:
 
 def rows(folder: Path) -> JsonObject:
     """Rows through SkyRL's dataset."""
-    run = SkyRlRun(folder, answers)
+    run = ScriptedSkyRlRun(folder, answers)
     dataset = run.experiment.train_dataset
     return {"wrote": run.rows, "read": [row_of(dataset[nth][2]) for nth in range(ROWS)]}
 
@@ -168,7 +187,7 @@ def step_wise(folder: Path) -> JsonObject:
 
 
 def _generated(folder: Path, *keys: str) -> JsonObject:
-    run = SkyRlRun(folder, answers, *keys)
+    run = ScriptedSkyRlRun(folder, answers, *keys)
     trainer = run.trainer()
     made = run.batch(trainer)
     run.experiment.close()
@@ -194,8 +213,8 @@ def failed_but_one(folder: Path) -> JsonObject:
 
 
 def _trained(folder: Path, answer: Callable[[int], str], *keys: str) -> JsonObject:
-    """A batch as SkyRL's trainer makes it, with its advantages, its losses and the gradient of the first."""
-    run = SkyRlRun(folder, answer, *keys)
+    """A batch as SkyRL's trainer makes it, with its advantages, its loss and its gradient."""
+    run = ScriptedSkyRlRun(folder, answer, *keys)
     trainer = run.trainer()
     made = run.batch(trainer)
     run.experiment.close()
@@ -205,10 +224,10 @@ def _trained(folder: Path, answer: Callable[[int], str], *keys: str) -> JsonObje
     given = trainer.convert_to_training_input(output, uids)
     given["values"] = None  # what a critic says: there is none
     data = trainer.compute_advantages_and_returns(given)
-    return {"output": plain, "batch": _losses(data, run.cfg), "metrics": trainer.all_metrics}
+    return {"output": plain, "batch": _loss(data, run.cfg), "metrics": trainer.all_metrics}
 
 
-def _losses(data: Any, cfg: Any) -> JsonObject:
+def _loss(data: Any, cfg: Any) -> JsonObject:
     mask, engine = data["loss_mask"], data["rollout_logprobs"]
     noise = torch.rand(engine.shape, generator=torch.Generator().manual_seed(3)) - 0.5
     now = (engine + noise * 0.6).requires_grad_()
@@ -216,29 +235,18 @@ def _losses(data: Any, cfg: Any) -> JsonObject:
     size = mask.shape[0]
     scaled = ppo_utils.apply_loss_reduction_to_advantages_minibatch(data["advantages"], mask, "token_mean", size, 0)
     algorithm = cfg.trainer.algorithm
-    losses = {}
-    for name, kind, ratio in (
-        ("regular", "regular", None),
-        ("regular_tis", "regular", "token"),
-        ("rollout_is", "rollout_is", None),
-    ):
-        algorithm.policy_loss_type = kind
-        algorithm.off_policy_correction.tis_ratio_type = ratio
-        loss, _ = ppo_utils.PolicyLossRegistry.get(kind)(
-            now, old, scaled, config=algorithm, loss_mask=mask, rollout_logprobs=engine
-        )
-        losses[name] = loss
-    (gradient,) = torch.autograd.grad(losses["regular"], now)
+    algorithm.policy_loss_type = "regular"
+    algorithm.off_policy_correction.tis_ratio_type = None
+    loss, _ = ppo_utils.PolicyLossRegistry.get("regular")(
+        now, old, scaled, config=algorithm, loss_mask=mask, rollout_logprobs=engine
+    )
+    (gradient,) = torch.autograd.grad(loss, now)
     return {
-        "loss": {name: loss.item() for name, loss in losses.items()},
-        "tis_token_cap": algorithm.off_policy_correction.token_tis_ratio_clip_high,
-        "clip": [algorithm.eps_clip_low, algorithm.eps_clip_high],
+        "loss": loss.item(),
         "gradient_of_masked": gradient[mask == 0].abs().max().item() if (mask == 0).any() else 0.0,
         "mask": mask.tolist(),
         "response_mask": data["response_mask"].tolist(),
         "engine": engine.tolist(),
-        "now": now.tolist(),
-        "old": old.tolist(),
         "advantages": data["advantages"].tolist(),
         "sequences": data["sequences"].tolist(),
     }
@@ -246,7 +254,7 @@ def _losses(data: Any, cfg: Any) -> JsonObject:
 
 def simulated(folder: Path) -> JsonObject:
     """SkyRL's fully asynchronous loop to its end."""
-    run = SkyRlRun(folder, fifth_fails, "trainer.epochs=2", "generator.step_wise_trajectories=true")
+    run = ScriptedSkyRlRun(folder, fifth_fails, "trainer.epochs=2", "generator.step_wise_trajectories=true")
     asked: list[int] = []
     steps: list[JsonObject] = []
     trainer = run.experiment._setup_trainer()

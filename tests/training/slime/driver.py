@@ -1,9 +1,10 @@
 """slime's own rollout phase over our environments, run where slime's files are; prints what slime would train on.
 
 Usage   driver.py FOLDER CASE: `train` a phase of 2 groups of 4, `abort` one of which more groups were begun than are
-        needed, and those with a long prompt hang; `hang` one in which all do; `rewards` slime's own rewards beside
-        ours, for each case of a file.
-Engine  a scripted SGLang on loopback: it answers `yes`, or `no`, by turns, with a log-prob for each id.
+        needed, and those with a long prompt hang; `hang` one in which all do; `same` the task of `same_rollouts`;
+        `rewards` slime's own rewards beside ours, for each case of a file.
+Engine  a scripted SGLang on loopback: it answers `yes`, or `no`, by turns, with a log-prob for each id; in the case
+        `same` as the endpoint of its run.
 """
 
 import ast
@@ -23,6 +24,7 @@ import torch
 from slime.rollout.sample_hooks import set_current_rollout_id
 from slime.utils.http_utils import init_http_client
 from slime.utils.types import Sample
+from tests.training.same_rollouts.task import MAX_TOKENS, EndpointSampler, SameTask
 
 from paddock.testing.vocabularies import small_vocabulary
 
@@ -37,6 +39,8 @@ class Engine(BaseHTTPRequestHandler):
     """Gets a byte for each call."""
     hang_above: int | None = None
     """Tokens of a prompt from which on a call hangs until it is aborted."""
+    sampler: EndpointSampler | None = None
+    """What answers in place of the script."""
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -52,6 +56,9 @@ class Engine(BaseHTTPRequestHandler):
         if self.hang_above is not None and len(body["input_ids"]) > self.hang_above:
             ABORTED.wait(60)
             self._answer(_meta([], "abort"))
+            return
+        if self.sampler is not None:
+            self._answer(_sampled(self.sampler, body))
             return
         text = "yes" if number % 2 else "no"
         self._answer(_meta(VOCABULARY.encode(text + "<|im_end|>"), "stop"))
@@ -72,8 +79,16 @@ class Engine(BaseHTTPRequestHandler):
         return
 
 
-def _meta(ids: list[int], reason: str) -> dict[str, Any]:
-    pairs = [[-(nth + 1) / 8, token, None] for nth, token in enumerate(ids)]
+def _sampled(sampler: EndpointSampler, body: dict[str, Any]) -> dict[str, Any]:
+    given = body["sampling_params"]
+    params = {"max_tokens": given["max_new_tokens"], **{key: given[key] for key in ("temperature", "top_p")}}
+    answer = asyncio.run(sampler(body["input_ids"], params, rollout=None))
+    return _meta(list(answer.ids), str(answer.finish_reason), list(answer.log_probs))
+
+
+def _meta(ids: list[int], reason: str, log_probs: list[float] | None = None) -> dict[str, Any]:
+    given = log_probs or [-(nth + 1) / 8 for nth in range(len(ids))]
+    pairs = [[log_prob, token, None] for log_prob, token in zip(given, ids, strict=True)]
     meta = {"finish_reason": {"type": reason}, "output_token_logprobs": pairs, "weight_version": "3"}
     return {"text": "", "output_ids": ids, "meta_info": meta}
 
@@ -127,7 +142,12 @@ def main() -> None:
         return
     server = ThreadingHTTPServer(("127.0.0.1", 0), Engine)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    args = arguments(folder, server.server_address[1], over_sampling_batch_size=4 if case == "abort" else 2)
+    own: dict[str, Any] = {"over_sampling_batch_size": 4} if case == "abort" else {}
+    if case == "same":
+        task = SameTask.read(folder)
+        Engine.sampler = EndpointSampler(task.url)
+        own = {"hf_checkpoint": task.model, "rollout_max_response_len": MAX_TOKENS, "rollout_temperature": 1.0}
+    args = arguments(folder, server.server_address[1], **own)
     Engine.hang_above = {"abort": 100, "hang": 0}.get(case)
     Engine.asked = folder / "asked" if case == "hang" else None
     rows = [json.loads(line) for line in (folder / "data.jsonl").read_bytes().splitlines()]

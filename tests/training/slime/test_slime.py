@@ -73,7 +73,7 @@ def run(folder: Path, case: str, rows: list[JsonObject]) -> JsonObject:
 
 def drive(folder: Path, case: str) -> bytes:
     """The last line that slime's process printed."""
-    path = os.pathsep.join([str(ROOT / "src"), str(SLIME), os.environ.get("PADDOCK_SLIME_PATH", "")])
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT), str(SLIME), os.environ.get("PADDOCK_SLIME_PATH", "")])
     done = subprocess.run(
         [str(PYTHON), str(Path(__file__).parent / "driver.py"), str(folder), case],
         env={**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"},

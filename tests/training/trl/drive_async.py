@@ -5,8 +5,10 @@ import random
 import sys
 import threading
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -72,6 +74,17 @@ def ignored(tensors: Any) -> None:
         pass
 
 
+class AsyncTrainerPlace(Protocol):
+    """What a training stands on."""
+
+    folder: Path
+    model_folder: Path
+    tokenizer: Any
+
+    @property
+    def rows(self) -> Sequence[dict[str, Any]]: ...
+
+
 class StalledAsyncTrainer(RecordingAsyncTrainer):
     """One whose steps take longer than rollouts do."""
 
@@ -84,20 +97,23 @@ class StalledAsyncTrainer(RecordingAsyncTrainer):
 
 
 def train(
-    world: TrlWorld,
+    world: AsyncTrainerPlace,
     worker: Any,
     weights: Any,
     trainer_class: type[RecordingAsyncTrainer] = RecordingAsyncTrainer,
+    *,
+    steps: int = 3,
+    batch: int = 4,
     **given: Any,
 ) -> Any:
-    """`given`: attributes of the trainer."""
+    """`batch`: samples of a step; `given`: attributes of the trainer."""
     prepare()
     args = AsyncGRPOConfig(
         output_dir=str(world.folder / "out"),
         use_cpu=True,
         bf16=False,
-        max_steps=3,
-        per_device_train_batch_size=4,
+        max_steps=steps,
+        per_device_train_batch_size=batch,
         token_budget=0,
         learning_rate=1e-3,
         report_to=[],
@@ -106,10 +122,10 @@ def train(
         logging_steps=1,
     )
     trainer = trainer_class(
-        model=str(world.folder / "model"),
+        model=str(world.model_folder),
         args=args,
         processing_class=world.tokenizer,
-        train_dataset=Dataset.from_list(dataset_rows(ROWS)),
+        train_dataset=Dataset.from_list(dataset_rows(world.rows)),
         reward_funcs=[],
         rollout_worker=worker,
         weight_transfer=weights,
@@ -121,10 +137,9 @@ def train(
     return trainer
 
 
-def trained(folder: Path) -> dict[str, Any]:
-    """Three steps, with a fifth of the members failing."""
-    world = TrlWorld(folder)
-    engine = NumberedEngine(mixed(world, every_fails=5))
+@contextmanager
+def recorded_batches() -> Iterator[list[list[Any]]]:
+    """The samples of each batch that TRL makes while this is open."""
     batches: list[list[Any]] = []
     collate = DataCollatorForRollout.torch_call
 
@@ -133,16 +148,25 @@ def trained(folder: Path) -> dict[str, Any]:
         return collate(collator, examples)
 
     DataCollatorForRollout.torch_call = recorded
+    try:
+        yield batches
+    finally:
+        DataCollatorForRollout.torch_call = collate
+
+
+def trained(folder: Path) -> dict[str, Any]:
+    """Three steps, with a fifth of the members failing."""
+    world = TrlWorld(folder)
+    engine = NumberedEngine(mixed(world, every_fails=5))
     before = {name: weight.detach().clone() for name, weight in world.model.named_parameters()}
     sent: list[int] = []
-    with world.open(engine, max_rollouts=16) as client:
+    with recorded_batches() as batches, world.open(engine, max_rollouts=16) as client:
         worker = TrlRolloutWorker(client, ROWS, TrlWorkerSettings(num_generations=5, max_queued_samples=8, grpo=GRPO))
         weights = FunctionWeights(client, lambda tensors: sent.append(len(list(tensors))))
         trainer = train(world, worker, weights)
         running, calls = engine.running, engine.calls
         time.sleep(0.2)
         after_stop = [running, engine.running, engine.calls - calls]
-    DataCollatorForRollout.torch_call = collate
     logs = [entry for entry in trainer.state.log_history if "loss" in entry]
     return {
         "out": str(folder / "rollouts"),

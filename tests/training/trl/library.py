@@ -20,13 +20,15 @@ ROWS = [orjson.loads(line) for line in (PIVOT / "data/example.jsonl").read_bytes
 
 
 class TrlWorld:
-    """A model folder, and what its model says."""
+    """A folder with a random model, and what its model says."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.rows = ROWS
         self.tokenizer = make_tokenizer([str(ROWS)], 600)
         self.model = make_model(self.tokenizer, 0, max_position_embeddings=8192)
-        save(self.model, self.tokenizer, TEMPLATES["chatml"].source, folder / "model")
+        self.model_folder = folder / "model"
+        save(self.model, self.tokenizer, TEMPLATES["chatml"].source, self.model_folder)
 
     def ids(self, text: str) -> list[int]:
         """A text, with the token that ends it."""
@@ -42,7 +44,7 @@ class TrlWorld:
             PIVOT / "configs/pivot.yaml",
             "eval.max_attempts=1",
             engine=engine,
-            engine_settings={"tokenizer": str(self.folder / "model"), "tool_parser": "hermes", "max_model_len": 8000},
+            engine_settings={"tokenizer": str(self.model_folder), "tool_parser": "hermes", "max_model_len": 8000},
             options=RolloutOptions(out=str(self.folder / "rollouts"), **options),
         )
 

@@ -1,6 +1,6 @@
 """Runs under the interpreter that has verifiers: its environment server, and prime-rl's baseline.
 
-python -m tests.training.verifiers.drive FOLDER URL SIZE
+python -m tests.training.verifiers.drive FOLDER URL SIZE MAX_TOKENS
 
 FOLDER/taskset.json has the keys of `env.taskset`, FOLDER/model the tokenizer; what came of it is FOLDER/served.json.
 With prime-rl's sources on PYTHONPATH its own baseline is in it, too.
@@ -29,14 +29,16 @@ from paddock.training.verifiers.traces import record
 from paddock.types import JsonObject
 
 
-async def served_episodes(folder: Path, url: str, size: int) -> list[list[Any]]:
+async def served_episodes(folder: Path, url: str, size: int, max_tokens: int) -> list[list[Any]]:
     """The episodes of each row, asked of an environment server as prime-rl asks it."""
     config = resolve_env_config({"taskset": orjson.loads((folder / "taskset.json").read_bytes())})
     server = EnvServer(config, "tcp://127.0.0.1:0")
     serving = asyncio.create_task(server.run())
     client = EnvClient(server.address)
     await client.wait_for_server_startup()
-    sampling = SamplingConfig(temperature=1.0, top_p=1.0, max_tokens=64, logprobs=True, extra_body={"cache_salt": "3"})
+    sampling = SamplingConfig(
+        temperature=1.0, top_p=1.0, max_tokens=max_tokens, logprobs=True, extra_body={"cache_salt": "3"}
+    )
     asked = TrainClientConfig(base_url=url)
 
     async def run(data: TaskData) -> Any:
@@ -82,8 +84,8 @@ async def prime_advantages(group: list[Any]) -> None:
     await GRPOAlgorithm(GRPOAlgoConfig(), policy_pool=None).score_group(group)
 
 
-async def main(folder: Path, url: str, size: int) -> None:
-    groups = await served_episodes(folder, url, size)
+async def main(folder: Path, url: str, size: int, max_tokens: int) -> None:
+    groups = await served_episodes(folder, url, size, max_tokens)
     for group in groups:
         await prime_advantages(group)
     traces = [[trace for episode in group for trace in episode.traces] for group in groups]
@@ -107,4 +109,4 @@ async def main(folder: Path, url: str, size: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:])))

@@ -40,7 +40,7 @@ async def drive(folder: Path, rows: Path, *further: str) -> JsonObject:
         return FAILS if calls[prompt] == SIZE else CALL if calls[prompt] == 1 else f"I would do {calls[prompt]}."
 
     async with TokenEndpoint(answer) as endpoint:
-        words = [str(PYTHON), "-m", "tests.training.verifiers.drive", str(folder), endpoint.url, str(SIZE)]
+        words = [str(PYTHON), "-m", "tests.training.verifiers.drive", str(folder), endpoint.url, str(SIZE), "64"]
         process = await asyncio.create_subprocess_exec(
             *words, cwd=ROOT, env=python_path(str(ROOT), *further), stderr=subprocess.PIPE
         )

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 from library import (  # type: ignore[import-not-found]
+    HERMES,
+    PIVOT,
     ROWS,
     ScriptedClient,
     World,
@@ -71,8 +73,7 @@ def cut_batch(folder: Path) -> dict[str, Any]:
     first = plain_rows(batch)
     small = World(folder / "small", prompt_length=4000, response_length=160)
     small.config.actor_rollout_ref.rollout.response_length = 8
-    loops = Path(small.config.actor_rollout_ref.rollout.agent.agent_loop_config_path)
-    loops.write_text(loops.read_text().replace("hermes}", "hermes, max_model_len: 5000}"))
+    small.write_loops(PIVOT / "configs/pivot.yaml", {**HERMES, "max_model_len": 5000}, "sample_mode: whole")
     client = ScriptedClient(small.config, lambda number: token_output(range(20, 60), number))
     return {
         "answer": width,
@@ -97,7 +98,7 @@ def failed_batch(folder: Path) -> dict[str, Any]:
 
 
 def losses(world: Any, data: DataProto) -> dict[str, Any]:
-    """verl's loss over the batch, with log-probs of a policy made up; and what it is made of."""
+    """Gradients of verl's loss outside the mask, with log-probs of a made-up policy; and the rows trained on."""
     config = omega_conf_to_dataclass(world.config.actor_rollout_ref.actor)
     mask = data.batch["response_mask"]
     torch.manual_seed(0)
@@ -107,17 +108,8 @@ def losses(world: Any, data: DataProto) -> dict[str, Any]:
     for mode in ("token-mean", "seq-mean-token-mean"):
         loss, _ = compute_policy_loss_vanilla(old, new, data.batch["advantages"], mask, mode, config)
         (gradient,) = torch.autograd.grad(loss, new)
-        found[mode] = loss.item()
         found[f"{mode} gradient outside"] = float(gradient[mask == 0].abs().sum())
-    on = mask.bool()
-    found["tokens"] = {
-        "new": new.detach()[on].tolist(),
-        "old": old[on].tolist(),
-        "engine": data.batch["rollout_log_probs"][on].tolist(),
-        "advantages": data.batch["advantages"][on].tolist(),
-        "rows": on.nonzero()[:, 0].tolist(),
-    }
-    found["clip"] = [config.clip_ratio_low, config.clip_ratio_high, config.clip_ratio_c]
+    found["rows"] = mask.nonzero()[:, 0].tolist()
     return found
 
 

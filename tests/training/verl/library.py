@@ -4,7 +4,8 @@ It runs under the interpreter of verl's environment, in processes that tests sta
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import verl.trainer
 from hydra import compose, initialize_config_dir
 from tensordict import TensorDict
 from tensordict.tensorclass import NonTensorData, NonTensorStack
+from transformers import PreTrainedTokenizerFast
 from verl import DataProto
 from verl.workers.rollout.llm_server import LLMServerClient
 from verl.workers.rollout.replica import TokenOutput
@@ -32,9 +34,10 @@ ENTRY = """
   environment:
     config: [{config}]
     overrides: [eval.max_attempts=1]
-    engine: {{tool_parser: hermes}}
-    options: {{out: {out}, max_rollouts: {max_rollouts}, sample_mode: {mode}}}
+    engine: {engine}
+    options: {{out: {out}, {options}}}
 """
+HERMES = {"tool_parser": "hermes"}
 
 
 def right_call(row: dict[str, Any]) -> str:
@@ -56,37 +59,41 @@ class World:
         n: int = 4,
         mode: str = "whole",
         max_rollouts: int = 64,
-        environment: Path = PIVOT / "configs/pivot.yaml",
+        environment: str | Path = PIVOT / "configs/pivot.yaml",
+        engine: Mapping[str, Any] = HERMES,
+        model: Path | None = None,
+        out: Path | None = None,
     ) -> None:
-        self.out = folder / "rollouts"
-        self.tokenizer = make_tokenizer([str(ROWS)], 600)
-        model = make_model(self.tokenizer, 0, max_position_embeddings=8192)
-        save(model, self.tokenizer, TEMPLATES["chatml"].source, folder / "model")
-        loops = folder / "loops.yaml"
-        loops.write_text(
-            ENTRY.format(
-                config=environment,
-                out=self.out,
-                max_rollouts=max_rollouts,
-                mode=mode,
-            )
-        )
+        """`model`: None: a random one, in `folder`."""
+        self.out = out or folder / "rollouts"
+        if model is None:
+            model = folder / "model"
+            tokenizer = make_tokenizer([str(ROWS)], 600)
+            save(make_model(tokenizer, 0, max_position_embeddings=8192), tokenizer, TEMPLATES["chatml"].source, model)
+        self.tokenizer = PreTrainedTokenizerFast.from_pretrained(model)
+        self.loops = folder / "loops.yaml"
+        self.write_loops(environment, engine, f"max_rollouts: {max_rollouts}, sample_mode: {mode}")
         rollout = "actor_rollout_ref.rollout"
         with initialize_config_dir(str(Path(verl.trainer.__file__).parent / "config"), version_base=None):
             self.config = compose(
                 "ppo_trainer",
                 [
-                    f"actor_rollout_ref.model.path={folder / 'model'}",
+                    f"actor_rollout_ref.model.path={model}",
                     "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1",
                     f"algorithm.adv_estimator={ESTIMATOR}",
                     f"{rollout}.name=vllm",
                     f"{rollout}.n={n}",
                     f"{rollout}.prompt_length={prompt_length}",
                     f"{rollout}.response_length={response_length}",
-                    f"{rollout}.agent.agent_loop_config_path={loops}",
+                    f"{rollout}.agent.agent_loop_config_path={self.loops}",
                     *changes,
                 ],
             )
+
+    def write_loops(self, environment: str | Path, engine: Mapping[str, Any], options: str) -> None:
+        """Write the agent loop config, which verl reads when a worker is made."""
+        entry = ENTRY.format(config=environment, engine=json.dumps(engine), out=self.out, options=options)
+        self.loops.write_text(entry)
 
     def ids(self, text: str) -> list[int]:
         """What a model says, with the token that ends it."""
@@ -174,6 +181,7 @@ def plain_rows(batch: DataProto) -> list[dict[str, Any]]:
                 "log_probs": batch.batch["rollout_log_probs"][nth][response].tolist(),
                 "reward": float(batch.batch["rm_scores"][nth].sum()),
                 "mask_reason": batch.non_tensor_batch["mask_reason"][nth],
+                "steps": [batch.non_tensor_batch[f"{bound}_global_steps"][nth] for bound in ("min", "max")],
             }
         )
     return rows
