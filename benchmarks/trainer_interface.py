@@ -5,6 +5,8 @@ Bare    an asyncio loop that runs attempts on the same agent, environment and mo
 Ours    groups of a stream, which is read as fast as it comes, from the trainer's thread.
 CPU     of the whole process, divided by the rollouts.
 Target  at most 1.3 times the bare loop's CPU per rollout.
+Workers the same with rollouts in 2 worker processes: groups per second, CPU of the trainer's process alone, and that
+        of all. Two workers on two idle cores are as fast as the trainer's process leaves them.
 Memory  what the process holds more with 1,000 rollouts in flight, each in the middle of its first answer.
 """
 
@@ -37,6 +39,7 @@ from paddock.types import JsonObject
 
 GROUPS, SIZE, ROUNDS = 40, 8, 7
 IN_FLIGHT = 1000
+WORKERS = 2
 SCRIPTED = "paddock.conformance.scripted:ScriptedEnvironment"
 _IDS: list[int] = []
 
@@ -52,10 +55,11 @@ def run() -> JsonObject:
         _IDS[:] = [*vocabulary.encode("yes"), *vocabulary.encode("<|im_end|>")]
         settings = {"tokenizer": str(model)}
         config = _config()
-        bare, ours = [], []
+        bare, ours, spread = [], [], []
         for _ in range(ROUNDS):
             bare.append(_measured(lambda: _bare(config, settings)))
             ours.append(_measured(lambda: _ours(config, settings)))
+            spread.append(_measured(lambda: _ours(config, settings, workers=WORKERS)))
         ratios = [one["cpu_ms"] / other["cpu_ms"] for one, other in zip(ours, bare, strict=True)]
         return {
             "bare_cpu_ms_per_rollout": median(one["cpu_ms"] for one in bare),
@@ -63,6 +67,10 @@ def run() -> JsonObject:
             "cpu_ratio": median(ratios),
             "bare_groups_per_s": median(one["groups_per_s"] for one in bare),
             "groups_per_s": median(one["groups_per_s"] for one in ours),
+            f"groups_per_s_{WORKERS}_workers": median(one["groups_per_s"] for one in spread),
+            f"trainer_cpu_ms_per_rollout_{WORKERS}_workers": median(one["cpu_ms"] for one in spread),
+            f"all_cpu_ms_per_rollout_{WORKERS}_workers": median(one["all_cpu_ms"] for one in spread),
+            "load": psutil.getloadavg()[0],
             "kib_per_rollout_in_flight": _memory(config, settings),
         }
 
@@ -89,15 +97,28 @@ def _measured(work: Callable[[], Callable[[], None]]) -> dict[str, float]:
     timed = work()
     timed()
     gc.collect()
-    cpu, began = time.process_time(), time.perf_counter()
+    cpu, below, began = time.process_time(), _cpu_below(), time.perf_counter()
     timed()
-    spent, took = time.process_time() - cpu, time.perf_counter() - began
+    took = time.perf_counter() - began
+    spent, others = time.process_time() - cpu, _cpu_below() - below
     timed(end=True)  # type: ignore[call-arg]
-    return {"cpu_ms": 1000 * spent / (GROUPS * SIZE), "groups_per_s": GROUPS / took}
+    n_rollouts = GROUPS * SIZE
+    return {
+        "cpu_ms": 1000 * spent / n_rollouts,
+        "all_cpu_ms": 1000 * (spent + others) / n_rollouts,
+        "groups_per_s": GROUPS / took,
+    }
 
 
-def _ours(config: Config, settings: JsonObject) -> Any:
-    rollouts = open_rollouts(config, engine=_yes, engine_settings=settings)
+def _cpu_below() -> float:
+    """CPU seconds of this process's children and theirs."""
+    times = [process.cpu_times() for process in psutil.Process().children(recursive=True)]
+    return sum(one.user + one.system for one in times)
+
+
+def _ours(config: Config, settings: JsonObject, *, workers: int = 1) -> Any:
+    options = RolloutOptions(workers=workers)
+    rollouts = open_rollouts(config, engine=_yes, engine_settings=settings, options=options)
 
     def work(*, end: bool = False) -> None:
         if end:

@@ -7,8 +7,9 @@ Errors  those of the function; ConfigError for a function, a tokenizer, a chat t
 from pydantic import Field
 
 from paddock.server.exact import Equipment, ExactServer
-from paddock.server.exact.functions import FunctionEngine, find_function
+from paddock.server.exact.functions import FunctionEngine, FunctionServed, find_function
 from paddock.server.exact.language import LanguageConfig, equipment
+from paddock.server.exact.relay import RelayedEngine, relay_in_use
 
 
 class FunctionConfig(LanguageConfig):
@@ -27,19 +28,24 @@ class FunctionConfig(LanguageConfig):
     came since the abort before."""
 
 
-class FunctionServer(ExactServer[FunctionConfig]):
+class FunctionServer(ExactServer[FunctionConfig], FunctionServed):
     config_type = FunctionConfig
 
     @property
     def model_name(self) -> str:
         return self.config.model
 
-    async def equip(self) -> Equipment:
+    def make_engine(self) -> FunctionEngine:
         config = self.config
-        engine = FunctionEngine(
+        return FunctionEngine(
             find_function(config.function),
             max_tokens=config.max_model_len,
             max_concurrency=config.max_concurrency,
             first_retry_s=config.first_retry_s,
         )
-        return equipment(config, self.name, engine)
+
+    async def equip(self) -> Equipment:
+        relay = relay_in_use()
+        if relay is None:
+            return equipment(self.config, self.name, self.make_engine())
+        return equipment(self.config, self.name, RelayedEngine(relay, self.name, max_tokens=self.config.max_model_len))

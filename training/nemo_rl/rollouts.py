@@ -81,5 +81,5 @@ async def open_rollouts(environment: NemoRlEnvironment) -> AsyncIterator[Rollout
         runner = await stack.enter_async_context(
             open_runner(environment.config, environment.attempts, sink=journal, max_rollouts=environment.max_in_flight)
         )
-        _log.info("serving NeMo-RL: %s; rollouts in %s", ", ".join(runner.runtime.servers), folder)
+        _log.info("serving NeMo-RL: %s; rollouts in %s", ", ".join(runner.router.agents), folder)
         yield RolloutService(runner, folder.name)

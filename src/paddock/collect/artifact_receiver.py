@@ -48,6 +48,12 @@ class ArtifactReceiver:
             await self._attend(number, partial(self._keep, number))
             self._failed.discard(number)
 
+    async def drop(self, number: int) -> None:
+        """An attempt of that job was cancelled: nothing came of it."""
+        if number in self._incoming or number in self._failed:
+            await self._attend(number, partial(self._discard, number))
+            self._failed.discard(number)
+
     async def close(self) -> None:
         """The worker is gone: remove what has come in part."""
         await asyncio.to_thread(self._close)

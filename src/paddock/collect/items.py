@@ -14,19 +14,17 @@ Errors  `make` raises what the item's function raised; `WorkerLostError` when it
 
 import asyncio
 import sys
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import NamedTuple
 
 from paddock.collect.jobs import WorkerMessage, WorkerSetup
-from paddock.collect.restarts import employ_all
-from paddock.collect.shares import FirstStarts, has_room
-from paddock.collect.worker_nodes import OpenPlaces, WorkerNodes, connect_nodes
-from paddock.collect.worker_process import LinkedPlace, LinkedWorker
+from paddock.collect.worker_nodes import WorkerNodes, connect_nodes
+from paddock.collect.worker_pool import WorkerPool
+from paddock.collect.worker_process import LinkedPlace
 from paddock.collect.worker_spread import WorkerSpread
 from paddock.collect.workers import WorkerLostError
-from paddock.errors import BugError, InfraError, PaddockError, from_wire
+from paddock.errors import BugError, PaddockError, from_wire
 from paddock.types import JsonObject
 
 OPENS = "paddock.collect.item_work:open_items"
@@ -73,135 +71,57 @@ class ItemJob(NamedTuple):
 
 
 class ItemRun:
-    """An item until it is made."""
+    """An item with a worker."""
 
-    def __init__(self, job: ItemJob, on_progress: Callable[[str], None]) -> None:
-        self.job = job
+    def __init__(self, on_progress: Callable[[str], None], where: str | None) -> None:
         self.on_progress = on_progress
-        self.made: asyncio.Future[MadeItem] = asyncio.get_running_loop().create_future()
-        self.where: str | None = None
-        """Where it is tried."""
-        self.n_lost = 0
-        """How many workers were lost with it."""
+        self._where = where
+        self._made: MadeItem | None = None
+        self._error: PaddockError | None = None
 
     def done(self, result: JsonObject, body: bytes) -> None:
-        if not self.made.done():
-            self.made.set_result(MadeItem(result, body, self.where))
+        self._made = MadeItem(result, body, self._where)
 
     def fail(self, error: PaddockError) -> None:
-        if not self.made.done():
-            self.made.set_exception(error)
+        self._error = error
 
-
-class ItemLoad:
-    """What a worker has in flight."""
-
-    def __init__(self, worker: LinkedWorker) -> None:
-        self.worker = worker
-        self.n_running = 0
-
-    @property
-    def slots(self) -> int:
-        return self.worker.slots
+    def made(self) -> MadeItem:
+        """What it came to, when it has ended."""
+        if self._made is None:
+            raise self._error or BugError("an item that has not ended", kind="item_open")
+        return self._made
 
 
 class ItemWorkers:
     """Workers that make items; see `open_item_workers`."""
 
-    def __init__(self, spread: WorkerSpread, at_once: int | None) -> None:
-        self._spread = spread
-        self._at_once = at_once
-        self._waiting: deque[ItemRun] = deque()
-        self._open: set[ItemRun] = set()
-        self._loads: list[ItemLoad] = []
-        """Of the workers that are there."""
-        self._first_starts = FirstStarts(self._wake)
-        self._changed = asyncio.Event()
-        self._gone: InfraError | None = None
-        """Why no item is made any more."""
+    def __init__(self, pool: WorkerPool, attempts: int) -> None:
+        self._pool = pool
+        self._attempts = attempts
 
     async def make(
         self, item: JsonObject, body: bytes = b"", *, on_progress: Callable[[str], None] = lambda _: None
     ) -> MadeItem:
         """Have an item made by whichever worker is free first."""
-        if self._gone is not None:
-            raise self._gone
-        run = ItemRun(ItemJob(item, body), on_progress)
-        self._open.add(run)
-        self._put(run)
-        try:
-            return await run.made
-        finally:
-            self._open.discard(run)
-
-    async def keep(self, opened: OpenPlaces) -> None:
-        """Give workers items, until no worker is left."""
-        try:
-            self._gone = await employ_all(
-                opened.places,
-                opened.later,
-                self._employ,
-                first_starts=self._first_starts,
-                max_restarts=self._spread.max_restarts,
-                first_wait_s=self._spread.restart_wait_s,
-            )
-        except InfraError as error:
-            self._gone = error
-        for run in self._open:
-            run.fail(self._gone)
-
-    async def _employ(self, worker: LinkedWorker) -> str:
-        worker.lost.add_done_callback(lambda _: self._wake())
-        load = ItemLoad(worker)
-        self._loads.append(load)
-        try:
-            async with asyncio.TaskGroup() as group:
-                while (run := await self._take(load)) is not None:
-                    group.create_task(self._run(run, load))
-        finally:
-            self._loads.remove(load)
-            self._wake()
-        return await worker.lost
-
-    async def _run(self, run: ItemRun, load: ItemLoad) -> None:
-        run.where = load.worker.link.where
-        try:
-            await load.worker.run(run.job, run)
-        except WorkerLostError as error:
-            self._lose(run, error)
-        except Exception as error:  # noqa: BLE001 - whoever waits for it hears of it
-            run.fail(BugError(f"worker: {type(error).__name__}: {error}", kind=type(error).__name__))
-        load.n_running -= 1
-        self._wake()
-
-    async def _take(self, load: ItemLoad) -> ItemRun | None:
-        """The next item for a worker, which then has it in flight. None: it is lost."""
-        while not load.worker.lost.done():
-            while self._waiting and self._has_room(load):
-                run = self._waiting.popleft()
-                if not run.made.done():  # nobody waits for it where that was cancelled
-                    load.n_running += 1
-                    return run
-            await self._changed.wait()
-        return None
-
-    def _has_room(self, load: ItemLoad) -> bool:
-        return has_room(load, self._loads, len(self._first_starts), self._at_once or len(self._loads))
-
-    def _lose(self, run: ItemRun, error: WorkerLostError) -> None:
-        run.n_lost += 1
-        if run.n_lost < self._spread.attempts:
-            self._put(run)
-            return
-        run.fail(WorkerLostError(f"{run.n_lost} workers were lost with it; the last {error.message}"))
-
-    def _put(self, run: ItemRun) -> None:
-        self._waiting.append(run)
-        self._wake()
-
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+        job = ItemJob(item, body)
+        n_lost = 0
+        while True:
+            load = await self._pool.take()
+            run = ItemRun(on_progress, load.worker.link.where)
+            try:
+                await load.worker.run(job, run)
+                return run.made()
+            except WorkerLostError as error:
+                n_lost += 1
+                if n_lost == self._attempts:
+                    text = f"{n_lost} workers were lost with it; the last {error.message}"
+                    raise WorkerLostError(text) from None
+            except PaddockError:
+                raise
+            except Exception as error:
+                raise BugError(f"worker: {type(error).__name__}: {error}", kind=type(error).__name__) from error
+            finally:
+                self._pool.give_back(load)
 
 
 @asynccontextmanager
@@ -228,10 +148,10 @@ async def open_item_workers(
             return LinkedPlace(f"worker-{nth}", setup, nodes.open_link, start_timeout_s=spread.start_timeout_s)
 
         opened = await stack.enter_async_context(nodes.open_places(make, most))
-        workers = ItemWorkers(spread, at_once)
-        keeper = asyncio.create_task(workers.keep(opened))
+        pool = WorkerPool(at_once, max_restarts=spread.max_restarts, restart_wait_s=spread.restart_wait_s)
+        keeper = asyncio.create_task(pool.keep(opened))
         try:
-            yield workers
+            yield ItemWorkers(pool, spread.attempts)
         finally:
             keeper.cancel()
             with suppress(asyncio.CancelledError):

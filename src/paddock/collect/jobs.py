@@ -1,6 +1,7 @@
 """What a driver and its workers tell each other, whatever carries it: a pipe to a process, or calls of an actor.
 
-Driver  a `WorkerSetup`, once, which names what the worker does; then jobs, each with a number of the driver's choice.
+Driver  a `WorkerSetup`, once, which names what the worker does; then jobs, each with a number of the driver's choice,
+        what it adds to one that runs, under its number, and `cancel` with a number: the answer is `cancelled`.
 Worker  `ready` or an `error`, once; then events of jobs, by their number, until one ends the job. Between them, what
         runs the longest (`RunningReport`), which is a sign of life, too.
 Kinds   members of a collection (`MemberJob`): `FailedAttempt`s and at most one verdict; a verdict or a final failure
@@ -50,7 +51,8 @@ class JobRunner(Protocol):
     """What a worker does with its jobs."""
 
     async def run(self, message: WorkerMessage, send: SendMessage) -> None:
-        """Run a job to its end, and send its events, each with the job's number. What it raises ends the worker."""
+        """Run a job to its end, and send its events, each with the job's number; or take what the driver adds to one.
+        What it raises ends the worker. Cancelled: the job ends, and nothing more is said of it."""
         ...
 
     def report(self) -> RunningReport: ...

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import NoReturn
 
 from paddock.collect.artifact_sender import ArtifactSender, artifacts_apart
@@ -16,9 +16,11 @@ from paddock.collect.jobs import (
     WorkerSetup,
     failure_message,
 )
+from paddock.collect.plan import Plan
 from paddock.collect.results import FailedAttempt, RolloutResult
 from paddock.collect.workers import LocalServers, open_local_worker
 from paddock.errors import InfraError
+from paddock.server.runtime import Runtime
 
 
 class EventSink:
@@ -54,17 +56,27 @@ class MemberRunner:
         return self._worker.report()
 
     async def failed(self) -> NoReturn:
-        if self._runtime is None:
-            await asyncio.Future()
-            raise AssertionError("it has no servers that could fail")
-        await self._runtime.failed.wait()
-        raise self._runtime.failure or InfraError("its servers failed", kind="server_failed", retryable=False)
+        await raise_when_failed(self._runtime)
+
+
+async def raise_when_failed(runtime: Runtime | None) -> NoReturn:
+    """Raises why servers were given up, when that is so."""
+    if runtime is None:
+        await asyncio.Future()
+        raise AssertionError("there are no servers that could fail")
+    await runtime.failed.wait()
+    raise runtime.failure or InfraError("its servers failed", kind="server_failed", retryable=False)
+
+
+def sent_files(given: MemberSetup) -> AbstractContextManager[tuple[Plan, ArtifactSender]]:
+    """The plan of what is given, and what sends the files that its agents write; here it has none to send."""
+    plan = given.plan()
+    return artifacts_apart(plan) if given.sends_artifacts else nullcontext((plan, ArtifactSender()))
 
 
 @asynccontextmanager
 async def open_members(setup: WorkerSetup) -> AsyncIterator[MemberRunner]:
     given = MemberSetup.model_validate(setup.given)
-    plan = given.plan()
-    with artifacts_apart(plan) if given.sends_artifacts else nullcontext((plan, ArtifactSender())) as (plan, files):
+    with sent_files(given) as (plan, files):
         async with open_local_worker(plan, given.locations, setup.slots) as opened:
             yield MemberRunner(opened, files)

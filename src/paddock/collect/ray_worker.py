@@ -5,7 +5,7 @@ Places  an actor asks for one CPU, and Ray spreads them over the nodes that are 
         them, and a worker's environment only what the driver's own has.
 Law     a worker's process ends with its actor, and its actor with this process or its node. A node that is cut off
         may go on for a while: nothing that it says is heard any more.
-Errors  ConfigError `ray_missing`; InfraError `ray_unreachable`, `ray_start`, `no_place`.
+Errors  ConfigError `ray_missing`, `ray_elsewhere`; InfraError `ray_unreachable`, `ray_start`, `no_place`.
 """
 
 import asyncio
@@ -110,21 +110,41 @@ class RayLink:
 def connect(
     address: str, *, label: str | None = None, place_wait_s: float = PLACE_WAIT_S
 ) -> Iterator[tuple[str, OpenLink]]:
-    """Connect to a cluster: this machine's address in it, and what starts a worker on it.
+    """Connect to a cluster: this machine's address in it, and what starts a worker on it. A process that is part of it
+    already stays so.
 
     label           `KEY=VALUE` of the nodes that may have workers; None: any.
     place_wait_s    seconds that a worker waits for a CPU; then its start fails with an InfraError `no_place`.
     """
     ray = _ray()
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except Exception as error:
-        message = f"Ray cluster {address}: {_reason(error)}; its token, if it has one, is RAY_AUTH_TOKEN"
-        raise InfraError(message, kind="ray_unreachable", retryable=False) from error
+    joined = ray.is_initialized()
+    if joined:
+        _require_joined(address)
+    else:
+        _join(address)
     try:
         yield str(ray.util.get_node_ip_address()), partial(_open_link, label=label, place_wait_s=place_wait_s)
     finally:
-        ray.shutdown()
+        if not joined:
+            ray.shutdown()
+
+
+def _join(address: str) -> None:
+    try:
+        _ray().init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except Exception as error:
+        message = f"Ray cluster {address}: {_reason(error)}; its token, if it has one, is RAY_AUTH_TOKEN"
+        raise InfraError(message, kind="ray_unreachable", retryable=False) from error
+
+
+def _require_joined(address: str) -> None:
+    """ConfigError where this process is part of another cluster."""
+    ours = str(_ray().get_runtime_context().gcs_address)
+    if address not in ("auto", ours):
+        raise ConfigError(
+            f"Ray cluster {address}: this process is part of {ours} already, and can't be part of two: use `auto`",
+            kind="ray_elsewhere",
+        )
 
 
 def count_places(label: str | None) -> int:

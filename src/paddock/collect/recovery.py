@@ -186,11 +186,15 @@ def read_record(read: Callable[[JsonObject], RecordT], line: StoredLine) -> Reco
         raise Fault("damaged", f"no line of this file: no JSON: {error}") from error
     if not isinstance(wire, dict):
         raise Fault("damaged", "no line of this file: no JSON object")
-    own = {key: value for key, value in wire.items() if key not in (FORMAT_KEY, DIGEST_KEY)}
     try:
-        return read(own)
+        return read(own_part(wire))
     except (PaddockError, ValidationError) as error:
         raise _unreadable_fault(error, sealed=is_sealed(line.data)) from error
+
+
+def own_part(wire: JsonObject) -> JsonObject:
+    """A line without the format and the digest with which it is stored."""
+    return {key: value for key, value in wire.items() if key not in (FORMAT_KEY, DIGEST_KEY)}
 
 
 def torn_bytes(path: Path) -> int:

@@ -24,11 +24,12 @@ class Load(Protocol):
         ...
 
 
-def has_room(load: Load, loads: Sequence[Load], n_starting: int, at_once: int) -> bool:
-    """Whether the worker of a load may be given one more, where those of all `loads`, and so many that start, have
-    `at_once`. One that joins gets its share as what the others run ends."""
-    share = -(-at_once // (len(loads) + n_starting))
-    return load.n_running < min(load.slots, share) and sum(other.n_running for other in loads) < at_once
+def has_room(load: Load, loads: Sequence[Load], n_starting: int, at_once: int, room: int = 1) -> bool:
+    """Whether the worker of a load may be given `room` more, where those of all `loads`, and so many that start, have
+    `at_once`. One that joins gets its share as what the others run ends; what has to be at one worker may pass it."""
+    share = max(room, -(-at_once // (len(loads) + n_starting)))
+    n_running = sum(other.n_running for other in loads)
+    return load.n_running + room <= min(load.slots, share) and n_running + room <= at_once
 
 
 class FirstStarts:

@@ -12,9 +12,18 @@ import os
 import socket
 import sys
 from contextlib import suppress
+from functools import partial
 
 from paddock import signals
-from paddock.collect.jobs import READY, JobRunner, WorkerMessage, WorkerSetup, error_message, running_message
+from paddock.collect.jobs import (
+    READY,
+    JobRunner,
+    SendMessage,
+    WorkerMessage,
+    WorkerSetup,
+    error_message,
+    running_message,
+)
 from paddock.collect.message_channel import MessageChannel, receive_blocking
 from paddock.errors import ConfigError, PaddockError
 from paddock.server.loops import exit_after, run_until_signalled
@@ -70,14 +79,33 @@ async def _serve(runner: JobRunner, channel: MessageChannel) -> None:
     try:
         async with asyncio.TaskGroup() as group:
             tasks = {group.create_task(_report(runner, channel)), group.create_task(runner.failed())}
+            jobs: dict[int, asyncio.Task[None]] = {}
             while (message := await channel.receive()) is not None:
-                task = group.create_task(runner.run(message, send))
+                if (number := message.head.get("cancel")) is not None:
+                    task = group.create_task(_end_job(jobs.get(number), number, send))
+                else:
+                    number = message.head["job"]
+                    task = group.create_task(runner.run(message, send))
+                    if number not in jobs:  # else it is about a job that runs
+                        jobs[number] = task
+                        task.add_done_callback(partial(_forget, jobs, number))
                 tasks.add(task)
                 task.add_done_callback(tasks.discard)
             for task in tasks:
                 task.cancel()
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from None
+
+
+def _forget(jobs: dict[int, "asyncio.Task[None]"], number: int, _ended: object) -> None:
+    del jobs[number]
+
+
+async def _end_job(job: "asyncio.Task[None] | None", number: int, send: SendMessage) -> None:
+    if job is not None:
+        job.cancel()
+        await asyncio.wait([job])
+    await send(WorkerMessage({"job": number, "cancelled": True}))
 
 
 async def _report(runner: JobRunner, channel: MessageChannel) -> None:

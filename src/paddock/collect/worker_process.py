@@ -150,7 +150,8 @@ class LinkedWorker:
         return self._report.later(time.monotonic() - self._reported_at)
 
     async def run(self, job: Job[SinkT], sink: SinkT) -> None:
-        """Run a job to its end: the sink has all its events. WorkerLostError: the last did not come."""
+        """Run a job to its end: the sink has all its events. WorkerLostError: the last did not come. Cancelled: the
+        worker ends it, which is waited for as long as what it holds may take to stop."""
         if self.lost.done():
             raise WorkerLostError(self.lost.result())
         number = next(self._numbers)
@@ -162,6 +163,9 @@ class LinkedWorker:
                 if await job.deliver(message, sink):
                     return
             raise WorkerLostError(self.lost.result())
+        except asyncio.CancelledError:
+            await self._cancel(number, events)
+            raise
         finally:
             del self._events[number]
 
@@ -173,6 +177,13 @@ class LinkedWorker:
             await self.link.end(self._setup.stop_timeout_s + CLOSE_S)
         finally:
             await self._files.close()
+
+    async def _cancel(self, number: int, events: "asyncio.Queue[WorkerMessage | None]") -> None:
+        with suppress(ConnectionError, TimeoutError):
+            async with asyncio.timeout(self._setup.stop_timeout_s):
+                await self.link.send(WorkerMessage({"cancel": number}))
+                while (message := await events.get()) is not None and "cancelled" not in message.head:
+                    pass
 
     async def _prepare(self) -> None:
         with suppress(ConnectionError):  # the answer is missing, too
@@ -203,7 +214,10 @@ class LinkedWorker:
                     if "file" in message.head:
                         await self._files.take(message)
                         continue
-                    await self._files.keep(message.head["job"])
+                    if "cancelled" in message.head:
+                        await self._files.drop(message.head["job"])
+                    else:
+                        await self._files.keep(message.head["job"])
                     events.put_nowait(message)
         except TimeoutError:
             why = f"gave no sign for {self._setup.silence_s:g} s"

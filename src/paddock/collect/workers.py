@@ -100,6 +100,14 @@ class LocalWorker:
         return self
 
 
+class ReachedServers(NamedTuple):
+    """The servers that a worker calls."""
+
+    peers: Mapping[str, Peer]
+    runtime: Runtime | None
+    """Those that were started with it; None: all are somebody else's."""
+
+
 class LocalServers(NamedTuple):
     """A worker of this process, and the servers that were started with it."""
 
@@ -109,11 +117,9 @@ class LocalServers(NamedTuple):
 
 
 @asynccontextmanager
-async def open_local_worker(plan: Plan, locations: ServerLocations, slots: int) -> AsyncIterator[LocalServers]:
-    """A worker in this process, with servers that are started for it or reached where they are."""
-    prompter = OraclePrompter(plan) if plan.identity.oracle else None
+async def reach_servers(plan: Plan, locations: ServerLocations, slots: int) -> AsyncIterator[ReachedServers]:
+    """Servers that are started in this process, or reached where they are."""
     async with AsyncExitStack() as stack:
-        runtime: Runtime | None = None
         if locations.start:
             runtime = await stack.enter_async_context(
                 open_runtime(
@@ -124,18 +130,26 @@ async def open_local_worker(plan: Plan, locations: ServerLocations, slots: int) 
                     elsewhere=locations.urls,
                 )
             )
-            peers: Mapping[str, Peer] = runtime.peers
-        else:
-            client = make_client(max_connections=2 * slots + 16)
-            stack.push_async_callback(client.aclose)
-            peers = {
-                name: HttpPeer(name, client, url, token=token_for(url, locations.token))
-                for name, url in addresses(plan, locations).items()
-            }
+            yield ReachedServers(runtime.peers, runtime)
+            return
+        client = make_client(max_connections=2 * slots + 16)
+        stack.push_async_callback(client.aclose)
+        urls = addresses(plan, locations)
+        yield ReachedServers(
+            {name: HttpPeer(name, client, url, token=token_for(url, locations.token)) for name, url in urls.items()},
+            None,
+        )
+
+
+@asynccontextmanager
+async def open_local_worker(plan: Plan, locations: ServerLocations, slots: int) -> AsyncIterator[LocalServers]:
+    """A worker in this process, with servers that are started for it or reached where they are."""
+    prompter = OraclePrompter(plan) if plan.identity.oracle else None
+    async with reach_servers(plan, locations, slots) as reached:
         if prompter is not None:
-            prompter.peers = peers
+            prompter.peers = reached.peers
         groups = GroupReader(plan.router, plan.identity.run_id)
-        yield LocalServers(LocalWorker(peers, groups, plan.settings, slots, prompter), runtime)
+        yield LocalServers(LocalWorker(reached.peers, groups, plan.settings, slots, prompter), reached.runtime)
 
 
 def served_config(plan: Plan) -> Config:

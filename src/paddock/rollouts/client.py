@@ -15,20 +15,25 @@ from pathlib import Path
 from typing import Any
 
 from paddock.collect import EvalSettings
+from paddock.collect.attempts import ResultSink
+from paddock.collect.routing import Router
 from paddock.config import Config, load, validate
 from paddock.config.yaml_text import dump, parse
-from paddock.rollouts.group_rollouts import GroupRollouts
+from paddock.errors import ConfigError, RequestError
+from paddock.rollouts.group_rollouts import GroupRollouts, require_rows, require_size
 from paddock.rollouts.journal import RolloutJournal
 from paddock.rollouts.options import RolloutOptions
 from paddock.rollouts.records import RolloutGroup, TrainingRollout
-from paddock.rollouts.runner import open_runner
-from paddock.server.background import Background
-from paddock.server.exact.functions import EngineFunction, bound_to_loop, registered
+from paddock.rollouts.runner import RolloutRunner, open_runner, running
+from paddock.server.background import CLOSE_S, Background
+from paddock.server.exact.functions import EngineFunction, bound_to_loop, registered, require_callable
 from paddock.types import JsonObject
 
 KIND, FUNCTION = "models_servers", "function"
 POLICY = "policy_model"
 """The usual name of the model server that is trained."""
+WORKERS_CLOSE_S = 60.0
+"""Longest wait for workers to end: beyond the times to stop of their servers, and of a node that does not answer."""
 
 
 def open_rollouts(
@@ -47,14 +52,23 @@ def open_rollouts(
     function that samples ids (`paddock.server.exact.functions`), in place of the model server `model_server`, whose
     block is then `engine_settings`: those of `models_servers/function`, `tokenizer` at least. `servers`: URLs of
     servers that run already, by name, which ask for `token`. `options`: None: the config's `rollouts` block."""
+    if isinstance(config, Config) and overrides:
+        text = f"{overrides[0]}: overrides are of config files; of a loaded one, `paddock.config.load` took them"
+        raise ConfigError(text, kind="overrides_unused")
+    if engine is None and engine_settings:
+        raise ConfigError("`engine_settings` are those of `engine`, which is missing", kind="engine_missing")
+    if engine is not None:
+        require_callable(engine)
     registration = registered(bound_to_loop(engine, _running_loop())) if engine is not None else None
     try:
         read = config if isinstance(config, Config) else load(_paths(config), overrides, servers=())
         if registration is not None:
             block = {**(engine_settings or {}), "function": registration.name}
             read = with_model_server(read, model_server, FUNCTION, block)
+            _require_used(read, model_server)
         settings = options or validate(RolloutOptions, read.top("rollouts"), "rollouts")
-        background = Background(_open(read, settings, dict(servers or {}), token))
+        close_s = WORKERS_CLOSE_S if settings.is_spread else CLOSE_S
+        background = Background(_open(read, settings, dict(servers or {}), token), close_s=close_s)
     except BaseException:
         if registration is not None:
             registration.close()
@@ -83,6 +97,8 @@ class RolloutClient:
 
     def groups(self, rows: Iterable[JsonObject], size: int) -> "GroupStream":
         """Run `size` rollouts of each row: the groups in the order in which they end."""
+        require_rows(rows)
+        require_size(size)
         return GroupStream(self._background, self._groups.stream(rows, size))
 
     def pause(self) -> Any:
@@ -148,8 +164,16 @@ class GroupStream:
     def __init__(self, background: Background[GroupRollouts], stream: AsyncGenerator[RolloutGroup, None]) -> None:
         self._background = background
         self._stream = stream
+        self._turn = asyncio.Lock()
+        """Held while the stream is read or closed: an interrupt leaves a reading that still ends."""
 
     def __iter__(self) -> Iterator[RolloutGroup]:
+        if _running_loop() is not None:
+            text = "an event loop runs in this thread, as in a notebook: read groups by `async for`"
+            raise RequestError(text, kind="loop_runs")
+        return self._read()
+
+    def _read(self) -> Iterator[RolloutGroup]:
         try:
             while True:
                 group: RolloutGroup | None = self._background.answer(self._next())
@@ -158,7 +182,7 @@ class GroupStream:
                 yield group
         finally:
             if self._background.is_open:  # closing it has ended the stream
-                self._background.answer(self._stream.aclose())
+                self._background.answer(self._close())
 
     async def __aiter__(self) -> AsyncGenerator[RolloutGroup, None]:
         try:
@@ -169,10 +193,15 @@ class GroupStream:
                 yield group
         finally:
             if self._background.is_open:
-                await self._background.answer(self._stream.aclose())
+                await self._background.answer(self._close())
 
     async def _next(self) -> RolloutGroup | None:
-        return await anext(self._stream, None)
+        async with self._turn:
+            return await anext(self._stream, None)
+
+    async def _close(self) -> None:
+        async with self._turn:
+            await self._stream.aclose()
 
 
 @asynccontextmanager
@@ -187,11 +216,47 @@ async def _open(
             journal = RolloutJournal(Path(options.out) / run_id, config)
             stack.push_async_callback(journal.close)
         runner = await stack.enter_async_context(
-            open_runner(
-                config, attempts, sink=journal, max_rollouts=options.max_rollouts, elsewhere=servers, token=token
-            )
+            _open_runner(config, attempts, options, sink=journal, run_id=run_id, servers=servers, token=token)
         )
         yield GroupRollouts(runner, options, run_id=run_id)
+
+
+@asynccontextmanager
+async def _open_runner(
+    config: Config,
+    attempts: EvalSettings,
+    options: RolloutOptions,
+    *,
+    sink: ResultSink | None,
+    run_id: str,
+    servers: Mapping[str, str],
+    token: str | None,
+) -> AsyncIterator[RolloutRunner]:
+    limit = options.max_rollouts
+    if not options.is_spread:
+        async with open_runner(
+            config, attempts, sink=sink, max_rollouts=limit, elsewhere=servers, token=token
+        ) as runner:
+            yield runner
+        return
+    from paddock.rollouts.spread_place import open_spread_place  # with what a cluster needs
+
+    async with (
+        open_spread_place(config, attempts, options, run_id=run_id, elsewhere=servers, token=token) as place,
+        running(config, place, attempts, sink=sink, max_rollouts=limit) as runner,
+    ):
+        yield runner
+
+
+def _require_used(config: Config, model_server: str) -> None:
+    """ConfigError for a model server that no agent calls: nothing would be sampled by the engine."""
+    used = config.needed(Router(config).agents)
+    if model_server not in used:
+        models = [name for name in used if config.instance(name).kind == KIND]
+        raise ConfigError(
+            f"model_server: no agent of the config samples at {model_server!r}; they do at: {', '.join(models)}",
+            kind="model_server_unused",
+        )
 
 
 def with_model_server(config: Config, name: str, implementation: str, block: JsonObject) -> Config:

@@ -3,23 +3,26 @@
 Law     a stream gives each group when all its members have ended, in the order in which groups end, and begins no more
         than the trainer has room for (`max_groups`): one that is not read holds the others back. Leaving a stream
         cancels what it began. While paused no rollout starts, and no engine function is called; what runs goes on.
+Log     failures of a kind are logged once, with the first row: a user sees why nothing can be trained on.
 Errors  those of `runner`; ConfigError for what is no row, and for a member or a size that no group has.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Iterator
+import logging
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import count
 
 from paddock.collect import PlannedGroup
+from paddock.collect.attempts import FinishedMember
 from paddock.errors import ConfigError
 from paddock.rollouts.options import RolloutOptions
 from paddock.rollouts.planned_rows import group_stamp, planned_group
 from paddock.rollouts.records import RolloutGroup, TrainingRollout, training_rollout
 from paddock.rollouts.runner import RolloutRunner
-from paddock.server.exact.functions import FunctionEngine
-from paddock.server.exact.server import ExactServer
 from paddock.types import JsonObject
+
+_log = logging.getLogger("paddock.rollouts")
 
 
 class GroupRollouts:
@@ -31,6 +34,8 @@ class GroupRollouts:
         self.run_id = run_id
         self.weight_version: str | None = None
         self._indices = count()
+        self._named: set[str | None] = set()
+        """Kinds of failures that were named to the user."""
         self._open = asyncio.Event()
         self._open.set()
 
@@ -53,7 +58,7 @@ class GroupRollouts:
         self.runner.require_room(planned)
         finished = await self.runner.run_member(planned, member)
         self.runner.require_running()
-        return training_rollout(finished, self.options.sample_mode, planned.error)
+        return self._as_rollout(finished, planned)
 
     async def stream(self, rows: Iterable[JsonObject], size: int) -> AsyncGenerator[RolloutGroup, None]:
         """Run `size` rollouts of each row: the groups, in the order in which they end."""
@@ -81,36 +86,55 @@ class GroupRollouts:
     def pause(self) -> None:
         """Let no rollout start, and no engine function be called, until `resume`."""
         self._open.clear()
-        for engine in self._engines():
+        for engine in self.runner.place.engines:
             engine.pause()
 
     def resume(self) -> None:
-        for engine in self._engines():
+        for engine in self.runner.place.engines:
             engine.resume()
         self._open.set()
 
     def announce_weights(self, version: int | str) -> None:
         """Say that engines have these weights from now on."""
         self.weight_version = str(version)
-        for engine in self._engines():
+        for engine in self.runner.place.engines:
             engine.version = self.weight_version
 
     async def _run(self, planned: PlannedGroup) -> RolloutGroup:
         version = self.weight_version
         finished = await self.runner.run_group(planned, max_rerolls=self.options.max_rerolls)
-        members = tuple(training_rollout(member, self.options.sample_mode, planned.error) for member in finished)
+        members = tuple(self._as_rollout(member, planned) for member in finished)
         return RolloutGroup(planned.line.index, members, version)
+
+    def _as_rollout(self, finished: FinishedMember, planned: PlannedGroup) -> TrainingRollout:
+        rollout = training_rollout(finished, self.options.sample_mode, planned.error)
+        if rollout.failure is not None and rollout.reason not in self._named:
+            self._named.add(rollout.reason)
+            _log.warning(
+                "row %d has no reward: %s; further ones of this kind are not named: see `failure` of each member",
+                planned.line.index,
+                rollout.failure,
+            )
+        return rollout
 
     def _plan(self, row: JsonObject, index: int, size: int, group: str | None = None) -> PlannedGroup:
         if not isinstance(row, dict):
             raise ConfigError(f"a row is an object, as in a row file, not {type(row).__name__}", kind="row_invalid")
-        if size < 1:
-            raise ConfigError(f"a group has at least one member, not {size}", kind="group_size_invalid")
+        require_size(size)
         wire = {**row, **group_stamp(self.run_id, size, group), "_ng_task_index": index}
         return planned_group(wire, self.runner.router, number=index, size=size)
 
-    def _engines(self) -> Iterator[FunctionEngine]:
-        """The engines of this process that are a trainer's function."""
-        for server in self.runner.runtime.local.values():
-            if isinstance(server, ExactServer) and isinstance(engine := server.equipment.engine, FunctionEngine):
-                yield engine
+
+def require_size(size: int) -> None:
+    """ConfigError for what is no size of a group."""
+    if not isinstance(size, int) or size < 1:
+        raise ConfigError(f"a group has at least one member, not {size!r}", kind="group_size_invalid")
+
+
+def require_rows(rows: Iterable[JsonObject]) -> None:
+    """ConfigError for what holds no rows."""
+    if isinstance(rows, str | bytes | Mapping) or not hasattr(rows, "__iter__"):
+        raise ConfigError(
+            f"rows are objects, as in a row file, in a list or another iterable, not {type(rows).__name__}",
+            kind="rows_invalid",
+        )

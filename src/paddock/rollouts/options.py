@@ -5,6 +5,7 @@ Errors  a value that breaks a field's rule is a ConfigError that names the field
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from paddock.collect.settings import ClusterAddress, Label
 from paddock.tokens.export import Mode
 
 
@@ -22,6 +23,18 @@ class RolloutOptions(BaseModel):
     None: as many as `max_rollouts` has room for."""
     max_rerolls: int = Field(default=0, ge=0)
     """Further rollouts for a member that failed (`infra`, `verifier`) in all its attempts (`eval.max_attempts`)."""
+    workers: int | None = Field(default=None, ge=1)
+    """Processes that rollouts run in, as `eval.workers`; an engine function is called in the trainer's process alone.
+    1: that process runs them all. None: 1, or with `cluster` one for each CPU of its nodes."""
+    cluster: ClusterAddress | None = None
+    """The Ray cluster on whose nodes the workers are, as `eval.cluster`; None: they are here."""
+    cluster_label: Label | None = None
+    """Of the nodes that workers may be on, as `eval.cluster_label`."""
     out: str | None = None
     """Folder in which each start has a folder of its own with its rollouts, as `paddock eval` writes them; None:
     nothing is written."""
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether rollouts run in processes of their own."""
+        return self.cluster is not None or self.workers not in (None, 1)

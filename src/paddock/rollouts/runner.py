@@ -1,5 +1,6 @@
 """Runs members of groups through the servers of a config: what every trainer's rollouts go through.
 
+Place   this process, or workers in processes of their own (`spread_place`).
 Law     attempts, retries and outcomes are those of a collection (`paddock.collect.attempts`). Rollouts start in the
         order in which they were asked for, and at most `max_rollouts` run at once. Cancelling one ends all that it
         holds; `end` cancels all.
@@ -9,9 +10,9 @@ Errors  only what fails every rollout is raised: InfraError where a server was g
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from paddock.collect import EvalSettings, PlannedGroup
 from paddock.collect.attempts import Attempts, FinishedMember, ResultSink
@@ -19,6 +20,8 @@ from paddock.collect.results import FailedAttempt, RolloutResult
 from paddock.collect.routing import Router
 from paddock.config import Config
 from paddock.errors import ConfigError, InfraError
+from paddock.server.exact import ExactServer
+from paddock.server.exact.functions import FunctionEngine
 from paddock.server.runtime import Runtime, open_runtime
 from paddock.types import RETRIED
 from paddock.types.seeds import seed_from
@@ -41,17 +44,69 @@ class NoJournal:
         return
 
 
+class MemberPlace(Protocol):
+    """Where the members of groups run."""
+
+    @property
+    def runtime(self) -> Runtime | None:
+        """The servers that this process started; None: it started none."""
+        ...
+
+    @property
+    def failure(self) -> InfraError | None:
+        """Why none runs any more; None: they do."""
+        ...
+
+    @property
+    def engines(self) -> Sequence[FunctionEngine]:
+        """The engines that are functions of this process."""
+        ...
+
+    async def run_member(
+        self, group: PlannedGroup, member: int, failed_before: int, sink: ResultSink
+    ) -> FinishedMember: ...
+
+
+class LocalPlace:
+    """The servers of this process."""
+
+    def __init__(self, runtime: Runtime, attempts: EvalSettings) -> None:
+        self.runtime = runtime
+        self._attempts = attempts
+
+    @property
+    def failure(self) -> InfraError | None:
+        return self.runtime.failure
+
+    @property
+    def engines(self) -> Sequence[FunctionEngine]:
+        servers = [server for server in self.runtime.local.values() if isinstance(server, ExactServer)]
+        engines = [server.equipment.engine for server in servers]
+        return [engine for engine in engines if isinstance(engine, FunctionEngine)]
+
+    async def run_member(
+        self, group: PlannedGroup, member: int, failed_before: int, sink: ResultSink
+    ) -> FinishedMember:
+        return await Attempts(self.runtime.peers, sink, self._attempts).run_member(group, member, failed_before)
+
+
 class RolloutRunner:
-    """The running servers of an environment, and the rollouts in them. Used from one event loop."""
+    """The rollouts in an environment. Used from one event loop."""
 
     def __init__(
-        self, runtime: Runtime, attempts: EvalSettings, *, sink: ResultSink, max_rollouts: int | None = None
+        self,
+        config: Config,
+        place: MemberPlace,
+        attempts: EvalSettings,
+        *,
+        sink: ResultSink,
+        max_rollouts: int | None = None,
     ) -> None:
         """`sink`: records how attempts end. `max_rollouts`: that run at once; None: as many as are asked for."""
-        self.runtime = runtime
-        self.router = Router(runtime.config, default=attempts.agent)
-        self._attempts_settings = attempts
-        self._attempts = Attempts(runtime.peers, sink, attempts)
+        self.router = Router(config, default=attempts.agent)
+        self.place = place
+        self._max_attempts = attempts.max_attempts
+        self._sink = sink
         self._max_rollouts = max_rollouts
         self._slots: AbstractAsyncContextManager[Any] = (
             asyncio.Semaphore(max_rollouts) if max_rollouts is not None else nullcontext()
@@ -61,8 +116,8 @@ class RolloutRunner:
         self._replicas: dict[str, ServerReplicas] = {}
 
     def require_running(self) -> None:
-        """InfraError when a server was given up."""
-        failure = self.runtime.failure
+        """InfraError when a server was given up, or no worker is left."""
+        failure = self.place.failure
         if failure is not None:
             text = f"the environment's servers were given up: {failure.message}"
             raise InfraError(text, kind=failure.kind, retryable=False)
@@ -82,8 +137,7 @@ class RolloutRunner:
     ) -> FinishedMember:
         """Run one member to its end. `failed_before`: number of its first attempt. `sink`: in place of the runner's."""
         self.require_running()
-        attempts = self._attempts if sink is None else Attempts(self.runtime.peers, sink, self._attempts_settings)
-        task = asyncio.create_task(self._run(attempts, group, member, failed_before))
+        task = asyncio.create_task(self._run(group, member, failed_before, sink or self._sink))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         try:
@@ -104,7 +158,7 @@ class RolloutRunner:
             numbers = [nth for nth in range(group.size) if nth not in ended or ended[nth].result.outcome in RETRIED]
             if not numbers:
                 break
-            failed_before = reroll * self._attempts_settings.max_attempts
+            failed_before = reroll * self._max_attempts
             members = await run_together(
                 self.run_member(with_seed(group, nth), nth, failed_before=failed_before, sink=sink) for nth in numbers
             )
@@ -115,8 +169,9 @@ class RolloutRunner:
     async def replicas(self, model_server: str) -> "list[ReplicaInfo]":
         """The healthy vLLM servers of a model server. ConfigError where it has none, or is not there; InfraError when
         it was given up, or does not say."""
-        server = self.runtime.servers.get(model_server)
-        if server is None or server.implementation != VLLM or server.url is None:
+        runtime = self.place.runtime
+        server = runtime.servers.get(model_server) if runtime is not None else None
+        if runtime is None or server is None or server.implementation != VLLM or server.url is None:
             what = "is not there" if server is None else f"is `{server.implementation}`, not `{VLLM}`"
             text = f"`{model_server}` {what}: weights are sent to a model server `{VLLM}`"
             raise ConfigError(text, kind="no_replicas")
@@ -126,7 +181,7 @@ class RolloutRunner:
 
         known = self._replicas.setdefault(model_server, ServerReplicas(model_server))
         async with make_client() as client:
-            return await known.healthy(client, server.url, self.runtime.token)
+            return await known.healthy(client, server.url, runtime.token)
 
     async def end(self) -> None:
         """Cancel all rollouts and wait for them: they need the servers to end in order."""
@@ -135,9 +190,9 @@ class RolloutRunner:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
 
-    async def _run(self, attempts: Attempts, group: PlannedGroup, member: int, failed_before: int) -> FinishedMember:
+    async def _run(self, group: PlannedGroup, member: int, failed_before: int, sink: ResultSink) -> FinishedMember:
         async with self._slots:
-            return await attempts.run_member(group, member, failed_before)
+            return await self.place.run_member(group, member, failed_before, sink)
 
 
 def with_seed(group: PlannedGroup, member: int) -> PlannedGroup:
@@ -162,11 +217,26 @@ async def open_runner(
     of servers that run already, by name; `token`: what they ask for."""
     names = list(Router(config).agents)
     async with open_runtime(config, names=names, token=token, elsewhere=elsewhere) as runtime:
-        runner = RolloutRunner(runtime, attempts, sink=sink or NoJournal(), max_rollouts=max_rollouts)
-        try:
+        place = LocalPlace(runtime, attempts)
+        async with running(config, place, attempts, sink=sink, max_rollouts=max_rollouts) as runner:
             yield runner
-        finally:
-            await runner.end()
+
+
+@asynccontextmanager
+async def running(
+    config: Config,
+    place: MemberPlace,
+    attempts: EvalSettings,
+    *,
+    sink: ResultSink | None = None,
+    max_rollouts: int | None = None,
+) -> AsyncIterator[RolloutRunner]:
+    """A runner at a place; the rollouts that run end with the block."""
+    runner = RolloutRunner(config, place, attempts, sink=sink or NoJournal(), max_rollouts=max_rollouts)
+    try:
+        yield runner
+    finally:
+        await runner.end()
 
 
 async def run_together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

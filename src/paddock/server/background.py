@@ -17,14 +17,15 @@ from paddock.server.loops import loop_factory
 
 OpenedT = TypeVar("OpenedT")
 CLOSE_S = 5.0
-"""Longest wait for what is open to close; what it opened bounds itself below that."""
+"""Longest wait for what is open to close, where nothing else is said; what it opened bounds itself below that."""
 
 
 class Background(Generic[OpenedT]):
     """Keeps one context open, in a loop in a thread. Its errors on opening are raised here."""
 
-    def __init__(self, context: AbstractAsyncContextManager[OpenedT]) -> None:
-        thread = _LoopThread(context)
+    def __init__(self, context: AbstractAsyncContextManager[OpenedT], *, close_s: float = CLOSE_S) -> None:
+        """`close_s`: longest wait for what is open to close."""
+        thread = _LoopThread(context, close_s)
         self._loop = thread.loop
         self._end = weakref.finalize(self, thread.end)
         thread.start()
@@ -57,11 +58,12 @@ class Background(Generic[OpenedT]):
 
 
 class _LoopThread(threading.Thread):
-    def __init__(self, context: AbstractAsyncContextManager[Any]) -> None:
+    def __init__(self, context: AbstractAsyncContextManager[Any], close_s: float) -> None:
         super().__init__(name="paddock", daemon=True)
         self.loop = loop_factory()()
         self.opened: Future[Any] = Future()
         self._context = context
+        self._close_s = close_s
         self._closing = asyncio.Event()
         self._hold_task: asyncio.Task[Any] | None = None
 
@@ -85,7 +87,7 @@ class _LoopThread(threading.Thread):
         with suppress(RuntimeError):  # the loop is closed: opening failed
             self.loop.call_soon_threadsafe(self._stop)
         if threading.current_thread() is not self:  # collected in its own thread: it ends by itself
-            self.join(CLOSE_S)
+            self.join(self._close_s)
 
     def _stop(self) -> None:
         if self.opened.done():

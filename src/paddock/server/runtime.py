@@ -89,11 +89,16 @@ def shared_names(config: Config, names: Sequence[str]) -> list[str]:
 
 
 def describe_servers(
-    config: Config, names: Sequence[str] | None, *, host: str | None = None, token: str | None = None
+    config: Config,
+    names: Sequence[str] | None,
+    *,
+    host: str | None = None,
+    token: str | None = None,
+    elsewhere: Mapping[str, str] = NOWHERE,
 ) -> list[RunningServer]:
     """What `open_runtime` would serve, checked as far as it can be without starting; `url` only for a fixed port."""
     serve_settings(config)
-    chosen = _needed_names(config, names)
+    chosen = [name for name in _needed_names(config, names) if name not in elsewhere]
     build_servers(config, {}, chosen)
     check_references(config, chosen)
     servers: list[RunningServer] = []

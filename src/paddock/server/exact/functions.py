@@ -14,12 +14,14 @@ Ends    the stop token that ended an answer is among its ids, so there is at lea
         or a call's deadline, cancels the function.
 Errors  InfraError, stage `model`: `engine_failed` for what the function raises, `upstream_unreadable` for a completion
         that is none, `upstream_empty` for an answer without ids, `upstream_timeout` past the call's deadline.
-        `routed_experts_missing` for an answer without the experts that were asked for. ConfigError `function_unknown`.
+        `routed_experts_missing` for an answer without the experts that were asked for. ConfigError `function_unknown`,
+        `function_invalid`.
 """
 
 import asyncio
 import hashlib
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
 from contextlib import aclosing
 from importlib import import_module
@@ -81,6 +83,24 @@ def registered(function: EngineFunction) -> Registration:
     name = f"{REGISTERED}{next(_numbers)}"
     _functions[name] = function
     return Registration(name)
+
+
+def require_callable(function: EngineFunction) -> None:
+    """ConfigError for what can't be called as an engine function is."""
+    name = getattr(function, "__qualname__", type(function).__name__)
+    if not callable(function):
+        raise ConfigError(f"engine: {name} is no function", kind="function_invalid")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # it does not say
+    try:
+        signature.bind([], {}, rollout=None)
+    except TypeError as error:
+        raise ConfigError(
+            f"engine: {name}{signature} is called as `await {name}(ids, sampling, rollout=KEY)`: {error}",
+            kind="function_invalid",
+        ) from error
 
 
 def find_function(name: str) -> EngineFunction:
@@ -230,6 +250,14 @@ class FunctionEngine:
             ) from error
 
 
+class FunctionServed(ABC):
+    """A model server whose engine is a function of the process in which it is trained."""
+
+    @abstractmethod
+    def make_engine(self) -> FunctionEngine:
+        """ConfigError where there is no such function."""
+
+
 class _Answer:
     """One answer while it is sampled, maybe by several calls of the function."""
 
@@ -362,7 +390,9 @@ async def _completions(given: Any) -> AsyncGenerator[Completion, None]:
             if hasattr(given, "aclose"):
                 await given.aclose()
     else:
-        raise _unreadable(f"it gave {type(given).__name__}, neither an awaitable nor an asynchronous iterator")
+        raise _unreadable(
+            f"it gave {type(given).__name__}, neither an awaitable nor an asynchronous iterator: is it `async def`?"
+        )
     if reason is None:
         raise _unreadable("its answer ended without a finish reason")
 
