@@ -276,6 +276,39 @@ def simulated(folder: Path) -> JsonObject:
     return {"steps": steps, "asked": asked, "controls": run.engine.controls, "salts": salts}
 
 
+def unread(folder: Path) -> JsonObject:
+    """SkyRL's fully asynchronous loop whose first step of training does not end: how many groups it asked for, and for
+    how many some seconds later."""
+    run = ScriptedSkyRlRun(folder, answers, "trainer.epochs=4", "generator.step_wise_trajectories=true")
+    trainer = run.experiment._setup_trainer()
+    generate, asked = trainer.generator.generate, 0
+    training = asyncio.Event()
+
+    async def counted(batch: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return await generate(batch)
+
+    async def endless(_data: Any) -> Any:
+        training.set()
+        await asyncio.Event().wait()
+
+    async def watched() -> list[int]:
+        task = asyncio.create_task(trainer.train())
+        await training.wait()
+        counts = []
+        for _ in range(2):
+            await asyncio.sleep(5)
+            counts.append(asked)
+        task.cancel()
+        return counts
+
+    trainer.generator.generate, trainer._run_training = counted, endless
+    counts = asyncio.run(watched())
+    run.experiment.close()
+    return {"counts": counts, "calls": len(run.engine.calls)}
+
+
 def main(folder: str, *names: str) -> None:
     for name in names:
         place = Path(folder) / name

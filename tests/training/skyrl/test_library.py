@@ -27,6 +27,7 @@ SCENARIOS = (
     "failed_all",
     "failed_but_one",
     "simulated",
+    "unread",
 )
 SIZE = 5
 STALENESS, PROMPTS = 1, 2
@@ -178,3 +179,11 @@ def test_the_asynchronous_loop_runs_to_its_end_and_holds_rollouts_back(results: 
     assert all(step["rows"] == PROMPTS * (SIZE - 1) for step in made["steps"])
     assert made["controls"].count("pause") == made["controls"].count("resume") == 5
     assert len(set(made["salts"])) > 1
+
+
+def test_a_trainer_that_stops_reading_holds_rollouts_back(results: JsonObject) -> None:
+    """There are sixteen groups to be had: four epochs of four rows."""
+    first, later = results["unread"]["counts"]
+    assert PROMPTS <= first <= PROMPTS * (STALENESS + 1)
+    assert later == first
+    assert results["unread"]["calls"] == first * SIZE

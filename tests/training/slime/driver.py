@@ -1,8 +1,9 @@
 """slime's own rollout phase over our environments, run where slime's files are; prints what slime would train on.
 
 Usage   driver.py FOLDER CASE: `train` a phase of 2 groups of 4, `abort` one of which more groups were begun than are
-        needed, and those with a long prompt hang; `hang` one in which all do; `same` the task of `same_rollouts`;
-        `rewards` slime's own rewards beside ours, for each case of a file.
+        needed, and those with a long prompt hang; `hang` one in which all do; `fifth` one of 2 groups of 5 in
+        which each fifth call fails; `unread` the fully asynchronous worker, whose groups nobody reads; `same` the task
+        of `same_rollouts`; `rewards` slime's own rewards beside ours, for each case of a file.
 Engine  a scripted SGLang on loopback: it answers `yes`, or `no`, by turns, with a log-prob for each id; in the case
         `same` as the endpoint of its run.
 """
@@ -12,6 +13,7 @@ import asyncio
 import json
 import sys
 import threading
+import time
 from argparse import Namespace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -37,6 +39,8 @@ ABORTED = threading.Event()
 class Engine(BaseHTTPRequestHandler):
     asked: Path | None = None
     """Gets a byte for each call."""
+    fail_each: int = 0
+    """Each such call has an answer that can't be read; 0: none."""
     hang_above: int | None = None
     """Tokens of a prompt from which on a call hangs until it is aborted."""
     sampler: EndpointSampler | None = None
@@ -59,6 +63,9 @@ class Engine(BaseHTTPRequestHandler):
             return
         if self.sampler is not None:
             self._answer(_sampled(self.sampler, body))
+            return
+        if self.fail_each and number % self.fail_each == self.fail_each - 1:
+            self._answer({"text": ""})
             return
         text = "yes" if number % 2 else "no"
         self._answer(_meta(VOCABULARY.encode(text + "<|im_end|>"), "stop"))
@@ -149,6 +156,8 @@ def main() -> None:
         own = {"hf_checkpoint": task.model, "rollout_max_response_len": MAX_TOKENS, "rollout_temperature": 1.0}
     args = arguments(folder, server.server_address[1], **own)
     Engine.hang_above = {"abort": 100, "hang": 0}.get(case)
+    if case == "fifth":
+        args.n_samples_per_prompt = Engine.fail_each = 5
     Engine.asked = folder / "asked" if case == "hang" else None
     rows = [json.loads(line) for line in (folder / "data.jsonl").read_bytes().splitlines()]
     groups, indices = count(), count()
@@ -166,6 +175,10 @@ def main() -> None:
             )
         return given
 
+    if case == "unread":
+        print(json.dumps(unread(args, data_source)))  # noqa: T201
+        return
+
     async def phase() -> Any:
         init_http_client(args)
         set_current_rollout_id(0)
@@ -177,21 +190,62 @@ def main() -> None:
     flat = [sample for group in output.samples for member in group for sample in _listed(member)]
     raw, rewards = post_process_rewards(args, flat)
     lines = [sample.to_dict() for sample in flat]
-    print(json.dumps({"samples": lines, "raw": raw, "rewards": rewards, "calls": CALLS}))  # noqa: T201
+    found = {"samples": lines, "raw": raw, "rewards": rewards, "calls": CALLS, "train_data": train_data(args, flat)}
+    print(json.dumps(found))  # noqa: T201
+
+
+def train_data(args: Namespace, samples: list[Sample]) -> dict[str, Any]:
+    """The batch that slime's rollout manager makes of samples, as far as rewards and masks go."""
+    from paddock.training.slime import post_process_rewards
+
+    manager = Namespace(
+        args=args,
+        custom_convert_samples_to_train_data_func=None,
+        _post_process_rewards=lambda given: post_process_rewards(args, given),
+    )
+    batch = method_of_manager("_convert_samples_to_train_data")(manager, samples)
+    return {name: batch[name] for name in ("rewards", "loss_masks", "rollout_mask_sums")}
+
+
+def unread(args: Namespace, data_source: Any) -> dict[str, Any]:
+    """How many calls there are when the worker has stopped for want of a reader, some seconds later, and after that a
+    group was read."""
+    from slime.rollout.fully_async_rollout import AsyncRolloutWorker
+
+    init_http_client(args)
+    worker = AsyncRolloutWorker(args, Namespace(get_samples=data_source), concurrency=2)
+    worker.start()
+    counts = [_settled(), _settled()]
+    worker.get_completed_groups(limit=2)
+    time.sleep(2 * worker.poll_interval)
+    counts.append(_settled())
+    return {"calls": counts, "waiting": worker.queue_size()}
+
+
+def _settled() -> int:
+    """The number of calls when there was no new one for five seconds."""
+    known = -1
+    while len(CALLS) != known or not known:
+        known = len(CALLS)
+        time.sleep(5)
+    return known
+
+
+def method_of_manager(name: str) -> Any:
+    """A method of slime's rollout manager, taken from its file: the module around it needs SGLang."""
+    source = ast.parse((Path(slime.__path__[0]) / "ray/rollout.py").read_text())
+    (method,) = (node for node in ast.walk(source) if isinstance(node, ast.FunctionDef) and node.name == name)
+    for argument in method.args.args:
+        argument.annotation = None
+    names: dict[str, Any] = {"torch": torch, "Sample": Sample, "get_source": lambda _sample: "paddock"}
+    exec(compile(ast.Module([method], []), "slime", "exec"), names)
+    return names[name]
 
 
 def both_rewards(given: dict[str, Any]) -> list[Any]:
-    """Rewards by slime's method, taken from its file (the module around it needs SGLang), and by ours."""
+    """Rewards by slime's method, and by ours."""
     from paddock.training.slime import post_process_rewards
 
-    source = ast.parse((Path(slime.__path__[0]) / "ray/rollout.py").read_text())
-    (method,) = (
-        node for node in ast.walk(source) if isinstance(node, ast.FunctionDef) and node.name == "_post_process_rewards"
-    )
-    for argument in method.args.args:
-        argument.annotation = None
-    names: dict[str, Any] = {"torch": torch}
-    exec(compile(ast.Module([method], []), "slime", "exec"), names)
     args = Namespace(
         rewards_normalization=True,
         n_samples_per_prompt=4,
@@ -202,7 +256,7 @@ def both_rewards(given: dict[str, Any]) -> list[Any]:
     )
     samples = [Sample(group_index=nth // 4, index=nth, reward=reward) for nth, reward in enumerate(given["rewards"])]
     manager = Namespace(args=args, custom_reward_post_process_func=None)
-    return [names["_post_process_rewards"](manager, samples), post_process_rewards(args, samples)]
+    return [method_of_manager("_post_process_rewards")(manager, samples), post_process_rewards(args, samples)]
 
 
 def _listed(member: Any) -> list[Any]:

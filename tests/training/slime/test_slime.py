@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from statistics import fmean, stdev
 from types import SimpleNamespace
 from typing import Any
 
@@ -124,6 +125,37 @@ def test_groups_that_slime_ends_are_ended(tmp_path: Path) -> None:
     found = run(tmp_path, "abort", [row(), row(), row(question=LONG), row(question=LONG)])
     assert [sample["status"] for sample in found["samples"]] == ["completed"] * 8
     assert 8 < len(found["calls"]) <= 16
+
+
+@with_slime
+@pytest.mark.slow
+def test_a_fifth_of_the_members_fails_and_enters_neither_baseline_nor_loss(tmp_path: Path) -> None:
+    found = run(tmp_path, "fifth", [row(), row("no")])
+    failed = [nth for nth, one in enumerate(found["samples"]) if MASK in one["metadata"]]
+    assert (len(found["samples"]), len(failed)) == (10, 2)
+    batch = found["train_data"]
+    for group in (range(5), range(5, 10)):
+        live = [nth for nth in group if nth not in failed]
+        rewards = [found["samples"][nth]["reward"] for nth in live]
+        spread = stdev(rewards) + 1e-6
+        assert [batch["rewards"][nth] for nth in live] == pytest.approx(
+            [(r - fmean(rewards)) / spread for r in rewards]
+        )
+    assert [batch["rollout_mask_sums"][nth] for nth in failed] == [0, 0]
+    assert all(sum(batch["loss_masks"][nth]) == 0 for nth in failed)
+    assert all(sum(mask) > 0 for nth, mask in enumerate(batch["loss_masks"]) if nth not in failed)
+
+
+@with_slime
+@pytest.mark.slow
+def test_a_trainer_that_stops_reading_holds_rollouts_back(tmp_path: Path) -> None:
+    """slime's worker holds two groups of four in flight, and as many more that were not read."""
+    found = run(tmp_path, "unread", [row()] * 4)
+    stopped, later, after_reading = found["calls"]
+    assert 8 <= stopped <= 12
+    assert later == stopped
+    assert stopped < after_reading <= stopped + 12
+    assert 2 <= found["waiting"] <= 3
 
 
 def sample(group: int, index: int, reward: float, *, failed: bool = False, siblings: int = 1) -> list[Any]:
