@@ -14,7 +14,7 @@ from contextlib import aclosing, contextmanager, suppress
 from itertools import count
 from typing import NamedTuple
 
-from paddock.errors import InfraError, PaddockError, from_wire
+from paddock.errors import BugError, InfraError, PaddockError, from_wire
 from paddock.http import Call
 from paddock.server.exact.engine import Chunk
 from paddock.server.exact.functions import FunctionEngine
@@ -136,10 +136,11 @@ class EngineCalls:
 
     async def _answer(self, number: int, message: RelayMessage) -> None:
         head = message.head
-        engine, call = self._engines[head["server"]], Call().within(head["remaining_s"])
-        prompt_ids = array(_IDS, message.body).tolist()
         with suppress(ConnectionError):
             try:
+                engine, remaining_s = self._engines[head["server"]], head["remaining_s"]
+                call = Call() if remaining_s is None else Call().within(remaining_s)
+                prompt_ids = array(_IDS, message.body).tolist()
                 chunks = engine.generate(
                     prompt_ids, head["params"], call, rollout=head["rollout"], stream=head["stream"]
                 )
@@ -148,6 +149,11 @@ class EngineCalls:
                         await self._send(chunk_message(number, chunk))
             except PaddockError as error:
                 await self._send(RelayMessage({"answer": number, "error": error.to_wire()}))
+            except ConnectionError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the worker waits for an answer
+                bug = BugError(f"its relay: {type(error).__name__}: {error}", kind=type(error).__name__)
+                await self._send(RelayMessage({"answer": number, "error": bug.to_wire()}))
 
 
 _relay: EngineRelay | None = None
