@@ -142,8 +142,11 @@ HELD_BY_THE_CLIENT = {"the caller's deadline ends a rollout"}
 """A peer ends an overdue call itself; only an agent that blocks its process could fail this."""
 
 
-async def test_the_single_step_agent_passes(run_all: Callable[[str], Awaitable[list[BehaviourResult]]]) -> None:
-    assert [result for result in await run_all("agent:single_step") if result.outcome != "passed"] == []
+@pytest.mark.parametrize("agent", ["single_step", "tools"])
+async def test_an_agent_without_sandboxes_passes(
+    agent: str, run_all: Callable[[str], Awaitable[list[BehaviourResult]]]
+) -> None:
+    assert [result for result in await run_all(f"agent:{agent}") if result.outcome != "passed"] == []
 
 
 @pytest.mark.parametrize("behaviour", BROKEN)

@@ -40,14 +40,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from paddock.conformance import run_behaviour, suite_for
+    from paddock.conformance import ServerTarget, run_behaviour, suite_for
     from paddock.conformance.harnesses import HarnessTarget
     from paddock.conformance.sandboxes import SandboxTarget
     from paddock.errors import ConfigError
     from paddock.sandbox import RuntimeMissing
 
     target = _target(args)
-    behaviours = [behaviour for behaviour in suite_for(target.kind) if args.only is None or args.only in behaviour.name]
+    suite = suite_for(target.kind, target.cls if isinstance(target, ServerTarget) else None)
+    behaviours = [behaviour for behaviour in suite if args.only is None or args.only in behaviour.name]
 
     if not behaviours:
         raise ConfigError(

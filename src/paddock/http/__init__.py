@@ -9,7 +9,9 @@ from paddock.http.access import headers_for, token_for
 from paddock.http.client import Call, DirectPeer, Handler, HttpPeer, Peer, RetryPolicy, new_secret, rollout_of
 from paddock.http.routes import (
     AGGREGATE,
+    CALL_TOOL,
     CHAT,
+    END_SESSION,
     FORGET,
     MESSAGES,
     PLAIN_CHAT,
@@ -24,6 +26,7 @@ from paddock.http.routes import (
     TRANSCRIPT,
     TURNS,
     VERIFY,
+    VERIFY_SESSION,
     WITHDRAW,
     AggregateMetrics,
     AggregateRequest,
@@ -37,10 +40,13 @@ from paddock.http.routes import (
     rollout_from_wire,
 )
 from paddock.http.step_scores import StepRequest, StepScore
+from paddock.http.tool_sessions import SessionCall, SessionCallResult, ToolProblem
 
 __all__ = [
     "AGGREGATE",
+    "CALL_TOOL",
     "CHAT",
+    "END_SESSION",
     "FORGET",
     "MESSAGES",
     "PLAIN_CHAT",
@@ -55,6 +61,7 @@ __all__ = [
     "TRANSCRIPT",
     "TURNS",
     "VERIFY",
+    "VERIFY_SESSION",
     "WITHDRAW",
     "AggregateMetrics",
     "AggregateRequest",
@@ -68,8 +75,11 @@ __all__ = [
     "ReplayScript",
     "RetryPolicy",
     "Route",
+    "SessionCall",
+    "SessionCallResult",
     "StepRequest",
     "StepScore",
+    "ToolProblem",
     "VerifyRequest",
     "headers_for",
     "new_secret",

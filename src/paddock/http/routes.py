@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from paddock.errors import BugError, PaddockError, RequestError, RowError, VerifierError, describe
 from paddock.http.step_scores import StepRequest, StepScore
+from paddock.http.tool_sessions import SessionCall, SessionCallResult
 from paddock.types import (
     JsonObject,
     Record,
@@ -247,6 +248,30 @@ VERIFY: Route[VerifyRequest, Verdict] = Route(
     _verify_from_wire,
     _verdict_to_wire,
     _verdict_from_wire,
+)
+CALL_TOOL: Route[SessionCall, SessionCallResult] = Route(
+    "POST",
+    "/sessions/{session}/call",
+    "Run a tool of the environment within one session",
+    _dump,
+    _request(SessionCall),
+    lambda _r, result: _dump(result),
+    _reader(SessionCallResult),
+    long=True,
+    request_type=SessionCall,
+    reply_type=SessionCallResult,
+)
+VERIFY_SESSION: Route[VerifyRequest, Verdict] = Route(
+    "POST",
+    "/sessions/{session}/verify",
+    "Judge a response to a row by the state that its session has come to",
+    VERIFY.to_wire,
+    _verify_from_wire,
+    _verdict_to_wire,
+    _verdict_from_wire,
+)
+END_SESSION: Route[JsonObject, JsonObject] = Route(
+    "DELETE", "/sessions/{session}", "End a session; one that has ended already is no error"
 )
 WITHDRAW: Route[Row, JsonObject] = Route(
     "POST",

@@ -11,6 +11,8 @@ from paddock.server.base import (
     Server,
     ServerConfig,
 )
+from paddock.server.environment_tools import ToolMistake, tool
+from paddock.server.tools_server import ToolsServer, ToolsServerConfig
 
 __all__ = [
     "AgentConfig",
@@ -22,4 +24,8 @@ __all__ = [
     "ResourcesServer",
     "Server",
     "ServerConfig",
+    "ToolMistake",
+    "ToolsServer",
+    "ToolsServerConfig",
+    "tool",
 ]

@@ -23,6 +23,7 @@ from paddock.http import (
     SETTINGS,
     TURNS,
     VERIFY,
+    VERIFY_SESSION,
     AggregateMetrics,
     AggregateRequest,
     ReplayScript,
@@ -159,7 +160,7 @@ def schema_of(model: type[BaseModel]) -> JsonObject:
 def _request(route: Route[Any, Any], server: Server[Any]) -> JsonObject:
     if route in (SEED, RUN):
         return _row(server)
-    if route is VERIFY:
+    if route in (VERIFY, VERIFY_SESSION):
         row = _row(server)
         return {
             **row,
@@ -189,7 +190,7 @@ def _reply(route: Route[Any, Any], server: Server[Any]) -> JsonObject:
     }
     if route in records:
         return schema_of(records[route])
-    if route is VERIFY:
+    if route in (VERIFY, VERIFY_SESSION):
         properties = _request(route, server)["properties"]
         return _object({**properties, "reward": {"type": "number"}, "verdict": schema_of(Verdict)})
     if route is RUN:

@@ -1,0 +1,19 @@
+"""The settings of the agent of tools."""
+
+from pydantic import Field
+
+from paddock.server import AgentConfig
+from paddock.server.fields import Block
+
+
+class ToolsAgentConfig(AgentConfig):
+    max_turns: int | None = Field(default=30, ge=1)
+    """Model calls of a rollout; then it is `truncated`, and judged by what was done. None: as many as it makes."""
+    max_tokens: int | None = Field(default=None, ge=1)
+    """Sampled tokens of a rollout, as the engine counts them; then as for `max_turns`. None: no limit."""
+    tool_timeout_s: float = Field(default=120.0, gt=0)
+    """Seconds that one call of a tool may take; then the rollout's outcome is `infra`."""
+    concurrent_calls: bool = False
+    """Whether the calls of one answer run side by side; else one after the other, in their order."""
+    chat_template_kwargs: Block = Field(default={})
+    """Arguments of the chat template, such as `enable_thinking`, over a row's own and under the server's."""

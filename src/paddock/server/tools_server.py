@@ -1,0 +1,180 @@
+"""A resources server whose tools are its methods, over a state of each rollout.
+
+Session `/seed_session` opens a state; calls of tools and the verdict name it; it is ended by `DELETE`, by the server's
+        end, and where nothing was asked of it for `session_idle_s`. Every state that was opened is closed, once.
+Law     a verdict without a session is given over a state of its own, in which the response's calls are run again: so
+        stored rollouts can be judged anew, which needs tools that do the same thing each time. A session that is not
+        there any more is an InfraError (`session_lost`), never a verdict over an empty state.
+Errors  what a tool raises but ToolMistake is a BugError, so the rollout has no reward. A state that can't be closed is
+        logged: nobody waits for it.
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any, ClassVar, Generic, TypeVar
+
+from pydantic import Field
+
+from paddock.errors import BugError, InfraError, VerifierError, boundary
+from paddock.http import (
+    CALL_TOOL,
+    END_SESSION,
+    VERIFY_SESSION,
+    Call,
+    Route,
+    SessionCall,
+    SessionCallResult,
+    VerifyRequest,
+)
+from paddock.server.base import Handler, ResourcesServer, ServerConfig, TaskT
+from paddock.server.environment_tools import EnvironmentTool, call_tool, tools_of
+from paddock.types import JsonObject, Row, Session, Verdict
+from paddock.types.responses import calls
+
+
+class ToolsServerConfig(ServerConfig):
+    """Fields of every server with tools."""
+
+    session_idle_s: float = Field(default=3600.0, gt=0)
+    """Seconds without a call after which a session is ended: its agent has gone."""
+
+
+_log = logging.getLogger("paddock.server")
+ToolsConfigT = TypeVar("ToolsConfigT", bound=ToolsServerConfig)
+StateT = TypeVar("StateT")
+
+
+class _OpenSession:
+    """One session: its state, and the calls that were made in it, by call id."""
+
+    def __init__(self, state: Any) -> None:
+        self.state = state
+        self.calls: dict[str, asyncio.Task[SessionCallResult]] = {}
+        self.used = time.monotonic()
+
+    @property
+    def busy(self) -> bool:
+        return any(not call.done() for call in self.calls.values())
+
+
+class ToolsServer(ResourcesServer[ToolsConfigT, TaskT], Generic[ToolsConfigT, TaskT, StateT]):
+    """Base of environments with tools: methods marked by `paddock.server.tool`, `open_state`, `judge_state`."""
+
+    TOOLS: ClassVar[Mapping[str, EnvironmentTool]] = {}
+    """By name; filled from the marked methods."""
+    config_type: ClassVar[type[ServerConfig]] = ToolsServerConfig
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        cls.TOOLS = tools_of(cls)
+
+    def __init__(self, config: ToolsConfigT, **keywords: Any) -> None:
+        super().__init__(config, **keywords)
+        self._sessions: dict[str, _OpenSession] = {}
+        self._reaper: asyncio.Task[None] | None = None
+
+    def handlers(self) -> Mapping[Route[Any, Any], Handler]:
+        own: dict[Route[Any, Any], Handler] = {
+            CALL_TOOL: self._call_tool,
+            VERIFY_SESSION: self._verify_session,
+            END_SESSION: self._end_session,
+        }
+        return {**super().handlers(), **own}
+
+    async def open_state(self, task: TaskT, row: Row) -> StateT:
+        """Make the state of one rollout."""
+        raise NotImplementedError
+
+    async def close_state(self, state: StateT) -> None:
+        """Release what a state holds."""
+
+    async def judge_state(self, state: StateT, task: TaskT, row: Row, response: JsonObject) -> Verdict:
+        """Judge what the rollout has made of its state, and its response, which holds all calls and their results."""
+        raise NotImplementedError
+
+    async def seed_session(self, task: TaskT, row: Row) -> Session:
+        if self._reaper is None:
+            self._reaper = asyncio.create_task(self._reap())
+        name = f"session_{secrets.token_hex(16)}"
+        self._sessions[name] = _OpenSession(await self.open_state(task, row))
+        return Session(session_id=name, tools=[tool.definition for tool in self.TOOLS.values()])
+
+    async def verify(self, task: TaskT, row: Row, response: JsonObject) -> Verdict:
+        state = await self.open_state(task, row)
+        try:
+            for call in calls(response):
+                result = await call_tool(self, self.TOOLS, state, call.name, call.arguments)
+                if result.done:
+                    break
+            return await self.judge_state(state, task, row, response)
+        finally:
+            await self.close_state(state)
+
+    async def stop(self) -> None:
+        if self._reaper is not None:
+            self._reaper.cancel()
+            await asyncio.gather(self._reaper, return_exceptions=True)
+        for name in list(self._sessions):
+            await self._end(name)
+
+    def _session(self, call: Call) -> _OpenSession:
+        session = self._sessions.get(call.path["session"])
+        if session is None:
+            raise InfraError(
+                f"{self.name}: the session is not here: the server was started again, or nothing was asked of it for "
+                f"{self.config.session_idle_s:g} s",
+                kind="session_lost",
+                retryable=False,
+            )
+        session.used = time.monotonic()
+        return session
+
+    async def _call_tool(self, request: SessionCall, call: Call) -> SessionCallResult:
+        session = self._session(call)
+        running = session.calls.get(request.call_id)
+        if running is None:
+            running = asyncio.create_task(self._run_tool(session, request))
+            session.calls[request.call_id] = running
+        # A caller that has gone may ask again; what ends the call is the session's end.
+        return await asyncio.shield(running)
+
+    async def _run_tool(self, session: _OpenSession, request: SessionCall) -> SessionCallResult:
+        try:
+            with boundary(BugError, f"{self.name}: {request.name}", stage="tools"):
+                return await call_tool(self, self.TOOLS, session.state, request.name, request.arguments)
+        finally:
+            session.used = time.monotonic()
+
+    async def _verify_session(self, request: VerifyRequest, call: Call) -> Verdict:
+        task = self.read_task(request.row)
+        session = self._session(call)
+        with boundary(VerifierError, f"{self.name}: verify", stage="verify"):
+            return await self.judge_state(session.state, task, request.row, request.response)
+
+    async def _end_session(self, _body: JsonObject, call: Call) -> JsonObject:
+        await self._end(call.path["session"])
+        return {}
+
+    async def _end(self, name: str) -> None:
+        session = self._sessions.pop(name, None)
+        if session is None:
+            return
+        for running in session.calls.values():
+            running.cancel()
+        await asyncio.gather(*session.calls.values(), return_exceptions=True)
+        try:
+            await self.close_state(session.state)
+        except Exception:  # noqa: BLE001 - a plugin's, of a session that nobody asks about any more
+            _log.exception("%s: close_state", self.name)
+
+    async def _reap(self) -> None:
+        idle_s = self.config.session_idle_s
+        while True:
+            await asyncio.sleep(min(idle_s / 2, 60.0))
+            oldest = time.monotonic() - idle_s
+            for name, session in list(self._sessions.items()):
+                if session.used < oldest and not session.busy:
+                    await self._end(name)
