@@ -5,6 +5,7 @@ Law     a call from a thread without a running loop waits for its result; from o
 """
 
 import asyncio
+import concurrent.futures.thread  # noqa: F401 - it registers the end of thread pools, before ours is registered
 import threading
 import weakref
 from collections.abc import Coroutine
@@ -28,6 +29,7 @@ class Background(Generic[OpenedT]):
         thread = _LoopThread(context, close_s)
         self._loop = thread.loop
         self._end = weakref.finalize(self, thread.end)
+        _OPEN.add(self)
         thread.start()
         try:
             self.opened: OpenedT = thread.opened.result()
@@ -55,6 +57,19 @@ class Background(Generic[OpenedT]):
     def close(self) -> None:
         """Close the context and end the thread; a second time changes nothing."""
         self._end()
+
+
+_OPEN: "weakref.WeakSet[Background[Any]]" = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    for opened in list(_OPEN):
+        opened.close()
+
+
+# `atexit`, and so `weakref.finalize`, comes too late: thread pools refuse work by then, and what stops here needs them.
+# What is registered last is called first: before the end of the pools, which their module has registered.
+threading._register_atexit(_close_all)  # type: ignore[attr-defined]
 
 
 class _LoopThread(threading.Thread):
