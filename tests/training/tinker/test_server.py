@@ -95,4 +95,5 @@ def test_rewards_rise(settings: Path) -> None:
     lines = run("-m", "paddock.training.tinker", settings, "steps=100").splitlines()
     rewards = [json.loads(line)["reward"] for line in lines]
     assert len(rewards) == 100
-    assert fmean(rewards[-20:]) > fmean(rewards[:20]) + 0.1
+    # Each mean is of 1,280 rollouts: three standard errors of their difference.
+    assert fmean(rewards[-20:]) > fmean(rewards[:20]) + 0.05
