@@ -7,7 +7,7 @@ Errors  those of the function; ConfigError for a function, a tokenizer, a chat t
 from pydantic import Field
 
 from paddock.server.exact import Equipment, ExactServer
-from paddock.server.exact.functions import FunctionEngine, FunctionServed, find_function
+from paddock.server.exact.functions import EngineFunctionServer, FunctionEngine, find_function
 from paddock.server.exact.language import LanguageConfig, equipment
 from paddock.server.exact.relay import RelayedEngine, relay_in_use
 
@@ -28,7 +28,7 @@ class FunctionConfig(LanguageConfig):
     came since the abort before."""
 
 
-class FunctionServer(ExactServer[FunctionConfig], FunctionServed):
+class FunctionServer(ExactServer[FunctionConfig], EngineFunctionServer):
     config_type = FunctionConfig
 
     @property

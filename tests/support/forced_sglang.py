@@ -22,14 +22,14 @@ from paddock.types import JsonObject
 
 SCRIPT = """
 from sglang.srt.sampling.custom_logit_processor import CustomLogitProcessor
-class Forced(CustomLogitProcessor):
+class ForcedTokens(CustomLogitProcessor):
     def __call__(self, logits, custom_param_list=None):
         for row, given in enumerate(custom_param_list or ()):
             done, ids = len(given["__req__"].output_ids), given["ids"]
             if done < len(ids):
                 logits[row, ids[done]] = logits[row].max() + 0.5
         return logits
-print(Forced.to_str())
+print(ForcedTokens.to_str())
 """
 """What SGLang's interpreter makes its text of the processor with: a class of `__main__` goes by value."""
 

@@ -52,7 +52,7 @@ async def open_crew(plan: Plan, locations: ServerLocations) -> AsyncIterator[Cre
         yield Crew(spread.opened.places, spread.runtime, spread.opened.later)
 
 
-class Spread(NamedTuple):
+class SpreadWorkers(NamedTuple):
     """Workers in processes of their own."""
 
     opened: OpenPlaces
@@ -61,7 +61,7 @@ class Spread(NamedTuple):
 
 
 @asynccontextmanager
-async def open_spread(plan: Plan, locations: ServerLocations, *, opens: str = MEMBERS) -> AsyncIterator[Spread]:
+async def open_spread(plan: Plan, locations: ServerLocations, *, opens: str = MEMBERS) -> AsyncIterator[SpreadWorkers]:
     """The workers; they end with the block. `opens`: what each does (`WorkerSetup.opens`), given a `MemberSetup`."""
     check_servers(plan, locations)
     async with AsyncExitStack() as stack:
@@ -69,7 +69,7 @@ async def open_spread(plan: Plan, locations: ServerLocations, *, opens: str = ME
         runtime = await _open_shared(plan, locations, stack, nodes.host)
         maker = _PlaceMaker(plan, _locations_for_workers(plan, locations, runtime), nodes, opens)
         await asyncio.to_thread(remove_incoming, maker.artifact_roots, plan.identity.run_id)
-        yield Spread(await stack.enter_async_context(nodes.open_places(maker.place, plan.max_workers)), runtime)
+        yield SpreadWorkers(await stack.enter_async_context(nodes.open_places(maker.place, plan.max_workers)), runtime)
 
 
 class _PlaceMaker:

@@ -100,7 +100,7 @@ class LocalWorker:
         return self
 
 
-class ReachedServers(NamedTuple):
+class ServerPeers(NamedTuple):
     """The servers that a worker calls."""
 
     peers: Mapping[str, Peer]
@@ -117,7 +117,7 @@ class LocalServers(NamedTuple):
 
 
 @asynccontextmanager
-async def reach_servers(plan: Plan, locations: ServerLocations, slots: int) -> AsyncIterator[ReachedServers]:
+async def reach_servers(plan: Plan, locations: ServerLocations, slots: int) -> AsyncIterator[ServerPeers]:
     """Servers that are started in this process, or reached where they are."""
     async with AsyncExitStack() as stack:
         if locations.start:
@@ -130,12 +130,12 @@ async def reach_servers(plan: Plan, locations: ServerLocations, slots: int) -> A
                     elsewhere=locations.urls,
                 )
             )
-            yield ReachedServers(runtime.peers, runtime)
+            yield ServerPeers(runtime.peers, runtime)
             return
         client = make_client(max_connections=2 * slots + 16)
         stack.push_async_callback(client.aclose)
         urls = addresses(plan, locations)
-        yield ReachedServers(
+        yield ServerPeers(
             {name: HttpPeer(name, client, url, token=token_for(url, locations.token)) for name, url in urls.items()},
             None,
         )

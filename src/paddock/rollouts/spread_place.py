@@ -28,7 +28,7 @@ from paddock.errors import ConfigError, InfraError
 from paddock.rollouts.member_job import EngineTask, MemberProgress, MemberTask
 from paddock.rollouts.options import RolloutOptions
 from paddock.server.base import Server
-from paddock.server.exact.functions import FunctionEngine, FunctionServed
+from paddock.server.exact.functions import EngineFunctionServer, FunctionEngine
 from paddock.server.runtime import Runtime, shared_names
 from paddock.server.settings import serve_settings
 from paddock.server.sockets import is_loopback
@@ -151,9 +151,9 @@ def _engines(plan: Plan) -> dict[str, FunctionEngine]:
     for name in plan.config.needed(plan.router.agents):
         instance = plan.config.instance(name)
         cls: Any = resolve_class(instance.implementation, instance.kind)
-        if issubclass(cls, FunctionServed):
+        if issubclass(cls, EngineFunctionServer):
             server: Server[Any] = cls(plan.config.settings(name, cls.config_type), name=name, peers={})
-            assert isinstance(server, FunctionServed)
+            assert isinstance(server, EngineFunctionServer)
             engines[name] = server.make_engine()
     return engines
 

@@ -16,7 +16,7 @@ from paddock.collect.jobs import MemberSetup, SendMessage, WorkerMessage, Worker
 from paddock.collect.member_work import raise_when_failed, sent_files
 from paddock.collect.plan import Plan
 from paddock.collect.results import FailedAttempt, RolloutResult
-from paddock.collect.workers import ReachedServers, reach_servers
+from paddock.collect.workers import ServerPeers, reach_servers
 from paddock.rollouts.member_job import MemberTask, ending_message
 from paddock.rollouts.planned_rows import planned_group
 from paddock.server.exact.relay import EngineRelay, RelayMessage, use_relay
@@ -45,7 +45,7 @@ class MemberEvents:
 class TrainerMembers:
     """Runs members, and passes on what engine functions are asked."""
 
-    def __init__(self, plan: Plan, reached: ReachedServers, relay: EngineRelay, files: ArtifactSender) -> None:
+    def __init__(self, plan: Plan, reached: ServerPeers, relay: EngineRelay, files: ArtifactSender) -> None:
         self._plan = plan
         self._reached = reached
         self._relay = relay

@@ -250,7 +250,7 @@ class FunctionEngine:
             ) from error
 
 
-class FunctionServed(ABC):
+class EngineFunctionServer(ABC):
     """A model server whose engine is a function of the process in which it is trained."""
 
     @abstractmethod
