@@ -11,6 +11,7 @@ Errors  ConfigError `ray_missing`, `ray_elsewhere`; InfraError `ray_unreachable`
 import asyncio
 import logging
 import os
+import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -28,6 +29,8 @@ RAY_START = "ray_start"
 PLACE_WAIT_S = 60.0
 OPEN_S = 60.0
 """Seconds that an actor has to start its worker's process."""
+PROBE_S = 10.0
+"""Seconds to wait for a connection to a cluster's address."""
 END_S = 10.0
 """Seconds beyond its grace that a worker's actor has to say how it ended; then it is killed."""
 
@@ -131,10 +134,18 @@ def connect(
 
 def _join(address: str) -> None:
     try:
+        _probe(address)
         _ray().init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:
         message = f"Ray cluster {address}: {_reason(error)}; its token, if it has one, is RAY_AUTH_TOKEN"
         raise InfraError(message, kind="ray_unreachable", retryable=False) from error
+
+
+def _probe(address: str) -> None:
+    """OSError where nothing listens at HOST:PORT: Ray would try it for a quarter of an hour."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal() and "/" not in host:
+        socket.create_connection((host.strip("[]"), int(port)), PROBE_S).close()
 
 
 def _require_joined(address: str) -> None:
