@@ -16,6 +16,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from http.cookies import SimpleCookie
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import httpx
@@ -166,9 +167,13 @@ class HttpPeer:
         *,
         retry: RetryPolicy = DEFAULT_RETRY,
         token: str | None = None,
+        cookies: dict[str, str] | None = None,
     ) -> None:
+        """`cookies`: of a session; they go with each call, and are those of the last answer that set them. None: none
+        are kept."""
         self.name = name
         self.base_url = base_url.rstrip("/")
+        self._cookies = cookies
         self._client = client
         self._retry = retry
         self._headers = {"content-type": "application/json", **bearer(token)}
@@ -206,7 +211,7 @@ class HttpPeer:
 
     async def _send(self, route: Route[Any, Any], url: str, body: bytes | None, call: Call) -> Any:
         where = f"{self.name}{route.path}"
-        headers = {**self._headers, **call.to_headers()}
+        headers = {**self._headers, **call.to_headers(), **cookie_header(self._cookies)}
         try:
             # One clock for the whole exchange: httpx's own limits are per read, and would never end a dripping body.
             async with asyncio.timeout(call.remaining_s):
@@ -215,6 +220,8 @@ class HttpPeer:
             raise InfraError(f"{where}: no answer in time", kind="timeout") from error
         except httpx.HTTPError as error:
             raise InfraError(f"{where}: {type(error).__name__}: {error}", kind="connection") from error
+        if self._cookies is not None:
+            self._cookies |= set_cookies(reply.headers)
         try:
             wire = orjson.loads(reply.content) if reply.content else {}
         except orjson.JSONDecodeError as error:
@@ -226,3 +233,16 @@ class HttpPeer:
         if not isinstance(wire, dict):
             raise InfraError(f"{where}: answer is no JSON object", kind="reply_unreadable")
         return wire
+
+
+def cookie_header(cookies: Mapping[str, str] | None) -> dict[str, str]:
+    """The header with these cookies; of none, there is none."""
+    return {"cookie": "; ".join(f"{name}={value}" for name, value in cookies.items())} if cookies else {}
+
+
+def set_cookies(headers: httpx.Headers) -> dict[str, str]:
+    """The cookies that an answer sets, by name."""
+    found: SimpleCookie = SimpleCookie()
+    for text in headers.get_list("set-cookie"):
+        found.load(text)
+    return {name: morsel.coded_value for name, morsel in found.items()}

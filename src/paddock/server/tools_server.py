@@ -31,6 +31,7 @@ from paddock.http import (
 )
 from paddock.server.base import Handler, ResourcesServer, ServerConfig, TaskT
 from paddock.server.environment_tools import EnvironmentTool, call_tool, tools_of
+from paddock.server.session_calls import SessionCalls
 from paddock.types import JsonObject, Row, Session, Verdict
 from paddock.types.responses import calls
 
@@ -48,16 +49,11 @@ StateT = TypeVar("StateT")
 
 
 class _OpenSession:
-    """One session: its state, and the calls that were made in it, by call id."""
+    """One session: its state, and the calls that were made in it."""
 
     def __init__(self, state: Any) -> None:
         self.state = state
-        self.calls: dict[str, asyncio.Task[SessionCallResult]] = {}
-        self.used = time.monotonic()
-
-    @property
-    def busy(self) -> bool:
-        return any(not call.done() for call in self.calls.values())
+        self.calls = SessionCalls()
 
 
 class ToolsServer(ResourcesServer[ToolsConfigT, TaskT], Generic[ToolsConfigT, TaskT, StateT]):
@@ -129,24 +125,17 @@ class ToolsServer(ResourcesServer[ToolsConfigT, TaskT], Generic[ToolsConfigT, Ta
                 kind="session_lost",
                 retryable=False,
             )
-        session.used = time.monotonic()
+        session.calls.used = time.monotonic()
         return session
 
     async def _call_tool(self, request: SessionCall, call: Call) -> SessionCallResult:
         session = self._session(call)
-        running = session.calls.get(request.call_id)
-        if running is None:
-            running = asyncio.create_task(self._run_tool(session, request))
-            session.calls[request.call_id] = running
-        # A caller that has gone may ask again; what ends the call is the session's end.
-        return await asyncio.shield(running)
 
-    async def _run_tool(self, session: _OpenSession, request: SessionCall) -> SessionCallResult:
-        try:
+        async def run(request: SessionCall) -> SessionCallResult:
             with boundary(BugError, f"{self.name}: {request.name}", stage="tools"):
                 return await call_tool(self, self.TOOLS, session.state, request.name, request.arguments)
-        finally:
-            session.used = time.monotonic()
+
+        return await session.calls.answer(request, run)
 
     async def _verify_session(self, request: VerifyRequest, call: Call) -> Verdict:
         task = self.read_task(request.row)
@@ -162,9 +151,7 @@ class ToolsServer(ResourcesServer[ToolsConfigT, TaskT], Generic[ToolsConfigT, Ta
         session = self._sessions.pop(name, None)
         if session is None:
             return
-        for running in session.calls.values():
-            running.cancel()
-        await asyncio.gather(*session.calls.values(), return_exceptions=True)
+        await session.calls.end()
         try:
             await self.close_state(session.state)
         except Exception:  # noqa: BLE001 - a plugin's, of a session that nobody asks about any more
@@ -174,7 +161,5 @@ class ToolsServer(ResourcesServer[ToolsConfigT, TaskT], Generic[ToolsConfigT, Ta
         idle_s = self.config.session_idle_s
         while True:
             await asyncio.sleep(min(idle_s / 2, 60.0))
-            oldest = time.monotonic() - idle_s
-            for name, session in list(self._sessions.items()):
-                if session.used < oldest and not session.busy:
-                    await self._end(name)
+            for name in [name for name, session in self._sessions.items() if session.calls.is_idle(idle_s)]:
+                await self._end(name)

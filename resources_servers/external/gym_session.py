@@ -1,0 +1,66 @@
+"""A session at a resources server of NeMo-Gym's: a cookie, and tools that are routes.
+
+Source  nemo-gym 0.4.0: `base_resources_server.py`; `simple_agent/app.py` for what the model reads of a call.
+Tools   are the row's. `POST /<name>` with the parsed arguments; the reply's text is the result, also where the server
+        refuses the call (4xx). Arguments that are no JSON object do not reach it.
+Law     a server that fails (5xx) or can't be reached is an InfraError, where NeMo-Gym shows the model the error.
+        A server that was started again has lost its sessions, and says nothing of that: it judges a new one.
+"""
+
+import asyncio
+from http import HTTPStatus
+from urllib.parse import quote
+
+import httpx
+import orjson
+
+from paddock.errors import InfraError
+from paddock.http import Call, HttpPeer, SessionCall, SessionCallResult
+from paddock.http.client import cookie_header, set_cookies
+from paddock.server.session_calls import SessionCalls
+from paddock.tools import InvalidCall, decode_object
+
+RESERVED = frozenset({"seed_session", "verify", "aggregate_metrics", "mcp"})
+"""Routes that are no tools."""
+
+
+class GymSession:
+    """`peer` sends and updates `cookies`."""
+
+    def __init__(self, peer: HttpPeer, cookies: dict[str, str], tools: frozenset[str]) -> None:
+        self.peer = peer
+        self.calls = SessionCalls()
+        self._cookies = cookies
+        self._tools = tools
+
+    async def run(self, request: SessionCall, call: Call) -> SessionCallResult:
+        """Run a tool. Raises InfraError."""
+        if request.name not in self._tools or request.name in RESERVED:
+            text = f"There is no tool {request.name!r}; there are: {', '.join(sorted(self._tools))}."
+            return SessionCallResult(text=text, problem="unknown_tool")
+        arguments = decode_object(request.arguments or "{}")
+        if isinstance(arguments, InvalidCall):
+            error = {"error": f"Invalid tool call arguments: {arguments.detail}"}
+            return SessionCallResult(text=orjson.dumps(error).decode(), problem="bad_json")
+        reply = await self._post(request.name, orjson.dumps(arguments), call)
+        if reply.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            text = f"{self.peer.name}: tool {request.name}: {reply.status_code}: {reply.text[:300]}"
+            raise InfraError(text, kind="tool_failed", stage="tools")
+        refused = reply.status_code == HTTPStatus.UNPROCESSABLE_ENTITY
+        return SessionCallResult(text=reply.text, problem="bad_arguments" if refused else None)
+
+    async def _post(self, name: str, body: bytes, call: Call) -> httpx.Response:
+        headers = {"content-type": "application/json", **cookie_header(self._cookies)}
+        try:
+            async with (
+                asyncio.timeout(call.remaining_s),
+                self.peer.relay(f"/{quote(name, safe='')}", body, headers, call) as reply,
+            ):
+                await reply.aread()
+        except (TimeoutError, httpx.TimeoutException) as error:
+            raise InfraError(f"{self.peer.name}: tool {name}: no answer in time", kind="timeout") from error
+        except httpx.HTTPError as error:
+            problem = f"{type(error).__name__}: {error}"
+            raise InfraError(f"{self.peer.name}: tool {name}: {problem}", kind="connection") from error
+        self._cookies |= set_cookies(reply.headers)
+        return reply
