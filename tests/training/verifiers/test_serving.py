@@ -67,6 +67,25 @@ async def test_episodes_come_over_the_wire_of_the_environment_server_as_paddock_
     assert list(map(_tokens, branching["branches"])) == list(map(_tokens, branching["samples"]))
 
 
+@pytest.mark.parametrize("most", [3, None])
+async def test_no_more_rollouts_run_than_may_whatever_a_trainer_asks_for(
+    tmp_path: Path, rows: Path, most: int | None
+) -> None:
+    """The episodes of a group are asked for at once."""
+    write_model_folder(tmp_path / "model", chat_template=TEMPLATES["chatml"].source)
+    keys = taskset_keys(tmp_path, rows, engine={"tool_parser": "hermes"})
+    keys["overrides"] += [f"rollouts.max_rollouts={most}"] if most else []
+    (tmp_path / "taskset.json").write_bytes(orjson.dumps(keys))
+    async with TokenEndpoint(lambda _: "I would look first.", delay_s=0.3) as endpoint:
+        words = [str(PYTHON), "-m", "tests.training.verifiers.drive", str(tmp_path), endpoint.url, str(SIZE), "64"]
+        process = await asyncio.create_subprocess_exec(
+            *words, cwd=ROOT, env=python_path(str(ROOT)), stderr=subprocess.PIPE
+        )
+        _, errors = await process.communicate()
+    assert process.returncode == 0, errors.decode()[-3000:]
+    assert endpoint.most_at_once == most if most else endpoint.most_at_once > 3
+
+
 @pytest.mark.skipif(PRIME is None, reason="PADDOCK_PRIME_RL: no checkout of prime-rl")
 async def test_prime_rl_leaves_failed_rollouts_out_of_the_baseline(tmp_path: Path, rows: Path) -> None:
     found = await drive(tmp_path, rows, f"{PRIME}/src", f"{PRIME}/packages/prime-rl-configs/src")

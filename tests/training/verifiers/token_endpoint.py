@@ -1,5 +1,6 @@
 """vLLM's raw generation route as a `train` client asks it, answering each prompt by itself."""
 
+import asyncio
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
@@ -18,12 +19,16 @@ def log_prob(position: int, token: int) -> float:
 
 
 class TokenEndpoint:
-    """Listens while it is open. `answer` gives the text for a prompt's, or `FAILS`."""
+    """Listens while it is open. `answer` gives the text for a prompt's, or `FAILS`, `delay_s` later."""
 
-    def __init__(self, answer: Callable[[str], str]) -> None:
+    def __init__(self, answer: Callable[[str], str], delay_s: float = 0.0) -> None:
         self.bodies: list[JsonObject] = []
         self.sessions: set[str | None] = set()
+        self.most_at_once = 0
+        """Calls that were under way at the same time."""
         self.url = ""
+        self._running = 0
+        self._delay_s = delay_s
         self._answer = answer
         self._vocabulary = small_vocabulary()
         self._runner: web.AppRunner | None = None
@@ -47,6 +52,12 @@ class TokenEndpoint:
         body: dict[str, Any] = await request.json()
         self.bodies.append(body)
         self.sessions.add(request.headers.get("X-Session-ID"))
+        self._running += 1
+        self.most_at_once = max(self.most_at_once, self._running)
+        try:
+            await asyncio.sleep(self._delay_s)
+        finally:
+            self._running -= 1
         text = self._answer(self._vocabulary.decode(body["token_ids"]))
         if text == FAILS:
             return web.json_response({"error": {"message": "scripted"}}, status=400)
