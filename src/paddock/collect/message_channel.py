@@ -50,6 +50,8 @@ class MessageChannel:
 
     async def send(self, message: WorkerMessage) -> None:
         """Send, and wait while the other side is slow. ConnectionError: it is gone."""
+        if self._writer.is_closing():  # uvloop's transports raise RuntimeError then
+            raise ConnectionResetError("the other side is gone")
         head = orjson.dumps(message.head)
         self._writer.write(_LENGTHS.pack(len(head), len(message.body)) + head + message.body)
         await self._writer.drain()
