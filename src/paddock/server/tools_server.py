@@ -2,9 +2,9 @@
 
 Session `/seed_session` opens a state; calls of tools and the verdict name it; it is ended by `DELETE`, by the server's
         end, and where nothing was asked of it for `session_idle_s`. Every state that was opened is closed, once.
-Law     a verdict without a session is given over a state of its own, in which the response's calls are run again: so
-        stored rollouts can be judged anew, which needs tools that do the same thing each time. A session that is not
-        there any more is an InfraError (`session_lost`), never a verdict over an empty state.
+Law     a verdict without a session is given over a state of its own, in which the response's calls that were run are
+        run again: so stored rollouts can be judged anew, which needs tools that do the same thing each time. A session
+        that is not there any more is an InfraError (`session_lost`), never a verdict over an empty state.
 Errors  what a tool raises but ToolMistake is a BugError, so the rollout has no reward. A state that can't be closed is
         logged: nobody waits for it.
 """
@@ -13,7 +13,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import Field
@@ -33,7 +33,7 @@ from paddock.server.base import Handler, ResourcesServer, ServerConfig, TaskT
 from paddock.server.environment_tools import EnvironmentTool, call_tool, tools_of
 from paddock.server.session_calls import SessionCalls
 from paddock.types import JsonObject, Row, Session, Verdict
-from paddock.types.responses import calls
+from paddock.types.responses import ToolCall, calls, is_cut, item_type, output_items
 
 
 class ToolsServerConfig(ServerConfig):
@@ -43,6 +43,7 @@ class ToolsServerConfig(ServerConfig):
     """Seconds without a call after which a session is ended: its agent has gone."""
 
 
+_RESULTS = ("function_call_output", "custom_tool_call_output")
 _log = logging.getLogger("paddock.server")
 ToolsConfigT = TypeVar("ToolsConfigT", bound=ToolsServerConfig)
 StateT = TypeVar("StateT")
@@ -101,7 +102,7 @@ class ToolsServer(ResourcesServer[ToolsConfigT, TaskT], Generic[ToolsConfigT, Ta
     async def verify(self, task: TaskT, row: Row, response: JsonObject) -> Verdict:
         state = await self.open_state(task, row)
         try:
-            for call in calls(response):
+            for call in _run_calls(row, response):
                 result = await call_tool(self, self.TOOLS, state, call.name, call.arguments)
                 if result.done:
                     break
@@ -163,3 +164,15 @@ class ToolsServer(ResourcesServer[ToolsConfigT, TaskT], Generic[ToolsConfigT, Ta
             await asyncio.sleep(min(idle_s / 2, 60.0))
             for name in [name for name, session in self._sessions.items() if session.calls.is_idle(idle_s)]:
                 await self._end(name)
+
+
+def _run_calls(row: Row, response: JsonObject) -> Iterator[ToolCall]:
+    """The calls of a response that its agent ran: those of tools that the row shows, with a result. Where no call has
+    one, the calls themselves are the answer, if that was not cut."""
+    shown = row.responses_create_params.get("tools")
+    names = {tool.get("name") for tool in shown if isinstance(tool, dict)} if isinstance(shown, list) else set()
+    results = {item.get("call_id") for item in output_items(response) if item_type(item) in _RESULTS}
+    whole = not results and not is_cut(response)
+    for call in calls(response):
+        if (whole or call.call_id in results) and (not names or call.name in names):
+            yield call

@@ -208,3 +208,30 @@ async def test_a_cancelled_rollout_ends_its_session() -> None:
         await asyncio.gather(running, return_exceptions=True)
         await asyncio.sleep(0.05)
         assert (environment.opened, environment.closed) == (1, 1)
+
+
+HIDING = {"type": "function", "name": "wait", "parameters": {"type": "object", "properties": {}}}
+
+
+@pytest.mark.parametrize(
+    ("turns", "settings", "tools"),
+    [
+        (RIGHT, {}, None),
+        (RIGHT, {"max_turns": 2}, None),
+        (RIGHT, {"cut": 0}, None),
+        (RIGHT, {"cut": 1}, None),
+        ([[TAKE_APPLES, call_item("hand_in", "{}")], []], {}, None),
+        ([[TAKE_APPLES, TAKE_PEARS], [message_item("ready")]], {}, [HIDING]),
+        ([[message_item("no")]], {}, None),
+    ],
+)
+async def test_a_stored_rollout_is_judged_as_it_was(turns: Any, settings: Any, tools: Any) -> None:
+    """Calls that the agent did not run (of a cut answer, of a tool that the row hides) are not run again either."""
+    row = {**ROW, "responses_create_params": {"input": "x", **({"tools": tools} if tools else {})}}
+    async with servers(turns, **settings) as (agent, _, environment):
+        rollout = await agent.call(RUN, Row.from_wire(row), Call())
+        assert rollout.response is not None
+        assert rollout.verdict is not None
+        task = environment.read_task(rollout.row)
+        again = await environment.reverify(task, rollout.row, rollout.response, rollout.verdict)
+    assert again == rollout.verdict
