@@ -20,7 +20,7 @@ async def test_it_passes_every_behaviour(small_vllm: "SmallVllm", tmp_path: Path
 
     tokenizer = Tokenizer.from_file(str(small_vllm.model / "tokenizer.json"))
     words = {str(token): 50 for token in tokenizer.encode("one small step, and another").ids}
-    stopping = {"min_tokens": 8, "logit_bias": {**words, str(tokenizer.token_to_id("<|im_end|>")): 100}}
+    stopping = {"min_tokens": 32, "logit_bias": {**words, str(tokenizer.token_to_id("<|im_end|>")): 100}}
     async with small_vllm.engine() as engine:
         process = engine.replicas.all[0].process
         assert process is not None
