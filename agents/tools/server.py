@@ -34,7 +34,7 @@ from paddock.server import AgentServer
 from paddock.server.rollout import RolloutRun
 from paddock.server.rollout_model import RolloutModel
 from paddock.types import JsonObject, Rollout, Row, Session, Usage
-from paddock.types.responses import is_cut, make_response, messages, usage_of
+from paddock.types.responses import is_cut, make_response, messages, new_id, usage_of
 
 HARNESS = "harness"
 """Key of the response: how the run ended."""
@@ -142,7 +142,8 @@ class _ToolLoop:
             return SessionCallResult(
                 text=f"There is no tool {call.shown!r}; there are: {there}.", problem="unknown_tool"
             )
-        request = SessionCall(name=call.shown, arguments=call.raw, call_id=call.call_id)
+        # Not the model's own id: some models give each call the same, and the environment runs an id once.
+        request = SessionCall(name=call.shown, arguments=call.raw, call_id=new_id("call"))
         context = Call(deadline=self._run.call.deadline).within(self._config.tool_timeout_s)
         return await self._agent.resources.call(CALL_TOOL, request, context, session=self._session.session_id)
 

@@ -18,7 +18,7 @@ from paddock.testing.transports import over
 ROW = read_row({"responses_create_params": {"input": "x"}, "stock": {"fig": 3}, "wanted": {}})
 
 
-class Place(BaseModel):
+class WeatherPlace(BaseModel):
     city: str
     title: str = ""
 
@@ -30,7 +30,7 @@ class Weather:
     async def forecast(
         self,
         state: Any,
-        place: Place,
+        place: WeatherPlace,
         unit: Literal["C", "F"] = "C",
         days: Annotated[int, Field(ge=1, description="How many.")] = 3,
     ) -> list[int]:

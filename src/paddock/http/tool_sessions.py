@@ -22,6 +22,7 @@ class SessionCall(Record):
     arguments: str
     """As the model wrote them."""
     call_id: str
+    """Of the caller's making, unique in the session: a model's own ids may repeat."""
 
 
 class SessionCallResult(Record):

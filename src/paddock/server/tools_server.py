@@ -13,6 +13,7 @@ import asyncio
 import logging
 import secrets
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -171,8 +172,21 @@ def _run_calls(row: Row, response: JsonObject) -> Iterator[ToolCall]:
     one, the calls themselves are the answer, if that was not cut."""
     shown = row.responses_create_params.get("tools")
     names = {tool.get("name") for tool in shown if isinstance(tool, dict)} if isinstance(shown, list) else set()
-    results = {item.get("call_id") for item in output_items(response) if item_type(item) in _RESULTS}
-    whole = not results and not is_cut(response)
+    answered = _answered_calls(response)
+    given = calls(response) if answered is None else answered
+    return (call for call in given if not names or call.name in names)
+
+
+def _answered_calls(response: JsonObject) -> list[ToolCall] | None:
+    """The calls that have a result, in their order; None: there is no result, and the response was not cut. A model may
+    give several calls one id: a result belongs to the first of them that has none yet."""
+    results = [item.get("call_id") for item in output_items(response) if item_type(item) in _RESULTS]
+    if not results and not is_cut(response):
+        return None
+    left = Counter(results)
+    answered = []
     for call in calls(response):
-        if (whole or call.call_id in results) and (not names or call.name in names):
-            yield call
+        if left[call.call_id] > 0:
+            left[call.call_id] -= 1
+            answered.append(call)
+    return answered

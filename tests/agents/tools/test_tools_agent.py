@@ -127,6 +127,20 @@ async def test_calls_change_the_state_that_is_judged(transport: Any) -> None:
     assert TAKE_APPLES in model.requests[2]["input"]
 
 
+@pytest.mark.parametrize("cut", [None, 2])
+async def test_a_model_may_give_all_calls_one_id(cut: int | None) -> None:
+    """Each is run, and only those that were run are when the rollout is judged anew."""
+    one, other = ({**item, "call_id": "call_0"} for item in (TAKE_APPLES, TAKE_PEARS))
+    turns: list[Turn] = [[one], [other], [one] if cut else [message_item("ready")]]
+    async with servers(turns, cut=cut) as (agent, _, environment):
+        rollout = await agent.call(RUN, Row.from_wire(ROW), Call())
+        assert (rollout.reward, results(rollout)) == (1.0, ["3", "0"])
+        assert rollout.response is not None
+        assert rollout.verdict is not None
+        task = environment.read_task(rollout.row)
+        assert await environment.reverify(task, rollout.row, rollout.response, rollout.verdict) == rollout.verdict
+
+
 async def test_calls_side_by_side_keep_their_order() -> None:
     rollout, _ = await run(RIGHT, concurrent_calls=True)
     assert (rollout.reward, results(rollout)) == (1.0, ["5", "3", "0"])
