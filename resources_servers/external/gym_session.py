@@ -8,13 +8,14 @@ Law     a server that fails (5xx) or can't be reached is an InfraError, where Ne
 """
 
 import asyncio
+import re
+from collections.abc import Sequence
 from http import HTTPStatus
-from urllib.parse import quote
 
 import httpx
 import orjson
 
-from paddock.errors import InfraError
+from paddock.errors import InfraError, RowError
 from paddock.http import Call, HttpPeer, SessionCall, SessionCallResult
 from paddock.http.client import cookie_header, set_cookies
 from paddock.server.session_calls import SessionCalls
@@ -22,6 +23,21 @@ from paddock.tools import InvalidCall, decode_object
 
 RESERVED = frozenset({"seed_session", "verify", "aggregate_metrics", "mcp"})
 """Routes that are no tools."""
+NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
+"""Of a function, as the Responses API has it: nothing that a path could read as another route."""
+
+
+def tool_names(tools: Sequence[object]) -> frozenset[str]:
+    """The names of a row's tools. RowError for one that is no function's, or a route that is no tool."""
+    names = [tool.get("name") if isinstance(tool, dict) else None for tool in tools]
+    for number, name in enumerate(names):
+        if not isinstance(name, str) or not NAME.fullmatch(name) or name in RESERVED:
+            raise RowError(
+                f"responses_create_params.tools.{number}.name: {str(name)[:80]!r} is no tool's name, or a route that "
+                "is none",
+                kind="row_invalid",
+            )
+    return frozenset(str(name) for name in names)
 
 
 class GymSession:
@@ -35,7 +51,7 @@ class GymSession:
 
     async def run(self, request: SessionCall, call: Call) -> SessionCallResult:
         """Run a tool. Raises InfraError."""
-        if request.name not in self._tools or request.name in RESERVED:
+        if request.name not in self._tools:
             text = f"There is no tool {request.name!r}; there are: {', '.join(sorted(self._tools))}."
             return SessionCallResult(text=text, problem="unknown_tool")
         arguments = decode_object(request.arguments or "{}")
@@ -54,7 +70,7 @@ class GymSession:
         try:
             async with (
                 asyncio.timeout(call.remaining_s),
-                self.peer.relay(f"/{quote(name, safe='')}", body, headers, call) as reply,
+                self.peer.relay(f"/{name}", body, headers, call) as reply,
             ):
                 await reply.aread()
         except (TimeoutError, httpx.TimeoutException) as error:

@@ -32,7 +32,7 @@ from paddock.http import (
 )
 from paddock.http.access import stored_token
 from paddock.http.transport import make_client
-from paddock.resources_servers.external.gym_session import GymSession
+from paddock.resources_servers.external.gym_session import GymSession, tool_names
 from paddock.server import ResourcesServer, ServerConfig
 from paddock.server.base import Handler
 from paddock.server.fields import secret_text
@@ -99,17 +99,16 @@ class ExternalServer(ResourcesServer[ExternalConfig, ForwardedTask]):
         raise BugError(f"{self.name}: judges at {self.config.base_url}, not here: verify it there", kind="external")
 
     async def _pass_row(self, row: Row, call: Call) -> Session:
+        tools = row.responses_create_params.get("tools")
         cookies: dict[str, str] = {}
         peer = self._peer_with(cookies)
         session = await peer.call(SEED, row, call)
-        tools = row.responses_create_params.get("tools")
         if session.session_id is not None or not cookies or not isinstance(tools, list) or not tools:
             return session
         for name in [name for name, one in self._sessions.items() if one.calls.is_idle(self.config.session_idle_s)]:
             del self._sessions[name]
         name = f"{GYM_SESSION}{secrets.token_hex(16)}"
-        names = frozenset(str(tool.get("name")) for tool in tools if isinstance(tool, dict))
-        self._sessions[name] = GymSession(peer, cookies, names)
+        self._sessions[name] = GymSession(peer, cookies, tool_names(tools))
         return session.model_copy(update={"session_id": name, "tools": tools})
 
     async def _pass_tool_call(self, request: SessionCall, call: Call) -> SessionCallResult:

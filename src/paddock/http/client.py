@@ -16,7 +16,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from http.cookies import SimpleCookie
+from http.cookies import CookieError, SimpleCookie
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import httpx
@@ -244,5 +244,6 @@ def set_cookies(headers: httpx.Headers) -> dict[str, str]:
     """The cookies that an answer sets, by name."""
     found: SimpleCookie = SimpleCookie()
     for text in headers.get_list("set-cookie"):
-        found.load(text)
+        with suppress(CookieError):  # no cookie's name: what the endpoint meant is lost with it
+            found.load(text)
     return {name: morsel.coded_value for name, morsel in found.items()}
