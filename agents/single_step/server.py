@@ -6,13 +6,13 @@ Outcome `truncated` when a token budget cut the answer, or the prompt is longer 
         there to be judged; else `completed`; failures by their owner.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from paddock.errors import RequestError, RowError
 from paddock.http import PLAIN_RESPONSES, RESPONSES, SEED, VERIFY, Call, ModelReply, VerifyRequest
-from paddock.server import AgentConfig, AgentServer
+from paddock.server import AgentConfig, AgentServer, ResourcesServer
 from paddock.server.dialects import is_overlong
 from paddock.server.fields import Block
 from paddock.server.rollout import RolloutRun, require_answer
@@ -35,7 +35,10 @@ class SingleStepAgent(AgentServer[SingleStepConfig]):
         run = RolloutRun(row, call, self.model, timeout_s=self.config.rollout_timeout_s)
         return await run.execute(self._run_stages)
 
-    def check_row(self, row: Row) -> None:
+    def check_row(self, row: Row, environment: ResourcesServer[Any, Any]) -> None:
+        self._refuse_tools(row)
+
+    def _refuse_tools(self, row: Row) -> None:
         if self.config.tools == "refuse" and row.responses_create_params.get("tools"):
             raise RowError(
                 "responses_create_params.tools: this agent takes one step and runs no tool; with `tools: judge` in its "
@@ -47,7 +50,7 @@ class SingleStepAgent(AgentServer[SingleStepConfig]):
         return await self.model.call(PLAIN_RESPONSES, body, call)
 
     async def _run_stages(self, run: RolloutRun) -> None:
-        self.check_row(run.row)
+        self._refuse_tools(run.row)
         with run.stage("seed"):
             await self.resources.call(SEED, run.row, run.call)
         with run.stage("model"):

@@ -13,6 +13,9 @@ class ToolsAgentConfig(AgentConfig):
     """Sampled tokens of a rollout, as the engine counts them; then as for `max_turns`. None: no limit."""
     tool_timeout_s: float = Field(default=120.0, gt=0)
     """Seconds that one call of a tool may take; then the rollout's outcome is `infra`."""
+    max_result_chars: int | None = Field(default=100_000, ge=1)
+    """Characters of a tool's result that the model is shown: half of them from its start, half from its end, and
+    between them a line that counts those left out. None: all."""
     concurrent_calls: bool = False
     """Whether the calls of one answer run side by side; else one after the other, in their order."""
     chat_template_kwargs: Block = Field(default={})

@@ -9,35 +9,18 @@ Answer  one response with all items: the model's, and the results of its calls. 
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Sequence
+from typing import Any
 
 from paddock.agents.tools.config import ToolsAgentConfig
-from paddock.errors import PaddockError, RequestError, RowError
-from paddock.harness import ContextExceeded, Exit
-from paddock.harness.contract import ExitReason, MalformedCall
-from paddock.harness.native.tool_calls import tool_calls_of, with_call_ids
-from paddock.harness.native.toolbox import RawToolCall
-from paddock.http import (
-    CALL_TOOL,
-    END_SESSION,
-    SEED,
-    VERIFY,
-    VERIFY_SESSION,
-    Call,
-    ModelReply,
-    SessionCall,
-    SessionCallResult,
-    VerifyRequest,
-)
-from paddock.server import AgentServer
+from paddock.agents.tools.loop import ToolLoop
+from paddock.agents.tools.sources import EnvironmentSource, RolloutTools, refuse_unserved, row_tools
+from paddock.errors import PaddockError, RequestError
+from paddock.http import END_SESSION, SEED, VERIFY, VERIFY_SESSION, Call, ModelReply, VerifyRequest
+from paddock.server import AgentServer, ResourcesServer
 from paddock.server.rollout import RolloutRun
 from paddock.server.rollout_model import RolloutModel
-from paddock.types import JsonObject, Rollout, Row, Session, Usage
-from paddock.types.responses import is_cut, make_response, messages, new_id, usage_of
+from paddock.types import JsonObject, Rollout, Row, Session
 
-HARNESS = "harness"
-"""Key of the response: how the run ended."""
 END_TIMEOUT_S = 30.0
 """Seconds to wait for a session's end; one that is not ended by then, its server ends."""
 
@@ -52,11 +35,18 @@ class ToolsAgent(AgentServer[ToolsAgentConfig]):
     async def responses(self, body: JsonObject, call: Call) -> ModelReply:
         raise RequestError("this agent works on rows: a request alone opens no session", kind="rows_only")
 
+    def check_row(self, row: Row, environment: ResourcesServer[Any, Any]) -> None:
+        shown, served = row_tools(row), environment.tool_names()
+        if shown is not None and served is not None:
+            refuse_unserved(shown, served)
+
     async def _run_stages(self, run: RolloutRun) -> None:
         with run.stage("seed"):
             session = await self.resources.call(SEED, run.row, run.call)
         try:
-            loop = _ToolLoop(self, run, session)
+            tools = self._tools_of(run.row, session)
+            name = self.config.model_server.name
+            loop = ToolLoop(self.config, run, RolloutModel(self.model, run.call, secret=run.secret, name=name), tools)
             run.response = await loop.run()
             run.truncated = loop.ended not in ("finished", None)
             with run.stage("verify"):
@@ -70,6 +60,10 @@ class ToolsAgent(AgentServer[ToolsAgentConfig]):
         finally:
             await self._end(session)
 
+    def _tools_of(self, row: Row, session: Session) -> RolloutTools:
+        sources = [EnvironmentSource(self.resources, session)]
+        return RolloutTools(sources, row, max_chars=self.config.max_result_chars)
+
     async def _end(self, session: Session) -> None:
         if session.session_id is None:
             return
@@ -78,133 +72,3 @@ class ToolsAgent(AgentServer[ToolsAgentConfig]):
             await asyncio.shield(self.resources.call(END_SESSION, {}, call, session=session.session_id))
         except PaddockError:
             return  # the server ends by itself what it is not asked for any more
-
-
-class _ToolLoop:
-    """The loop of one rollout."""
-
-    def __init__(self, agent: ToolsAgent, run: RolloutRun, session: Session) -> None:
-        self.ended: ExitReason | None = None
-        """None: it runs."""
-        self._agent = agent
-        self._config = agent.config
-        self._run = run
-        self._session = session
-        self._tools = _shown_tools(run.row, session)
-        self._items: list[JsonObject] = []
-        self._malformed: Counter[MalformedCall] = Counter()
-        self._turns = 0
-        self._usage = Usage()
-
-    async def run(self) -> JsonObject:
-        """Return the rollout's response."""
-        body, first = self._request(), _input_items(self._run.row.responses_create_params)
-        model = RolloutModel(
-            self._agent.model, self._run.call, secret=self._run.secret, name=self._config.model_server.name
-        )
-        while self.ended is None:
-            with self._run.stage("model"):
-                try:
-                    answer = await model.respond({**body, "input": [*first, *self._items]})
-                except ContextExceeded:
-                    self.ended = "context_limit"
-                    break
-            await self._take(answer)
-        return self._response(body)
-
-    async def _take(self, answer: JsonObject) -> None:
-        """Add an answer and the results of its calls, and note where it ends the run."""
-        self._turns += 1
-        self._usage += usage_of(answer)
-        output = with_call_ids(answer)
-        self._items += output
-        calls = tool_calls_of(output)
-        if is_cut(answer):
-            self._malformed["cut"] += bool(calls)
-            self.ended = "output_limit"
-        elif not calls:
-            self.ended = "finished"
-        else:
-            results = await self._call_tools(calls)
-            self._items += [call.result(result.text) for call, result in zip(calls, results, strict=True)]
-            self._malformed.update(result.problem for result in results if result.problem)
-            self.ended = "finished" if any(result.done for result in results) else self._limit()
-
-    async def _call_tools(self, calls: Sequence[RawToolCall]) -> list[SessionCallResult]:
-        with self._run.stage("tools"):
-            if not self._config.concurrent_calls:
-                return [await self._call_tool(call) for call in calls]
-            return list(await asyncio.gather(*(self._call_tool(call) for call in calls)))
-
-    async def _call_tool(self, call: RawToolCall) -> SessionCallResult:
-        if self._session.session_id is None or call.shown not in self._tools:
-            there = ", ".join(self._tools) or "none"
-            return SessionCallResult(
-                text=f"There is no tool {call.shown!r}; there are: {there}.", problem="unknown_tool"
-            )
-        # Not the model's own id: some models give each call the same, and the environment runs an id once.
-        request = SessionCall(name=call.shown, arguments=call.raw, call_id=new_id("call"))
-        context = Call(deadline=self._run.call.deadline).within(self._config.tool_timeout_s)
-        return await self._agent.resources.call(CALL_TOOL, request, context, session=self._session.session_id)
-
-    def _limit(self) -> ExitReason | None:
-        turns, tokens = self._config.max_turns, self._config.max_tokens
-        if turns is not None and self._turns >= turns:
-            return "turn_limit"
-        if tokens is not None and self._usage.output_tokens >= tokens:
-            return "token_limit"
-        return None
-
-    def _request(self) -> JsonObject:
-        params = self._run.row.responses_create_params
-        defaults = self._config.chat_template_kwargs
-        template = {**(params.get("chat_template_kwargs") or {}), **defaults} if defaults else None
-        tools = list(self._tools.values())
-        return {
-            **{key: value for key, value in params.items() if key != "stream"},
-            **({"tools": tools} if tools else {}),
-            **({"chat_template_kwargs": template} if template else {}),
-        }
-
-    def _response(self, body: JsonObject) -> JsonObject:
-        assert self.ended is not None
-        cut = self.ended in ("token_limit", "context_limit", "output_limit")
-        response = make_response(
-            self._items,
-            body,
-            model=self._config.model_server.name,
-            usage=self._usage,
-            incomplete_reason="max_output_tokens" if cut else None,
-        )
-        texts = messages(self._items)
-        exit_ = Exit(
-            ended=self.ended,
-            turns=self._turns,
-            final=texts[-1] if texts else None,
-            malformed=dict(self._malformed),
-        )
-        return {**response, HARNESS: {"name": "tools", **exit_.model_dump(exclude={"final"})}}
-
-
-def _shown_tools(row: Row, session: Session) -> dict[str, JsonObject]:
-    """Return the tools that the model is shown, by name. Raises RowError for one that the session does not serve."""
-    served = {str(tool.get("name")): tool for tool in session.tools}
-    given = row.responses_create_params.get("tools")
-    if not given:
-        return served
-    if not isinstance(given, list) or not all(isinstance(tool, dict) for tool in given):
-        raise RowError("responses_create_params.tools: needs a list of tools", kind="row_invalid")
-    shown = {str(tool.get("name")): tool for tool in given}
-    unknown = [name for name in shown if name not in served]
-    if unknown:
-        raise RowError(
-            f"responses_create_params.tools: the environment serves no {unknown[0]!r}; it serves: "
-            f"{', '.join(served) or 'none'}",
-            kind="tools_unserved",
-        )
-    return shown
-
-
-def _input_items(params: JsonObject) -> list[JsonObject]:
-    given = params["input"]
-    return [{"role": "user", "content": given}] if isinstance(given, str) else list(given)

@@ -176,8 +176,9 @@ def row_problems(plan: Plan) -> Iterator[RowError]:
         elif group.agent is not None and group.row is not None:
             try:
                 with boundary(BugError, f"{group.agent.environment}: read_task of {group.line.where}"):
-                    servers[group.agent.environment].read_task(group.row)
-                    agents[group.agent.name].check_row(group.row)
+                    server = servers[group.agent.environment]
+                    server.read_task(group.row)
+                    agents[group.agent.name].check_row(group.row, server)
             except RowError as error:
                 yield RowError(f"{group.line.where}: {error.message}", kind=error.kind)
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from paddock.errors import BugError, ConfigError, RowError, VerifierError, boundary, describe
 from paddock.http import (
     AGGREGATE,
+    CALL_TOOL,
     CHAT,
     FORGET,
     MESSAGES,
@@ -195,6 +196,10 @@ class ResourcesServer(Server[ConfigT], Generic[ConfigT, TaskT]):
         """Known-good output items per turn, for validation without a model."""
         raise BugError(f"{type(self).__name__} has no oracle", kind="no_oracle")
 
+    def tool_names(self) -> frozenset[str] | None:
+        """Names of the tools that its sessions serve, also before it is started; None: it does not know them yet."""
+        return None if CALL_TOOL in self.handlers() else frozenset()
+
     async def fix(self, task: TaskT, row: Row) -> Fix:
         """The known solution, for an agent whose harness can play it. Also asked of a server that was not started."""
         raise BugError(f"{type(self).__name__} knows no fix", kind="no_oracle")
@@ -258,8 +263,8 @@ class AgentServer(Server[AgentConfigT]):
         """The agent as a model: its whole loop's items in one response, without seed or verdict."""
         raise NotImplementedError
 
-    def check_row(self, row: Row) -> None:
-        """RowError where this agent can't run the row. Also asked before anything starts, of an agent that was not
+    def check_row(self, row: Row, environment: ResourcesServer[Any, Any]) -> None:
+        """RowError where this agent can't run the row in its environment. Asked before anything starts, so neither was
         started."""
 
     def check_oracle(self, environment: ResourcesServer[Any, Any]) -> None:

@@ -93,6 +93,9 @@ class ToolsServer(ResourcesServer[ToolsConfigT, TaskT], Generic[ToolsConfigT, Ta
         """Judge what the rollout has made of its state, and its response, which holds all calls and their results."""
         raise NotImplementedError
 
+    def tool_names(self) -> frozenset[str]:
+        return frozenset(self.TOOLS)
+
     async def seed_session(self, task: TaskT, row: Row) -> Session:
         if self._reaper is None:
             self._reaper = asyncio.create_task(self._reap())

@@ -9,8 +9,11 @@ import pytest
 
 from paddock.agents.tools import ToolsAgent
 from paddock.agents.tools.config import ToolsAgentConfig
+from paddock.errors import RowError
 from paddock.examples.inventory import InventoryServer, InventoryTask
 from paddock.http import RUN, Call, ModelReply, Peer
+from paddock.resources_servers.external import ExternalServer
+from paddock.resources_servers.pivot import PivotServer
 from paddock.server import ModelServer, ServerConfig, ToolsServerConfig, tool
 from paddock.testing.transports import TRANSPORTS, over
 from paddock.types import JsonObject, Rollout, Row, TurnRecord
@@ -80,6 +83,11 @@ class FaultyInventory(InventoryServer):
         raise OSError("the shelf is on fire")
 
     @tool
+    def recite(self, stock: dict[str, int], length: int) -> str:
+        """Say letters."""
+        return ("abcdefghij" * length)[:length]
+
+    @tool
     async def wait(self, stock: dict[str, int]) -> None:
         """Never answer."""
         await asyncio.Event().wait()
@@ -120,7 +128,7 @@ async def test_calls_change_the_state_that_is_judged(transport: Any) -> None:
     rollout, model = await run(RIGHT, transport=transport)
     assert (rollout.outcome, rollout.reward, ended(rollout)["ended"]) == ("completed", 1.0, "finished")
     assert results(rollout) == ["5", "3", "0"]
-    assert [tool["name"] for tool in model.requests[0]["tools"]] == ["move", "hand_in", "burn", "wait"]
+    assert [tool["name"] for tool in model.requests[0]["tools"]] == ["move", "hand_in", "burn", "recite", "wait"]
     # Each request continues the one before with the model's own items, untouched.
     for before, after in zip(model.requests, model.requests[1:], strict=False):
         assert after["input"][: len(before["input"])] == before["input"]
@@ -209,7 +217,38 @@ async def test_a_row_with_tools_that_nobody_serves_is_refused() -> None:
     rollout, _ = await run(RIGHT, row)
     assert rollout.outcome == "row"
     assert rollout.failure is not None
-    assert "serves no 'sing'; it serves: move, hand_in" in rollout.failure.message
+    assert "nobody serves 'sing'; served are: burn, hand_in, move" in rollout.failure.message
+
+
+async def test_such_a_row_is_found_before_anything_starts() -> None:
+    agent = ToolsAgent(ToolsAgentConfig.model_validate(PLACES), name="agent", peers={})
+    tools = [{"type": "function", "name": "move"}, {"type": "function", "name": "sing"}]
+    row = Row.from_wire({**ROW, "responses_create_params": {"input": "x", "tools": tools}})
+    shelf = FaultyInventory(ToolsServerConfig(), name="inventory", peers={})
+    with pytest.raises(RowError, match="nobody serves 'sing'"):
+        agent.check_row(row, shelf)
+    agent.check_row(Row.from_wire({**ROW, "responses_create_params": {"input": "x", "tools": tools[:1]}}), shelf)
+    with pytest.raises(RowError, match="nobody serves 'move'; served are: none"):
+        agent.check_row(row, PivotServer(PivotServer.config_type(), name="pivot", peers={}))
+    # What a server elsewhere serves is known when it runs.
+    external = ExternalServer.config_type.model_validate({"base_url": "http://127.0.0.1:9"})
+    agent.check_row(row, ExternalServer(external, name="external", peers={}))
+
+
+@pytest.mark.parametrize(
+    ("max_chars", "shown"),
+    [
+        (None, "abcdefghijabc"),
+        (13, "abcdefghijabc"),
+        (7, "abcd\n[... 6 characters left out ...]\nabc"),
+        (1, "a\n[... 12 characters left out ...]\n"),
+    ],
+)
+async def test_a_long_result_is_cut_in_its_middle(max_chars: int | None, shown: str) -> None:
+    turns = [[call_item("recite", '{"length": 13}')], [message_item("ready")]]
+    rollout, model = await run(turns, max_result_chars=max_chars)
+    assert results(rollout) == [shown]
+    assert model.requests[1]["input"][-1]["output"] == shown
 
 
 async def test_a_cancelled_rollout_ends_its_session() -> None:

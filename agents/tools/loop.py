@@ -1,0 +1,119 @@
+"""The loop of one rollout: the model is asked, its calls are run, until it is done or a limit is met."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+
+from paddock.agents.tools.config import ToolsAgentConfig
+from paddock.agents.tools.sources import RolloutTools, ToolReply
+from paddock.harness import ContextExceeded, Exit
+from paddock.harness.contract import ExitReason, MalformedCall
+from paddock.harness.native.tool_calls import tool_calls_of, with_call_ids
+from paddock.harness.native.toolbox import RawToolCall
+from paddock.http import Call
+from paddock.server.rollout import RolloutRun
+from paddock.server.rollout_model import RolloutModel
+from paddock.types import JsonObject, Usage
+from paddock.types.responses import is_cut, make_response, messages, usage_of
+
+HARNESS = "harness"
+"""Key of the response: how the run ended."""
+
+
+class ToolLoop:
+    """`run` is called once."""
+
+    def __init__(self, config: ToolsAgentConfig, run: RolloutRun, model: RolloutModel, tools: RolloutTools) -> None:
+        self.ended: ExitReason | None = None
+        """None: it runs."""
+        self._config = config
+        self._run = run
+        self._model = model
+        self._tools = tools
+        self._items: list[JsonObject] = []
+        self._malformed: Counter[MalformedCall] = Counter()
+        self._turns = 0
+        self._usage = Usage()
+
+    async def run(self) -> JsonObject:
+        """Return the rollout's response."""
+        body, first = self._request(), _input_items(self._run.row.responses_create_params)
+        while self.ended is None:
+            with self._run.stage("model"):
+                try:
+                    answer = await self._model.respond({**body, "input": [*first, *self._items]})
+                except ContextExceeded:
+                    self.ended = "context_limit"
+                    break
+            await self._take(answer)
+        return self._response(body)
+
+    async def _take(self, answer: JsonObject) -> None:
+        """Add an answer and the results of its calls, and note where it ends the run."""
+        self._turns += 1
+        self._usage += usage_of(answer)
+        output = with_call_ids(answer)
+        self._items += output
+        calls = tool_calls_of(output)
+        if is_cut(answer):
+            self._malformed["cut"] += bool(calls)
+            self.ended = "output_limit"
+        elif not calls:
+            self.ended = "finished"
+        else:
+            results = await self._call_tools(calls)
+            self._items += [call.result(result.text) for call, result in zip(calls, results, strict=True)]
+            self._malformed.update(result.problem for result in results if result.problem)
+            self.ended = "finished" if any(result.done for result in results) else self._limit()
+
+    async def _call_tools(self, calls: Sequence[RawToolCall]) -> list[ToolReply]:
+        with self._run.stage("tools"):
+            if not self._config.concurrent_calls:
+                return [await self._call_tool(call) for call in calls]
+            return list(await asyncio.gather(*(self._call_tool(call) for call in calls)))
+
+    async def _call_tool(self, call: RawToolCall) -> ToolReply:
+        return await self._tools.call(call, Call(deadline=self._run.call.deadline).within(self._config.tool_timeout_s))
+
+    def _limit(self) -> ExitReason | None:
+        turns, tokens = self._config.max_turns, self._config.max_tokens
+        if turns is not None and self._turns >= turns:
+            return "turn_limit"
+        if tokens is not None and self._usage.output_tokens >= tokens:
+            return "token_limit"
+        return None
+
+    def _request(self) -> JsonObject:
+        params = self._run.row.responses_create_params
+        defaults = self._config.chat_template_kwargs
+        template = {**(params.get("chat_template_kwargs") or {}), **defaults} if defaults else None
+        tools = list(self._tools.definitions.values())
+        return {
+            **{key: value for key, value in params.items() if key != "stream"},
+            **({"tools": tools} if tools else {}),
+            **({"chat_template_kwargs": template} if template else {}),
+        }
+
+    def _response(self, body: JsonObject) -> JsonObject:
+        assert self.ended is not None
+        cut = self.ended in ("token_limit", "context_limit", "output_limit")
+        response = make_response(
+            self._items,
+            body,
+            model=self._config.model_server.name,
+            usage=self._usage,
+            incomplete_reason="max_output_tokens" if cut else None,
+        )
+        texts = messages(self._items)
+        exit_ = Exit(
+            ended=self.ended,
+            turns=self._turns,
+            final=texts[-1] if texts else None,
+            malformed=dict(self._malformed),
+        )
+        return {**response, HARNESS: {"name": "tools", **exit_.model_dump(exclude={"final"})}}
+
+
+def _input_items(params: JsonObject) -> list[JsonObject]:
+    given = params["input"]
+    return [{"role": "user", "content": given}] if isinstance(given, str) else list(given)
