@@ -28,7 +28,7 @@ from paddock.tokens.template import ChatTemplate
 from paddock.tokens.vocabulary import Vocabulary
 from paddock.training.core.batches import make_batch
 from paddock.training.core.metrics import batch_metrics
-from paddock.training.core.order import RowOrder
+from paddock.training.core.order import RowOrder, all_rows
 from paddock.training.core.records import Group, Member
 from paddock.training.grpo.learner import Learner
 from paddock.training.grpo.policy_settings import SINGLE_RANK, PolicySettings
@@ -90,7 +90,9 @@ class LocalRun:
         prompter = Prompter(ChatTemplate(vocabulary.chat_template or "", vocabulary.special_texts), vocabulary)
         self._rows = [PivotRow(row, vocabulary, prompter) for row in _lines(rows)]
         self._held_out = [PivotRow(row, vocabulary, prompter) for row in _lines(held_out)]
-        self._order = RowOrder(len(self._rows), seed=seed, shuffle=True, max_epochs=self.config.grpo.max_num_epochs)
+        self._order = RowOrder(
+            all_rows(len(self._rows)), seed=seed, shuffle=True, max_epochs=self.config.grpo.max_num_epochs
+        )
         torch.manual_seed(seed)
 
     def step(self, number: int, prompts: int) -> dict[str, float]:

@@ -12,6 +12,7 @@ import time
 from statistics import median
 from typing import Any, NamedTuple
 
+from paddock.training.core.order import all_rows
 from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
 from paddock.training.grpo.loop import Loop, LoopSettings, RunResult
 from paddock.training.grpo.roles import GroupJob
@@ -95,7 +96,7 @@ def _run(variant: LoopVariant, sigma: float, seed: int) -> RunFigures:
         max_num_epochs=1_000_000,
         async_grpo=AsyncGrpoSettings(max_trajectory_age_steps=variant.age, in_flight_weight_updates=variant.in_flight),
     )
-    settings = LoopSettings(grpo=grpo, groups=GroupSettings(), n_rows=1000, max_length=64)
+    settings = LoopSettings(grpo=grpo, groups=GroupSettings(), pools=all_rows(1000), max_length=64)
 
     async def run() -> tuple[RunResult, float]:
         world = ScriptedRun()

@@ -33,6 +33,7 @@ def member_of(rollout: Rollout, settings: GroupSettings, flaw_rules: FlawRules) 
         metrics=dict(verdict.metrics) if verdict else {},
         skipped=len(planned.skipped),
         total_s=rollout.timing.total_s,
+        agent=rollout.row.agent_ref.name if rollout.row.agent_ref else "",
         steps=step_credits(verdict) if settings.step_credit else (),
     )
 

@@ -31,6 +31,27 @@ def _all(batch: Batch, members: Sequence[Member]) -> Iterator[tuple[str, float]]
     yield from _outcomes(batch, members)
     yield from _groups(batch)
     yield from _rows(batch)
+    yield from _agents(batch, members)
+
+
+def _agents(batch: Batch, members: Sequence[Member]) -> Iterator[tuple[str, float]]:
+    """What tells how each agent with its environment does, where they are mixed."""
+    used = [group for group in batch.groups if group.id not in batch.dropped]
+    trained = {(row.group, row.member): 0 for row in batch.rows}
+    for row in batch.rows:
+        trained[row.group, row.member] += sum(row.loss_mask)
+    for name in sorted({member.agent for member in members} - {""}):
+        own = [member for member in members if member.agent == name]
+        rewards = [member.reward for member in own if member.outcome in REWARDED and member.reward is not None]
+        groups = [group for group in used if group.agent == name]
+        yield f"agent/{name}/groups", float(len(groups))
+        yield from spread(f"agent/{name}/total_reward", rewards)
+        yield f"agent/{name}/failed_rate", 1 - len(rewards) / len(own)
+        yield f"agent/{name}/turns_per_sample/mean", fmean(member.turns for member in own)
+        if groups:
+            yield f"agent/{name}/groups_alike_rate", fmean(_has_equal_rewards(group) for group in groups)
+            tokens = (trained.get((group.id, member.nth), 0) for group in groups for member in group.members)
+            yield f"agent/{name}/tokens", float(sum(tokens))
 
 
 def _verdicts(members: Sequence[Member]) -> Iterator[tuple[str, float]]:

@@ -67,6 +67,8 @@ class Member(NamedTuple):
     """How many turns no sample trains on."""
     total_s: float = 0.0
     """Wall-clock time of the rollout, in seconds."""
+    agent: str = ""
+    """Instance name of the agent that ran it; empty: it is not known."""
     steps: tuple[StepCredit, ...] = ()
     """Its steps, where each has a reward of its own (`step_credit`); empty: its samples share its reward."""
 
@@ -85,6 +87,11 @@ class Group(NamedTuple):
     """How many members it is to have."""
     version: int
     """Version of the newest weights that had been sent when its first member started."""
+
+    @property
+    def agent(self) -> str:
+        """Instance name of the agent that ran its members; empty: it is not known."""
+        return self.members[0].agent if self.members else ""
 
     @property
     def seconds(self) -> float:

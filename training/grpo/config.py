@@ -26,10 +26,18 @@ class DataFile(SettingsBlock):
     """JSONL of rows; found in the working directory, then in the installed package."""
 
 
+class TrainFile(DataFile):
+    """`data.train`."""
+
+    weights: dict[str, Annotated[float, Field(gt=0)]] | None = None
+    """Which part of the prompts each agent's rows are, by the agent's instance name: its weight over the sum of all.
+    Each agent's rows come round by themselves, so a heavy one's come more often. None: each row comes once an epoch."""
+
+
 class DataConfig(SettingsBlock):
     """`data`."""
 
-    train: DataFile
+    train: TrainFile
     """Rows to train on."""
     validation: DataFile | None = None
     """Rows to validate on; None: there is no validation."""

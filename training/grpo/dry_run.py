@@ -30,7 +30,7 @@ from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.preflight import gpu_problem, machine_problem, missing_packages, server_checks
 from paddock.training.grpo.ray_session import ray_session
 from paddock.training.grpo.read_config import RunConfig
-from paddock.training.grpo.rows import TRAIN, VALIDATION, missing_files, n_rows_of, rows_files
+from paddock.training.grpo.rows import TRAIN, VALIDATION, missing_files, n_rows_of, row_pools, rows_files
 
 EXTERNAL = "external"
 """The implementation that stands for a resources server elsewhere."""
@@ -84,7 +84,7 @@ def _parts(read: RunConfig, out: Path, nodes: list[ClusterNode]) -> Iterator[str
     yield from _placement(read, nodes)
     yield from _batch(config)
     yield from _asynchrony(config)
-    yield from _rows(config)
+    yield from _rows(read)
     yield from _ends(config)
 
 
@@ -273,10 +273,11 @@ def _asynchrony(config: TrainConfig) -> Iterator[str]:
     yield _line("long groups", f"{last}; {rest}")
 
 
-def _rows(config: TrainConfig) -> Iterator[str]:
+def _rows(read: RunConfig) -> Iterator[str]:
+    config = read.config
     missing = dict(missing_files(config.data))
     if TRAIN not in missing:
-        yield _train_rows(config)
+        yield _train_rows(read)
     held_out = config.data.validation
     if held_out is not None and VALIDATION not in missing:
         file = rows_files(config.data)[VALIDATION]
@@ -286,12 +287,17 @@ def _rows(config: TrainConfig) -> Iterator[str]:
         yield _line("rows" if key == TRAIN else "validation", f"{path}, which is not here{when}")
 
 
-def _train_rows(config: TrainConfig) -> str:
+def _train_rows(read: RunConfig) -> str:
+    config = read.config
     count = n_rows_of(config)
     order = "in an order of its own each epoch" if config.data.shuffle else "in the file's order"
     steps = count * config.grpo.max_num_epochs // config.grpo.num_prompts_per_step
     file = rows_files(config.data)[TRAIN]
-    return _line("rows", f"{file}: {count}, {order}; {config.grpo.max_num_epochs} epochs are {steps} steps")
+    pools = row_pools(config, read.environment)
+    total = sum(pool.weight for pool in pools)
+    parts = ", ".join(f"{pool.name} {pool.weight / total:.1%} ({_count(len(pool.rows), 'row')})" for pool in pools)
+    weighed = f"; of the prompts: {parts}" if len(pools) > 1 else ""
+    return _line("rows", f"{file}: {count}, {order}; {config.grpo.max_num_epochs} epochs are {steps} steps{weighed}")
 
 
 def _when(config: TrainConfig) -> str:

@@ -24,7 +24,7 @@ from paddock.errors import BugError, ConfigError, PaddockError
 from paddock.training.core.batches import make_batch
 from paddock.training.core.ledger import Ledger, LostGroup
 from paddock.training.core.metrics import batch_metrics, spread
-from paddock.training.core.order import RowOrder
+from paddock.training.core.order import RowOrder, RowPool
 from paddock.training.core.records import Batch, Group
 from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.training.grpo.calls import role_call
@@ -45,8 +45,8 @@ class LoopSettings(NamedTuple):
 
     grpo: GrpoSettings
     groups: GroupSettings
-    n_rows: int
-    """Number of rows of the training dataset."""
+    pools: Sequence[RowPool]
+    """The rows of the training dataset, and how often they are drawn."""
     max_length: int
     """`policy.max_total_sequence_length`, in tokens."""
     shuffle: bool = True
@@ -186,7 +186,7 @@ class Loop:
 
     def _order(self) -> RowOrder:
         grpo, settings = self._grpo, self._settings
-        return RowOrder(settings.n_rows, seed=grpo.seed, shuffle=settings.shuffle, max_epochs=grpo.max_num_epochs)
+        return RowOrder(settings.pools, seed=grpo.seed, shuffle=settings.shuffle, max_epochs=grpo.max_num_epochs)
 
     def _make_groups(self, owner: asyncio.TaskGroup, in_a_row: int) -> InFlightGroups:
         return InFlightGroups(

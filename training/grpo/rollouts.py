@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, Self
 
-from paddock.collect import EvalSettings, PlannedGroup
-from paddock.config import Config, validate
+from paddock.collect import PlannedGroup
+from paddock.config import Config
 from paddock.server.vllm.weights.replicas import ReplicaInfo
 from paddock.training.core.records import Group
 from paddock.training.core.settings import GrpoSettings
@@ -53,11 +53,10 @@ class RunRows:
 
     @classmethod
     def read(cls, config: Config, settings: RowSettings) -> Self:
-        evaluation = validate(EvalSettings, config.top("eval"), "eval")
-        train = IndexedRows(config, evaluation, settings.train_rows, settings.sampling)
+        train = IndexedRows(config, settings.train_rows, settings.sampling)
         if settings.validation_rows is None:
             return cls(settings, train, None)
-        held_out = IndexedRows(config, evaluation, settings.validation_rows, settings.validation_sampling)
+        held_out = IndexedRows(config, settings.validation_rows, settings.validation_sampling)
         return cls(settings, train, held_out)
 
     def group(self, work: GroupJob) -> PlannedGroup:

@@ -7,15 +7,16 @@ Errors  ConfigError for a file that can't be read, has no rows, or too few for a
         with its RowError.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from zlib import crc32
 
 from paddock.collect import EvalSettings, Plan, PlannedGroup, make_plan
 from paddock.collect.rows import RowFileLine, file_facts
-from paddock.config import Config, find_file
+from paddock.config import Config, find_file, validate
 from paddock.errors import ConfigError
+from paddock.training.core.order import RowPool, all_rows
 from paddock.training.grpo.config import DataConfig, TrainConfig
 from paddock.types import JsonObject
 from paddock.types.responses import new_id
@@ -27,8 +28,8 @@ TRAIN, VALIDATION = "data.train.data_path", "data.validation.data_path"
 class IndexedRows:
     """The rows of one file by index. `sampling` is set on each row's request, over the row's own parameters."""
 
-    def __init__(self, config: Config, settings: EvalSettings, path: Path, sampling: JsonObject) -> None:
-        self._plan: Plan = make_plan(config, settings.model_copy(update={"rows": [str(path)], "repeats": 1}))
+    def __init__(self, config: Config, path: Path, sampling: JsonObject) -> None:
+        self._plan = _plan(config, path)
         self._sampling = sampling
         self._source = self._plan.sources[0]
         self._starts = list(_starts(self._source.path))
@@ -101,6 +102,31 @@ def n_rows_of(config: TrainConfig) -> int:
             kind="rows_missing",
         )
     return count
+
+
+def row_pools(config: TrainConfig, environment: Config) -> Sequence[RowPool]:
+    """The training rows by agent where `data.train.weights` weighs them, else all in one pool. `environment`: the
+    config of the servers. ConfigError for weights that do not fit the agents of the rows."""
+    n_rows, weights = n_rows_of(config), config.data.train.weights
+    if weights is None:
+        return all_rows(n_rows)
+    by_agent: dict[str, list[int]] = {}
+    for group in _plan(environment, rows_files(config.data)[TRAIN]).groups():
+        if group.agent is None:
+            assert group.error is not None
+            raise ConfigError(f"data.train.weights: {group.error.message}", kind=group.error.kind)
+        by_agent.setdefault(group.agent.name, []).append(group.line.index)
+    counts = ", ".join(f"{name} ({len(rows)})" for name, rows in by_agent.items())
+    for name in weights.keys() ^ by_agent.keys():
+        what = f"no row is run by {name!r}" if name in weights else f"there is no weight for {name!r}"
+        raise ConfigError(f"data.train.weights: {what}; the rows are run by {counts}", kind="weights")
+    return [RowPool(rows, weights[name], name) for name, rows in by_agent.items()]
+
+
+def _plan(config: Config, path: Path) -> Plan:
+    """Of one file, each row once."""
+    settings = validate(EvalSettings, config.top("eval"), "eval")
+    return make_plan(config, settings.model_copy(update={"rows": [str(path)], "repeats": 1}))
 
 
 def _starts(path: Path) -> "list[tuple[int, int, int, int]]":

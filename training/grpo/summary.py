@@ -17,6 +17,7 @@ REWARD = "train/total_reward/mean"
 ACCURACY = "validation/accuracy"
 _STAGES = ("wait_s", "drain_s", "train_s", "send_s", "validate_s", "checkpoint_s")
 _ERROR = "train/logprob_error"
+_AGENT = "train/agent/"
 
 
 def summarise(lines: Sequence[MetricsLine], facts: JsonObject) -> JsonObject:
@@ -49,6 +50,7 @@ def summarise(lines: Sequence[MetricsLine], facts: JsonObject) -> JsonObject:
         "tokens": sum(_curve(steps, "train/tokens")),
         "samples": sum(_curve(steps, "train/samples")),
         "outcomes": _counts(steps, "train/outcome/"),
+        "agents": {name: _agent(lines, name) for name in _agents(steps)},
         "masked": _counts(steps, "train/masked/"),
         "groups_dropped": sum(_curve(steps, "train/groups_dropped")),
     }
@@ -82,6 +84,12 @@ def _table(summary: JsonObject) -> Iterator[str]:
         ("staleness in versions, mean", _number(staleness["mean"])),
         ("staleness in versions, max", _number(staleness["max"])),
         *((f"rollouts: {name}", _number(count)) for name, count in summary["outcomes"].items()),
+        *(
+            (f"{name}: {what}", _number(value))
+            for name, figures in (summary.get("agents") or {}).items()
+            for what, value in figures.items()
+            if value is not None
+        ),
         *((f"masked: {name}", _number(count)) for name, count in summary["masked"].items()),
         *((f"groups lost: {name}", _number(count)) for name, count in (summary.get("lost") or {}).items()),
         ("groups retried", _number(summary.get("groups_retried"))),
@@ -127,6 +135,25 @@ def _counts(steps: Sequence[MetricsLine], prefix: str) -> JsonObject:
     names = sorted({name for step in steps for name in step.metrics if name.startswith(prefix)})
     sums = {name.removeprefix(prefix): sum(_curve(steps, name)) for name in names}
     return {name: int(value) for name, value in sums.items() if value}
+
+
+def _agents(steps: Sequence[MetricsLine]) -> list[str]:
+    """Names of the agents whose rows were trained on."""
+    names = {name.removeprefix(_AGENT) for step in steps for name in step.metrics if name.startswith(_AGENT)}
+    return sorted({name.rpartition("/total_reward/mean")[0] for name in names} - {""})
+
+
+def _agent(lines: Sequence[MetricsLine], name: str) -> JsonObject:
+    steps = [line for line in lines if line.trained]
+    rewards = _curve(steps, f"{_AGENT}{name}/total_reward/mean")
+    accuracy = _curve(lines, f"validation/agent/{name}/accuracy")
+    return {
+        "groups": sum(_curve(steps, f"{_AGENT}{name}/groups")),
+        "reward_first": _mean(rewards[:FEW]),
+        "reward_last": _mean(rewards[-FEW:]),
+        "validation_first": accuracy[0] if accuracy else None,
+        "validation_last": accuracy[-1] if accuracy else None,
+    }
 
 
 def _number(value: Any) -> str:

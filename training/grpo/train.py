@@ -39,7 +39,7 @@ from paddock.training.grpo.remote import start_policy, start_samplers
 from paddock.training.grpo.report import RunReporter
 from paddock.training.grpo.roles import Policy, Rollouts
 from paddock.training.grpo.rollouts import RowSettings, RunRollouts, RunRows
-from paddock.training.grpo.rows import TRAIN, VALIDATION, n_rows_of, rows_files
+from paddock.training.grpo.rows import TRAIN, VALIDATION, row_pools, rows_files
 from paddock.training.grpo.run_lock import claim
 from paddock.training.grpo.worker import WorkerSettings
 from paddock.types import JsonObject
@@ -138,7 +138,7 @@ def _plan_run(read: RunConfig, out: Path) -> "_RunPlan":
         environment=environment,
         needs=needs_of(config, engine_settings(environment, read.model_server).launch),
         worker=worker_settings(read),
-        loop=_loop_settings(config, out),
+        loop=_loop_settings(read, out),
     )
 
 
@@ -199,11 +199,12 @@ def _checkpoints(config: TrainConfig, out: Path) -> Checkpoints | None:
     return Checkpoints(folder, keep_top_k=settings.keep_top_k, higher_is_better=settings.higher_is_better)
 
 
-def _loop_settings(config: TrainConfig, out: Path) -> LoopSettings:
+def _loop_settings(read: RunConfig, out: Path) -> LoopSettings:
+    config = read.config
     return LoopSettings(
         grpo=config.grpo,
         groups=config.paddock.groups,
-        n_rows=n_rows_of(config),
+        pools=row_pools(config, read.environment),
         max_length=config.policy.max_total_sequence_length,
         shuffle=config.data.shuffle,
         metric=config.checkpointing.metric,

@@ -26,6 +26,9 @@ def validation_result(prompts: Sequence[Sequence[Member]]) -> ValidationResult:
     if any(len(prompt) > 1 for prompt in prompts):
         metrics["pass_k"] = sum(max(rewards_of_prompt) >= 1 for rewards_of_prompt in judged) / len(judged)
     metrics |= {f"outcome/{kind}": outcomes[kind] / len(members) for kind in OUTCOMES if outcomes[kind]}
+    for name in sorted({member.agent for member in members} - {""}):
+        if rewards := _rewards([member for member in members if member.agent == name]):
+            metrics[f"agent/{name}/accuracy"] = sum(rewards) / len(rewards)
     return ValidationResult(metrics, len(members), len(rewards))
 
 

@@ -102,6 +102,8 @@ class RolloutWorker:
 
     def _as_member(self, finished: FinishedMember) -> Member:
         if finished.rollout is None:
-            return Member(nth=finished.result.member, outcome=finished.result.outcome, reward=None)
+            return Member(
+                nth=finished.result.member, outcome=finished.result.outcome, reward=None, agent=finished.result.agent
+            )
         member = member_of(finished.rollout, self.settings.groups, self.settings.flaws)
         return member._replace(total_s=finished.total_s)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from paddock.training.core.ledger import Ledger, LostGroup, RunningGroup
-from paddock.training.core.order import RowOrder
+from paddock.training.core.order import RowOrder, all_rows
 from paddock.training.core.records import Group, Member
 from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
 
@@ -29,7 +29,7 @@ class LedgerRun:
         self.hard = [math.exp(self.draw.gauss(0, spread_of_rows)) for _ in range(ROWS)]
         asynchronous = AsyncGrpoSettings(max_trajectory_age_steps=age, in_flight_weight_updates=True)
         grpo = GrpoSettings(num_prompts_per_step=PROMPTS, max_num_epochs=99, async_grpo=asynchronous)
-        order = RowOrder(ROWS, seed=0, shuffle=True, max_epochs=99)
+        order = RowOrder(all_rows(ROWS), seed=0, shuffle=True, max_epochs=99)
         self.ledger = Ledger(grpo, order, GroupSettings(max_age_retries=retries))
         self.now = 0.0
         self.ends: list[tuple[float, int]] = []
@@ -100,7 +100,7 @@ def test_no_row_of_an_epoch_is_lost_to_its_length(case: AgesCase, retries: int) 
 
 
 def test_what_is_waited_for_is_the_last_group_of_a_row() -> None:
-    order = RowOrder(9, seed=0, shuffle=False, max_epochs=1)
+    order = RowOrder(all_rows(9), seed=0, shuffle=False, max_epochs=1)
     grpo = GrpoSettings(num_prompts_per_step=1, async_grpo=AsyncGrpoSettings(max_trajectory_age_steps=1))
     ledger = Ledger(grpo, order, GroupSettings(max_age_retries=1))
     ledger.finish_sending()

@@ -12,7 +12,7 @@ from paddock.errors import BugError, ConfigError
 from paddock.training.core.admission import GroupAdmission
 from paddock.training.core.buffer import ReplayBuffer
 from paddock.training.core.ledger import Ledger, RunningGroup
-from paddock.training.core.order import RowOrder
+from paddock.training.core.order import RowOrder, all_rows
 from paddock.training.core.records import Group
 from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
 from paddock.training.core.testing import group, member, sample
@@ -29,7 +29,7 @@ def grpo(prompts: int, age: int) -> GrpoSettings:
 
 
 def order(n_rows: int = 15) -> RowOrder:
-    return RowOrder(n_rows, seed=3, shuffle=True, max_epochs=2)
+    return RowOrder(all_rows(n_rows), seed=3, shuffle=True, max_epochs=2)
 
 
 def end_group(started: RunningGroup, oldest: int | None = None) -> Group:

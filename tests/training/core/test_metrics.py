@@ -67,3 +67,23 @@ def test_the_penalty_of_a_leak_is_no_reward() -> None:
     found = batch_metrics(batch(group(member(0, 1.0), member(1, -1.0, outcome="leak"), member(2, 0.0))))
     assert found["train/total_reward/mean"] == 0.5
     assert found["train/outcome/leak"] == 1.0
+
+
+def test_figures_of_each_agent() -> None:
+    calls = [member(0, 1.0, agent="calls"), member(1, 0.0, agent="calls"), member(2, None, agent="calls")]
+    sums = [member(0, 0.5, agent="sums"), member(1, 0.5, agent="sums")]
+    found = batch_metrics(batch(group(*calls), group(*sums, group_id=1)))
+    expected = {
+        "calls/total_reward/mean": 0.5,
+        "calls/failed_rate": 1 / 3,
+        "calls/groups": 1.0,
+        "calls/groups_alike_rate": 0.0,
+        "sums/total_reward/mean": 0.5,
+        "sums/total_reward/stddev": 0.0,
+        "sums/failed_rate": 0.0,
+        "sums/groups_alike_rate": 1.0,
+    }
+    assert {name: found[f"train/agent/{name}"] for name in expected} == pytest.approx(expected)
+    tokens = [found[f"train/agent/{name}/tokens"] for name in ("calls", "sums")]
+    assert sum(tokens) == found["train/tokens"]
+    assert min(tokens) > 0

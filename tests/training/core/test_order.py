@@ -1,13 +1,14 @@
 """Claims about the order of rows."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.training.core.order import EpochRow, RowOrder
+from paddock.training.core.order import EpochRow, RowOrder, RowPool, all_rows
 
 
 def order(n_rows: int = 5, seed: int = 1, epochs: int = 3, *, shuffle: bool = True) -> RowOrder:
-    return RowOrder(n_rows, seed=seed, shuffle=shuffle, max_epochs=epochs)
+    return RowOrder(all_rows(n_rows), seed=seed, shuffle=shuffle, max_epochs=epochs)
 
 
 def rest(of: RowOrder) -> list[EpochRow]:
@@ -48,3 +49,41 @@ def test_the_end_stays_the_end() -> None:
     assert done.take() == EpochRow(0, 0)
     assert done.at_end
     assert done.take() is None
+
+
+WEIGHTS = st.lists(st.tuples(st.integers(1, 9), st.floats(0.01, 100)), min_size=1, max_size=5)
+
+
+def pools(sizes: list[tuple[int, float]]) -> list[RowPool]:
+    starts = [sum(size for size, _ in sizes[:nth]) for nth in range(len(sizes))]
+    pairs = enumerate(zip(starts, sizes, strict=True))
+    return [RowPool(range(start, start + size), weight, f"pool{nth}") for nth, (start, (size, weight)) in pairs]
+
+
+@given(WEIGHTS, st.integers(1, 200))
+def test_pools_give_their_share_at_any_time(sizes: list[tuple[int, float]], n_taken: int) -> None:
+    mixed, total = pools(sizes), sum(weight for _, weight in sizes)
+    order = RowOrder(mixed, seed=3, shuffle=True, max_epochs=1000)
+    taken = [each for each in (order.take() for _ in range(n_taken)) if each is not None]
+    assert len(taken) == n_taken
+    for pool in mixed:
+        own = [each for each in taken if each.row in pool.rows]
+        assert abs(len(own) - n_taken * pool.weight / total) < len(mixed)
+        rounds = [[each.row for each in own if each.epoch == epoch] for epoch in range(len(own) // len(pool.rows))]
+        assert all(sorted(round_) == list(pool.rows) for round_ in rounds)
+        assert [each.epoch for each in own] == sorted(each.epoch for each in own)
+
+
+@given(WEIGHTS, st.integers(0, 60), st.booleans())
+def test_a_position_is_enough_to_go_on_with_pools(sizes: list[tuple[int, float]], n_taken: int, shuffle: bool) -> None:
+    first, again = (RowOrder(pools(sizes), seed=3, shuffle=shuffle, max_epochs=20) for _ in range(2))
+    for _ in range(n_taken):
+        first.take()
+    again.move_to(first.epoch, first.position)
+    assert rest(again) == rest(first)
+
+
+@pytest.mark.parametrize("wrong", [[], [RowPool([], 1.0)], [RowPool([1], 0.0)]], ids=["none", "no rows", "no weight"])
+def test_a_pool_has_rows_and_a_weight(wrong: list[RowPool]) -> None:
+    with pytest.raises(ValueError, match="at least one row"):
+        RowOrder(wrong, seed=0, shuffle=True, max_epochs=1)

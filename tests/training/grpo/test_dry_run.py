@@ -1,5 +1,6 @@
 """`paddock train --dry-run` and what the command refuses: the plan's arithmetic, and nothing started."""
 
+import json
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,32 @@ def test_the_plan_has_the_arithmetic_the_devices_and_the_inert_keys(
         assert said in plan
     assert "geheim" not in plan
     assert not (run_file.parent / "runs").exists()
+
+
+def test_weights_of_agents_are_planned_or_refused(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        {"responses_create_params": {"input": "x"}, "agent_ref": {"name": name}, "expected_action": {"type": "message"}}
+        for name in ("agent", "agent", "other", "agent")
+    ]
+    Path("mixed.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    servers = {**SERVERS, "other": SERVERS["agent"]}
+    run_file.write_text(yaml.safe_dump({**RUN, "env": {"nemo_gym": servers}}))
+
+    def plan(weights: str) -> tuple[int, str]:
+        code = main(
+            ["train", str(run_file), "--dry-run", "data.train.data_path=mixed.jsonl", f"data.train.weights={weights}"]
+        )
+        output = capsys.readouterr()
+        return code, " ".join((output.out + output.err).split())
+
+    code, text = plan("{agent: 1, other: 3}")
+    assert code == PLANNED
+    assert "of the prompts: agent 25.0% (3 rows), other 75.0% (1 row)" in text
+    code, text = plan("{agent: 1}")
+    assert (code, "there is no weight for 'other'; the rows are run by agent (3), other (1)" in text) == (2, True)
+    code, text = plan("{agent: 1, other: 1, pivot_agent: 1}")
+    assert (code, "no row is run by 'pivot_agent'" in text) == (2, True)
+    assert plan("{agent: 1, other: 0}")[0] == 2
 
 
 def test_an_on_policy_run_is_named_so(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from paddock.errors import InfraError, PaddockError
+from paddock.training.core.order import all_rows
 from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
 from paddock.training.grpo.loop import Loop, LoopSettings, RunResult, StepReport
 from paddock.training.grpo.roles import GroupJob
@@ -39,7 +40,7 @@ def settings(
         async_grpo=asynchronous,
         **known,
     )
-    return LoopSettings(grpo, groups or GroupSettings(), n_rows, max_length=100)
+    return LoopSettings(grpo, groups or GroupSettings(), all_rows(n_rows), max_length=100)
 
 
 class LoopRun:
@@ -471,16 +472,15 @@ def test_a_validation_without_verdicts_is_told_and_nothing_more() -> None:
     one = LoopRun(settings(val_period=2, val_at_start=True, val_at_end=True), validations={0: 0.25, 4: 0.75})
     assert one.run().steps == STEPS
     assert one.world.of("validate") == [0, 2, 4, 6]
-    found = [told.metrics.get("validation/accuracy") for told in one.told]
-    assert found == [0.25, None, None, None, 0.75, None, None]
+    assert [told.metrics.get("validation/accuracy") for told in one.told] == [0.25, None, None, None, 0.75, None, None]
     assert one.told[0].batch is None
     assert one.told[2].metrics["validation/n_verdicts"] == 0
 
 
 def test_a_run_ends_when_its_rows_are_used_up() -> None:
     one = LoopRun(settings(n_rows=7, val_at_end=True), validations={3: 1.0})
-    ended = one.run()
-    assert (ended.why, ended.steps, ended.n_started, ended.n_trained) == ("rows", 3, 7, 6)
+    end = one.run()
+    assert (end.why, end.steps, end.n_started, end.n_trained) == ("rows", 3, 7, 6)
     assert (one.told[-1].steps, one.told[-1].batch) == (3, None)
     assert one.told[-1].metrics["validation/accuracy"] == 1.0
 

@@ -1,5 +1,6 @@
 """A loop that comes to its end without a step has failed."""
 
+from paddock.training.core.order import all_rows
 from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
 from paddock.training.grpo.loop import Loop, LoopSettings, RunResult
 from paddock.training.grpo.testing import ScriptedPolicy, ScriptedRollouts, ScriptedRun, now, virtually
@@ -12,7 +13,7 @@ def end(*, steps: int = 100, failed: Outcome | None = None) -> RunResult:
     world = ScriptedRun()
     counts = {"num_prompts_per_step": PROMPTS, "num_generations_per_prompt": 2, "max_num_steps": steps}
     grpo = GrpoSettings(**counts, async_grpo=AsyncGrpoSettings())
-    settings = LoopSettings(grpo, GroupSettings(), ROWS, max_length=100)
+    settings = LoopSettings(grpo, GroupSettings(), all_rows(ROWS), max_length=100)
     rollouts = ScriptedRollouts(world, failed=lambda work, nth: failed)
 
     async def run() -> RunResult:

@@ -15,7 +15,7 @@ from tests.sampling import few
 
 from paddock.errors import ConfigError, InfraError
 from paddock.training.core.ledger import LostGroup
-from paddock.training.core.order import EpochRow, RowOrder
+from paddock.training.core.order import EpochRow, RowOrder, all_rows
 from paddock.training.core.records import Group
 from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
 from paddock.training.grpo.checkpoints import LOOP, OLD_NAMES, Checkpoints
@@ -70,7 +70,7 @@ class ResumePlan(NamedTuple):
         return LoopSettings(
             grpo,
             GroupSettings(),
-            self.n_rows,
+            all_rows(self.n_rows),
             max_length=100,
             metric=self.metric,
             save_period=self.save_period,
@@ -147,7 +147,7 @@ class RunHistory:
         ids = [each.id for each in places]
         assert len(ids) == len(set(ids)), "no group twice, whether trained on or lost"
         assert len(groups) == ended.n_trained
-        order = RowOrder(N_ROWS, seed=self.plan.settings.grpo.seed, shuffle=True, max_epochs=9)
+        order = RowOrder(all_rows(N_ROWS), seed=self.plan.settings.grpo.seed, shuffle=True, max_epochs=9)
         turns = {order.take(): nth for nth in range(ended.n_started)}
         again = {turns[EpochRow(one.epoch, one.row)] for one in lost if one.again}
         trained = [(group.epoch, group.row) for group in groups]
