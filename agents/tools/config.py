@@ -1,5 +1,7 @@
 """The settings of the agent of tools."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from paddock.server import AgentConfig
@@ -16,6 +18,9 @@ class ToolsAgentConfig(AgentConfig):
     max_result_chars: int | None = Field(default=100_000, ge=1)
     """Characters of a tool's result that the model is shown: half of them from its start, half from its end, and
     between them a line that counts those left out. None: all."""
+    reasoning_alone: Literal["ends", "continues"] = "ends"
+    """After an answer of reasoning with neither call nor text: `ends` the run, as any answer without a call, or
+    `continues`: the model is asked again, with the reasoning in its history."""
     concurrent_calls: bool = False
     """Whether the calls of one answer run side by side; else one after the other, in their order."""
     chat_template_kwargs: Block = Field(default={})

@@ -59,7 +59,8 @@ class ToolLoop:
             self._malformed["cut"] += bool(calls)
             self.ended = "output_limit"
         elif not calls:
-            self.ended = "finished"
+            goes_on = self._config.reasoning_alone == "continues" and bool(output) and not messages(output)
+            self.ended = self._limit() if goes_on else "finished"
         else:
             results = await self._call_tools(calls)
             self._items += [call.result(result.text) for call, result in zip(calls, results, strict=True)]

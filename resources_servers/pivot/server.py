@@ -91,6 +91,7 @@ class PivotTask(BaseModel):
 
 
 class PivotServer(ResourcesServer[PivotConfig, PivotTask]):
+    JUDGES_STEP = True
     config_type = PivotConfig
     task_type = PivotTask
     example: ClassVar[JsonObject] = {

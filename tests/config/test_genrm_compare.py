@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from paddock.agents.single_step.server import SingleStepConfig
+from paddock.agents.tools.config import ToolsAgentConfig
 from paddock.config import Config, resolve_class
 from paddock.errors import ConfigError
 from paddock.resources_servers.genrm.config import GenrmConfig
@@ -147,8 +147,7 @@ def test_the_recipe_of_the_rlhf_stage_loads_with_its_values(load_text: Load) -> 
     assert judge.model == "nvidia/Qwen3-Nemotron-235B-A22B-GenRM-2603"
     for name in ("genrm_simple_agent", "genrm_simple_agent_reasoning_off"):
         agent = settings_of(config, name)
-        assert isinstance(agent, SingleStepConfig)
-        assert agent.tools == "refuse"
+        assert isinstance(agent, ToolsAgentConfig)
     off = settings_of(config, "policy_model_reasoning_off")
     assert off.chat_template_kwargs["enable_thinking"] is False
 

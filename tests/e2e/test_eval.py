@@ -153,7 +153,7 @@ def test_a_dry_run_names_rows_with_tools_that_an_agent_will_not_run(
 ) -> None:
     tools = [{"type": "function", "name": "look_up", "parameters": {"type": "object"}}]
     case = make_case([ROW, {**ROW, "responses_create_params": {"input": "q", "tools": tools}}])
-    refusing = "agent.agents.single_step.tools=refuse"  # what NeMo-Gym's `simple_agent` is read as
+    refusing = "agent.agents.single_step.tools=refuse"
     assert main(case.arguments("--dry-run", refusing)) == 2
     assert "rows.jsonl:2: responses_create_params.tools: this agent takes one step" in capsys.readouterr().out
     assert main(case.arguments("--strict-rows", refusing)) == 2

@@ -85,6 +85,9 @@ class Implementation(Record):
     """Values of our keys that no file sets."""
     environment: str | None = None
     """The resources server that it has inside; here it is one beside the agent. None: there is none."""
+    one_step: str | None = None
+    """Our plugin folder instead of `to` where the agent's resources server judges one answer and runs no tool; it has
+    no keys of `set` and `defaults`. None: it is `to` everywhere."""
     differs: str = ""
     """In words, how results differ from theirs, for the note of each such block; empty: they don't."""
     keys: dict[str, KeyRule] = Field(default_factory=dict)

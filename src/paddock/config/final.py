@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from paddock.config.aliases import AliasTable
 from paddock.config.directives import expand
 from paddock.config.environments import move_environment_keys
+from paddock.config.one_step import choose_one_step
 from paddock.config.plugins import check_exists
 from paddock.config.problems import is_typo, raise_all, suggestion
 from paddock.config.references import bad_references, references
@@ -68,6 +69,8 @@ def finalize(composed: Composition, table: AliasTable, servers: Collection[str] 
     composed.tree = expand(composed.tree)
     problems = list(_apply_rules_again(composed, table))
     move_environment_keys(composed.tree, composed.origins, table, owners)
+    for agent in choose_one_step(composed.tree, composed.blocks, table):
+        composed.notes.append(agent.note(composed.origin(agent.path)))
     _add_defaults(composed, table)
     instances, free = _split(composed)
     problems += gather_variables(composed.tree, free & composed.nemo_gym_keys, composed.recipe_keys)

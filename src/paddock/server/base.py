@@ -160,6 +160,8 @@ class ResourcesServer(Server[ConfigT], Generic[ConfigT, TaskT]):
     has gone is not waited for."""
     OWN_PROMPT: ClassVar[bool] = False
     """Agents make the model's request of its sessions: a row need not bring one."""
+    JUDGES_STEP: ClassVar[bool] = False
+    """It judges one answer with the calls in it, and serves none of a row's tools: an agent must not go on after it."""
     task_type: ClassVar[type[BaseModel]]
     """What `Row.task` must be; keys that it does not declare are its own business (forbid, ignore or allow)."""
     example: ClassVar[JsonObject] = {}

@@ -189,6 +189,20 @@ async def test_what_a_limit_ends_is_judged(settings: Any, why: str) -> None:
     assert rollout.reward == (0.0 if why == "output_limit" else 1.0)
 
 
+async def test_reasoning_alone_ends_the_run_or_goes_on_to_the_next_answer() -> None:
+    thought: JsonObject = {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "Apples."}]}
+    turns: list[Turn] = [[thought], *RIGHT]
+    rollout, model = await run(turns)
+    assert (rollout.outcome, len(model.requests)) == ("completed", 1)
+    rollout, model = await run(turns, reasoning_alone="continues")
+    assert (rollout.reward, len(model.requests)) == (1.0, 4)
+    assert model.requests[1]["input"][-1]["type"] == "reasoning"
+    rollout, model = await run([[thought]] * 3, reasoning_alone="continues", max_turns=3)
+    assert (rollout.outcome, len(model.requests)) == ("truncated", 3)
+    rollout, model = await run([[]], reasoning_alone="continues")
+    assert (rollout.outcome, len(model.requests)) == ("completed", 1)
+
+
 async def test_a_failing_tool_is_no_reward_and_no_text() -> None:
     rollout, model = await run([[call_item("burn", "{}")], [message_item("what now?")]])
     assert (rollout.outcome, rollout.reward, len(model.requests)) == ("infra", None, 1)

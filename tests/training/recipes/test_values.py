@@ -146,8 +146,12 @@ def test_environments_that_are_missing_here_are_declared_with_what_they_need() -
     assert {name for name, needs in judged.items() if "nl2bash_judge_model" in needs} == JUDGED_BY_NL2BASH
     assert {name for name, needs in judged.items() if "safety_judge_model" in needs} == JUDGED_FOR_SAFETY
     assert "1024 processes, 10 s" in judged["code_gen"]
-    agents = {one["agents"]["single_step"]["resources_server"]["name"] for one in tree.values() if "agents" in one}
-    assert agents == set(servers)
+    agents = {name: one["agents"] for name, one in tree.items() if "agents" in one}
+    assert {next(iter(one.values()))["resources_server"]["name"] for one in agents.values()} == set(servers)
+    pivot_agents = {name for name, one in agents.items() if "single_step" in one}
+    assert {name for name, one in agents.items() if "tools" not in one} == pivot_agents
+    assert len(pivot_agents) == 3
+    assert agents["workplace_assistant_simple_agent"]["tools"]["max_turns"] == 6
     pivots = [name for name, below in servers.items() if "pivot" in below]
     assert len(pivots) == 3
     b200 = written(recipe("super_rlvr_b200").read)
