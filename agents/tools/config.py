@@ -23,5 +23,7 @@ class ToolsAgentConfig(AgentConfig):
     `continues`: the model is asked again, with the reasoning in its history."""
     concurrent_calls: bool = False
     """Whether the calls of one answer run side by side; else one after the other, in their order."""
+    functions: list[str] = []
+    """Python functions that are tools beside the environment's, each as `package.module:function`."""
     chat_template_kwargs: Block = Field(default={})
     """Arguments of the chat template, such as `enable_thinking`, over a row's own and under the server's."""

@@ -1,7 +1,7 @@
-"""An agent whose tools are the environment's: the model's calls go to its resources server until the model is done.
+"""An agent of many turns: the model's calls go to the environment's tools and the agent's own until the model is done.
 
-Row     `responses_create_params` is the first request; its `tools`, where it has any, are those of the session's that
-        the model is shown, as the row describes them. Without any, all are shown.
+Row     `responses_create_params` is the first request; its `tools`, where it has any, are those that the model is
+        shown, as the row describes them. Without any, all are shown.
 Ends    an answer without calls, or a call of a tool that ends the rollout: `completed`. A limit, an answer that was
         cut, or a prompt longer than the model takes: `truncated`. Both are judged. Calls of a cut answer are not run.
 Session is seeded, called, judged and ended by its id; where the environment keeps none, `/verify` judges the response.
@@ -9,13 +9,24 @@ Answer  one response with all items: the model's, and the results of its calls. 
 """
 
 import asyncio
+from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from paddock.agents.tools.config import ToolsAgentConfig
+from paddock.agents.tools.functions import FunctionSource
 from paddock.agents.tools.loop import ToolLoop
-from paddock.agents.tools.sources import EnvironmentSource, RolloutTools, refuse_unserved, row_tools
+from paddock.agents.tools.sources import (
+    ENVIRONMENT,
+    EnvironmentSource,
+    RolloutTools,
+    ToolSource,
+    refuse_unserved,
+    row_tools,
+    shown_names,
+)
 from paddock.errors import PaddockError, RequestError
-from paddock.http import END_SESSION, SEED, VERIFY, VERIFY_SESSION, Call, ModelReply, VerifyRequest
+from paddock.http import END_SESSION, SEED, VERIFY, VERIFY_SESSION, Call, ModelReply, Peer, VerifyRequest
 from paddock.server import AgentServer, ResourcesServer
 from paddock.server.rollout import RolloutRun
 from paddock.server.rollout_model import RolloutModel
@@ -28,6 +39,10 @@ END_TIMEOUT_S = 30.0
 class ToolsAgent(AgentServer[ToolsAgentConfig]):
     config_type = ToolsAgentConfig
 
+    def __init__(self, config: ToolsAgentConfig, *, name: str, peers: Mapping[str, Peer]) -> None:
+        super().__init__(config, name=name, peers=peers)
+        self._functions = FunctionSource(config.functions)
+
     async def run(self, row: Row, call: Call) -> Rollout:
         run = RolloutRun(row, call, self.model, timeout_s=self.config.rollout_timeout_s)
         return await run.execute(self._run_stages)
@@ -37,8 +52,11 @@ class ToolsAgent(AgentServer[ToolsAgentConfig]):
 
     def check_row(self, row: Row, environment: ResourcesServer[Any, Any]) -> None:
         shown, served = row_tools(row), environment.tool_names()
-        if shown is not None and served is not None:
-            refuse_unserved(shown, served)
+        if shown is None or served is None:
+            return
+        own = [str(tool["name"]) for tool in self._functions.tools]
+        names = shown_names([(ENVIRONMENT, sorted(served)), (self._functions.name, own)])
+        refuse_unserved(shown, frozenset(chain.from_iterable(names)))
 
     async def _run_stages(self, run: RolloutRun) -> None:
         with run.stage("seed"):
@@ -61,7 +79,7 @@ class ToolsAgent(AgentServer[ToolsAgentConfig]):
             await self._end(session)
 
     def _tools_of(self, row: Row, session: Session) -> RolloutTools:
-        sources = [EnvironmentSource(self.resources, session)]
+        sources: list[ToolSource] = [EnvironmentSource(self.resources, session), self._functions]
         return RolloutTools(sources, row, max_chars=self.config.max_result_chars)
 
     async def _end(self, session: Session) -> None:

@@ -11,13 +11,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from paddock.errors import RowError
+from paddock.errors import ConfigError, RowError
 from paddock.harness.contract import MalformedCall
 from paddock.harness.native.toolbox import RawToolCall
 from paddock.http import CALL_TOOL, Call, Peer, SessionCall
 from paddock.types import JsonObject, Row, Session
 from paddock.types.responses import new_id
 
+ENVIRONMENT = "environment"
+"""Name of the source whose tools keep their names."""
 SEPARATOR = "__"
 
 
@@ -49,7 +51,7 @@ class ToolSource(Protocol):
 class EnvironmentSource:
     """The tools of the session that the resources server has opened."""
 
-    name = "environment"
+    name = ENVIRONMENT
 
     def __init__(self, peer: Peer, session: Session) -> None:
         self.tools: Sequence[JsonObject] = session.tools if session.session_id is not None else ()
@@ -93,13 +95,26 @@ class RolloutTools:
 
 
 def _named(sources: Sequence[ToolSource]) -> Iterator[_ShownTool]:
-    counts = Counter(str(tool.get("name")) for source in sources for tool in source.tools)
-    for source in sources:
-        for tool in source.tools:
-            name = str(tool.get("name"))
-            keeps = counts[name] == 1 or isinstance(source, EnvironmentSource)
-            shown = name if keeps else f"{source.name}{SEPARATOR}{name}"
-            yield _ShownTool(source, name, {**tool, "name": shown})
+    names = shown_names([(source.name, [str(tool.get("name")) for tool in source.tools]) for source in sources])
+    for source, own in zip(sources, names, strict=True):
+        for tool, shown in zip(source.tools, own, strict=True):
+            yield _ShownTool(source, str(tool.get("name")), {**tool, "name": shown})
+
+
+def shown_names(sources: Sequence[tuple[str, Sequence[str]]]) -> list[list[str]]:
+    """Return the names by which the model is shown the tools of sources, each of which has a name and its tools' names.
+    Raises ConfigError where two are the same all the same."""
+    counts = Counter(name for _, names in sources for name in names)
+    shown = [
+        [name if counts[name] == 1 or source == ENVIRONMENT else f"{source}{SEPARATOR}{name}" for name in names]
+        for source, names in sources
+    ]
+    twice = next((name for name, count in Counter(name for own in shown for name in own).items() if count > 1), None)
+    if twice is not None:
+        raise ConfigError(
+            f"two tools would be shown as {twice!r}: rename a function or an MCP server", kind="tool_names"
+        )
+    return shown
 
 
 def row_tools(row: Row) -> Mapping[str, JsonObject] | None:

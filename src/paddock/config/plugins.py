@@ -7,8 +7,8 @@ Errors  ConfigError: an unknown name lists what exists and the nearest; a failed
 """
 
 import importlib
-from collections.abc import Iterable
-from types import ModuleType
+from collections.abc import Callable, Iterable
+from types import FunctionType, ModuleType
 from typing import Any
 
 from paddock.config.files import PACKAGE
@@ -52,6 +52,20 @@ def resolve_class(spec: str, kind: str) -> type[Any]:
         raise ConfigError(f"`{spec}` is no class of {kind}{hint}", kind="plugin")
     cls: type[Any] = value
     return cls
+
+
+def resolve_function(spec: str) -> Callable[..., Any]:
+    """The function that `package.module:function` names."""
+    module_name, colon, name = spec.partition(":")
+    if not colon or not module_name or not name:
+        raise ConfigError(f"`{spec}`: a function is named as `package.module:function`", kind="plugin")
+    module = _import(module_name, spec)
+    value: Any = getattr(module, name, None)
+    if not isinstance(value, FunctionType):
+        functions = [other for other, found in vars(module).items() if isinstance(found, FunctionType)]
+        hint = suggestion(name, functions, label="functions there")
+        raise ConfigError(f"`{spec}` is no function{hint}", kind="plugin")
+    return value
 
 
 def _import(module: str, spec: str) -> ModuleType:

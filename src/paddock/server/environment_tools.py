@@ -10,6 +10,7 @@ Errors  `ToolMistake` is a text for the model about the model's own mistake; wha
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple, TypeVar, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
@@ -67,9 +68,15 @@ def tools_of(cls: type) -> Mapping[str, EnvironmentTool]:
 
 
 def _tool(cls: type, name: str, method: Callable[..., Any]) -> EnvironmentTool:
-    where = f"{cls.__name__}.{name}"
-    parameters = list(inspect.signature(method).parameters.values())[2:]
-    hints = get_type_hints(method, include_extras=True)
+    made = make_tool(method, name, f"{cls.__name__}.{name}", skip=2)
+    return made._replace(ends=getattr(method, _MARK))
+
+
+def make_tool(function: Callable[..., Any], name: str, where: str, *, skip: int = 0) -> EnvironmentTool:
+    """Return the tool that a function is, without its first `skip` arguments. Raises BugError for one that can't be
+    one. `where`: its name in messages."""
+    parameters = list(inspect.signature(function).parameters.values())[skip:]
+    hints = get_type_hints(function, include_extras=True)
     fields: dict[str, Any] = {}
     for parameter in parameters:
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
@@ -80,10 +87,10 @@ def _tool(cls: type, name: str, method: Callable[..., Any]) -> EnvironmentTool:
         fields[parameter.name] = (hints[parameter.name], default)
     arguments: type[BaseModel] = create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
     definition: JsonObject = {"type": "function", "name": name, "parameters": _schema(arguments)}
-    description = inspect.cleandoc(method.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
+    description = inspect.cleandoc(function.__doc__ or "").partition("\n\n")[0].replace("\n", " ")
     if description:
         definition["description"] = description
-    return EnvironmentTool(name, getattr(method, _MARK), arguments, definition)
+    return EnvironmentTool(name, ends=False, arguments=arguments, definition=definition)
 
 
 def _schema(arguments: type[BaseModel]) -> JsonObject:
@@ -110,19 +117,24 @@ async def call_tool(
     if known is None:
         text = f"There is no tool {name!r}; there are: {', '.join(tools) or 'none'}."
         return SessionCallResult(text=text, problem="unknown_tool")
+    return await run_tool(known, partial(getattr(server, name), state), arguments)
+
+
+async def run_tool(tool: EnvironmentTool, function: Callable[..., Any], arguments: str) -> SessionCallResult:
+    """Run a function, which may be asynchronous, with the arguments of a tool as the model wrote them. Raises what it
+    raises, but for ToolMistake."""
     given = decode_object(arguments or "{}")
     if isinstance(given, InvalidCall):
-        return SessionCallResult(text=f"{name}: {given.detail}", problem="bad_json")
+        return SessionCallResult(text=f"{tool.name}: {given.detail}", problem="bad_json")
     try:
-        read = known.arguments.model_validate(given)
+        read = tool.arguments.model_validate(given)
     except ValidationError as error:
-        return SessionCallResult(text=f"{name}: {describe(error)}", problem="bad_arguments")
-    values = {field: getattr(read, field) for field in known.arguments.model_fields}
+        return SessionCallResult(text=f"{tool.name}: {describe(error)}", problem="bad_arguments")
     try:
-        result = getattr(server, name)(state, **values)
+        result = function(**{field: getattr(read, field) for field in tool.arguments.model_fields})
         if inspect.isawaitable(result):
             result = await result
     except ToolMistake as mistake:
         return SessionCallResult(text=str(mistake))
     text = result if isinstance(result, str) else to_json(result).decode()
-    return SessionCallResult(text=text, done=known.ends)
+    return SessionCallResult(text=text, done=tool.ends)
