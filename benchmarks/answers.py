@@ -26,6 +26,7 @@ from benchmarks.load import LoadRound, measure
 from benchmarks.processes import family, running
 from paddock.ports import free_port
 from paddock.resources_servers.choice.make_rows import make_rows as choice_rows
+from paddock.resources_servers.schema.make_rows import make_rows as schema_rows
 from paddock.types import JsonObject
 from paddock.types.responses import make_response, message_item
 
@@ -64,12 +65,24 @@ def choice_bodies() -> list[JsonObject]:
     ]
 
 
+def schema_bodies() -> list[JsonObject]:
+    lines = [line for line in schema_rows(ROWS * 2, 5) if line.get("response_mode") != "tool_call"][:ROWS]
+    return [_with_answer(line, line["example_answer"] if number % 3 else "{}") for number, line in enumerate(lines)]
+
+
 def _with_answer(line: JsonObject, text: str) -> JsonObject:
     return {**line, "response": make_response([message_item(text)], line["responses_create_params"], model="policy")}
 
 
+GYM = "PADDOCK_NEMO_GYM_PYTHON"
 CASES = (
-    AnswerCase("choice", choice_bodies, "resources_servers.mcqa.app:MCQAResourcesServer", "PADDOCK_NEMO_GYM_PYTHON"),
+    AnswerCase("choice", choice_bodies, "resources_servers.mcqa.app:MCQAResourcesServer", GYM),
+    AnswerCase(
+        "schema",
+        schema_bodies,
+        "resources_servers.structured_outputs.app:StructuredOutputsResourcesServer",
+        "PADDOCK_STRUCTURED_OUTPUTS_PYTHON",
+    ),
 )
 
 
