@@ -1,11 +1,66 @@
 """The settings of the agent of tools."""
 
-from typing import Literal
+import re
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
+from paddock.sandbox import SandboxLimits, SandboxSettings
+from paddock.sandbox.admission import AdmissionSettings
 from paddock.server import AgentConfig
 from paddock.server.fields import Block
+
+RESERVED = ("environment", "functions")
+"""Names of other sources of tools."""
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_PROCESS = ("args", "env", "runs_in", "image")
+_HTTP = ("headers", "token")
+
+
+class McpServerConfig(BaseModel):
+    """One MCP server: a command, which each rollout starts for itself, or the URL of one that runs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    command: str | None = None
+    """The program of a server over stdio."""
+    args: list[str] = []
+    """Its arguments."""
+    env: dict[str, str] = {}
+    """Its variables, beside the image's, or beside the usual ones of the agent's where it is its child."""
+    runs_in: Literal["sandbox", "agent"] = "sandbox"
+    """`sandbox`: in one of its own, with no network; `agent`: as a child of the agent's process, with its user's files
+    and network, so for servers that are trusted with what the model asks of them."""
+    image: str | None = None
+    """Image of its sandbox, which needs bash; None: that of the environment's session."""
+    url: str | None = None
+    """URL of a server over streamable HTTP, such as http://127.0.0.1:8000/mcp."""
+    headers: dict[str, SecretStr] = {}
+    """Headers of each request to it."""
+    token: SecretStr | None = None
+    """Bearer token of each request to it."""
+    connect_timeout_s: float = Field(default=60.0, gt=0)
+    """Seconds from its start to its list of tools; then the rollout's outcome is `infra`."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("needs either `command` or `url`")
+        foreign = [name for name in (_HTTP if self.url is None else _PROCESS) if name in self.model_fields_set]
+        if foreign:
+            raise ValueError(f"`{foreign[0]}` goes with `{'url' if self.url is None else 'command'}`")
+        return self
+
+    @field_validator("url")
+    @classmethod
+    def _is_url(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("needs the URL of a running server, such as http://127.0.0.1:8000/mcp")
+        return value
+
+    @property
+    def is_boxed(self) -> bool:
+        return self.command is not None and self.runs_in == "sandbox"
 
 
 class ToolsAgentConfig(AgentConfig):
@@ -25,5 +80,25 @@ class ToolsAgentConfig(AgentConfig):
     """Whether the calls of one answer run side by side; else one after the other, in their order."""
     functions: list[str] = []
     """Python functions that are tools beside the environment's, each as `package.module:function`."""
+    mcp_servers: dict[str, McpServerConfig] = {}
+    """MCP servers whose tools are the agent's, by name. Needs the extra `mcp`."""
+    tool_images: Literal["refuse", "pass"] = "refuse"
+    """Images in a tool's result: `pass` them to the model, which has to take them; `refuse`: the rollout's outcome is
+    `infra`."""
+    sandbox: SandboxSettings = SandboxSettings()
+    """Where MCP servers run that do so in sandboxes."""
+    limits: SandboxLimits = SandboxLimits()
+    """Budgets of one such sandbox."""
+    admission: AdmissionSettings = AdmissionSettings()
+    """How many of them this machine takes at once; rollouts wait for theirs. With `sandbox.nodes` each node has its
+    own."""
     chat_template_kwargs: Block = Field(default={})
     """Arguments of the chat template, such as `enable_thinking`, over a row's own and under the server's."""
+
+    @field_validator("mcp_servers")
+    @classmethod
+    def _names(cls, given: dict[str, McpServerConfig]) -> dict[str, McpServerConfig]:
+        for name in given:
+            if not NAME.fullmatch(name) or name in RESERVED:
+                raise ValueError(f"{name!r}: a name has letters, digits, `-` and `_`, and is none of {RESERVED}")
+        return given

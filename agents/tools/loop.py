@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from paddock.agents.tools.config import ToolsAgentConfig
 from paddock.agents.tools.sources import RolloutTools, ToolReply
+from paddock.errors import InfraError
 from paddock.harness import ContextExceeded, Exit
 from paddock.harness.contract import ExitReason, MalformedCall
 from paddock.harness.native.tool_calls import tool_calls_of, with_call_ids
@@ -63,7 +64,7 @@ class ToolLoop:
             self.ended = self._limit() if goes_on else "finished"
         else:
             results = await self._call_tools(calls)
-            self._items += [call.result(result.text) for call, result in zip(calls, results, strict=True)]
+            self._items += [self._result(call, reply) for call, reply in zip(calls, results, strict=True)]
             self._malformed.update(result.problem for result in results if result.problem)
             self.ended = "finished" if any(result.done for result in results) else self._limit()
 
@@ -75,6 +76,22 @@ class ToolLoop:
 
     async def _call_tool(self, call: RawToolCall) -> ToolReply:
         return await self._tools.call(call, Call(deadline=self._run.call.deadline).within(self._config.tool_timeout_s))
+
+    def _result(self, call: RawToolCall, reply: ToolReply) -> JsonObject:
+        """Return the item of a result. Raises InfraError for images where the agent's block refuses them."""
+        item = call.result(reply.text)
+        if not reply.images:
+            return item
+        if self._config.tool_images == "refuse":
+            raise InfraError(
+                f"tool {call.shown}: its result has images; with `tool_images: pass` a model that takes them gets them",
+                kind="image_refused",
+                stage="tools",
+                retryable=False,
+            )
+        texts = [{"type": "input_text", "text": reply.text}] if reply.text else []
+        images = [{"type": "input_image", "image_url": url, "detail": "auto"} for url in reply.images]
+        return {**item, "output": [*texts, *images]}
 
     def _limit(self) -> ExitReason | None:
         turns, tokens = self._config.max_turns, self._config.max_tokens

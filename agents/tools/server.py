@@ -10,12 +10,14 @@ Answer  one response with all items: the model's, and the results of its calls. 
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from itertools import chain
 from typing import Any
 
 from paddock.agents.tools.config import ToolsAgentConfig
 from paddock.agents.tools.functions import FunctionSource
 from paddock.agents.tools.loop import ToolLoop
+from paddock.agents.tools.mcp_servers import McpServers
 from paddock.agents.tools.sources import (
     ENVIRONMENT,
     EnvironmentSource,
@@ -42,6 +44,13 @@ class ToolsAgent(AgentServer[ToolsAgentConfig]):
     def __init__(self, config: ToolsAgentConfig, *, name: str, peers: Mapping[str, Peer]) -> None:
         super().__init__(config, name=name, peers=peers)
         self._functions = FunctionSource(config.functions)
+        self._mcp = McpServers(config)
+
+    async def start(self) -> None:
+        await self._mcp.start()
+
+    async def stop(self) -> None:
+        await self._mcp.stop()
 
     async def run(self, row: Row, call: Call) -> Rollout:
         run = RolloutRun(row, call, self.model, timeout_s=self.config.rollout_timeout_s)
@@ -52,8 +61,8 @@ class ToolsAgent(AgentServer[ToolsAgentConfig]):
 
     def check_row(self, row: Row, environment: ResourcesServer[Any, Any]) -> None:
         shown, served = row_tools(row), environment.tool_names()
-        if shown is None or served is None:
-            return
+        if shown is None or served is None or self._mcp:
+            return  # what MCP servers have is known when they run
         own = [str(tool["name"]) for tool in self._functions.tools]
         names = shown_names([(ENVIRONMENT, sorted(served)), (self._functions.name, own)])
         refuse_unserved(shown, frozenset(chain.from_iterable(names)))
@@ -62,11 +71,7 @@ class ToolsAgent(AgentServer[ToolsAgentConfig]):
         with run.stage("seed"):
             session = await self.resources.call(SEED, run.row, run.call)
         try:
-            tools = self._tools_of(run.row, session)
-            name = self.config.model_server.name
-            loop = ToolLoop(self.config, run, RolloutModel(self.model, run.call, secret=run.secret, name=name), tools)
-            run.response = await loop.run()
-            run.truncated = loop.ended not in ("finished", None)
+            await self._act(run, session)
             with run.stage("verify"):
                 request = VerifyRequest(row=run.row, response=run.response)
                 if session.session_id is None:
@@ -78,9 +83,17 @@ class ToolsAgent(AgentServer[ToolsAgentConfig]):
         finally:
             await self._end(session)
 
-    def _tools_of(self, row: Row, session: Session) -> RolloutTools:
-        sources: list[ToolSource] = [EnvironmentSource(self.resources, session), self._functions]
-        return RolloutTools(sources, row, max_chars=self.config.max_result_chars)
+    async def _act(self, run: RolloutRun, session: Session) -> None:
+        """Run the loop; what the rollout has opened for it is ended with it."""
+        name = self.config.model_server.name
+        async with AsyncExitStack() as stack:
+            with run.stage("seed"):
+                servers = await self._mcp.open(session, run.call, stack)
+            sources: list[ToolSource] = [EnvironmentSource(self.resources, session), self._functions, *servers]
+            tools = RolloutTools(sources, run.row, max_chars=self.config.max_result_chars)
+            loop = ToolLoop(self.config, run, RolloutModel(self.model, run.call, secret=run.secret, name=name), tools)
+            run.response = await loop.run()
+            run.truncated = loop.ended not in ("finished", None)
 
     async def _end(self, session: Session) -> None:
         if session.session_id is None:
