@@ -1,59 +1,22 @@
 """A resources server that runs elsewhere, one of ours or of NeMo-Gym's: each call is passed on to its URL.
 
-Law     rows, verdicts and errors are the other server's own; nothing is judged here.
-Session one of ours keeps sessions by id: their calls are passed on. One of NeMo-Gym's keeps them in a cookie: for a row
-        with tools there is a session here that holds it (`gym_session`), until it is ended or idle for too long.
-Errors  what the other server raised, by owner; InfraError where it can't be reached or gives no verdict of its form.
+Law and errors are those of `paddock.server.relay_server`.
 """
 
-import secrets
-import time
-from collections.abc import Mapping
-from typing import Any
+from pydantic import Field, SecretStr, field_validator
 
-import httpx
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
-
-from paddock.errors import BugError, InfraError
-from paddock.http import (
-    AGGREGATE,
-    CALL_TOOL,
-    END_SESSION,
-    SEED,
-    VERIFY,
-    VERIFY_SESSION,
-    Call,
-    HttpPeer,
-    Peer,
-    Route,
-    SessionCall,
-    SessionCallResult,
-    VerifyRequest,
-)
 from paddock.http.access import stored_token
-from paddock.http.transport import make_client
-from paddock.resources_servers.external.gym_session import GymSession, tool_names
-from paddock.server import ResourcesServer, ServerConfig
-from paddock.server.base import Handler
 from paddock.server.fields import secret_text
-from paddock.types import JsonObject, Row, Session, Verdict
-
-GYM_SESSION = "gym_session_"
-"""How the id of a session begins that is held here."""
+from paddock.server.relay_server import Destination, ForwardingConfig, ForwardingServer
 
 
-class ExternalConfig(ServerConfig):
+class ExternalConfig(ForwardingConfig):
     """Where the server is."""
 
     base_url: str
     """The server's root URL, as http://10.0.0.7:5003."""
     token: SecretStr | None = Field(default=None, repr=False)
     """What it asks its callers for; None or empty: nothing, or what a server of this user has left for them."""
-    needs: tuple[str, ...] = ()
-    """What has to run beside it, such as a judge; printed by `paddock train --dry-run`, read by nobody else."""
-
-    session_idle_s: float = Field(default=3600.0, gt=0)
-    """Seconds without a call after which the cookie of a session is forgotten: its agent has gone."""
 
     @field_validator("base_url")
     @classmethod
@@ -63,92 +26,9 @@ class ExternalConfig(ServerConfig):
         return value
 
 
-class ForwardedTask(BaseModel):
-    """A task is the other server's business."""
-
-    model_config = ConfigDict(frozen=True, extra="allow")
-
-
-class ExternalServer(ResourcesServer[ExternalConfig, ForwardedTask]):
+class ExternalServer(ForwardingServer[ExternalConfig]):
     config_type = ExternalConfig
-    task_type = ForwardedTask
 
-    def __init__(self, config: ExternalConfig, *, name: str, peers: Mapping[str, Peer]) -> None:
-        super().__init__(config, name=name, peers=peers)
-        self._client: httpx.AsyncClient | None = None
-        self._sessions: dict[str, GymSession] = {}
-
-    async def start(self) -> None:
-        self._client = make_client()
-
-    async def stop(self) -> None:
-        if self._client is not None:
-            await self._client.aclose()
-
-    def handlers(self) -> Mapping[Route[Any, Any], Handler]:
-        return {
-            SEED: self._pass_row,
-            CALL_TOOL: self._pass_tool_call,
-            VERIFY: self._pass_response,
-            VERIFY_SESSION: self._pass_session_response,
-            END_SESSION: self._end_session,
-            AGGREGATE: self._aggregate,
-        }
-
-    async def verify(self, task: ForwardedTask, row: Row, response: JsonObject) -> Verdict:
-        raise BugError(f"{self.name}: judges at {self.config.base_url}, not here: verify it there", kind="external")
-
-    async def _pass_row(self, row: Row, call: Call) -> Session:
-        tools = row.responses_create_params.get("tools")
-        cookies: dict[str, str] = {}
-        peer = self._peer_with(cookies)
-        session = await peer.call(SEED, row, call)
-        if session.session_id is not None or not cookies or not isinstance(tools, list) or not tools:
-            return session
-        for name in [name for name, one in self._sessions.items() if one.calls.is_idle(self.config.session_idle_s)]:
-            del self._sessions[name]
-        name = f"{GYM_SESSION}{secrets.token_hex(16)}"
-        self._sessions[name] = GymSession(peer, cookies, tool_names(tools))
-        return session.model_copy(update={"session_id": name, "tools": tools})
-
-    async def _pass_tool_call(self, request: SessionCall, call: Call) -> SessionCallResult:
-        session = self._gym_session(call)
-        if session is None:
-            return await self._peer_with(None).call(CALL_TOOL, request, call, **call.path)
-        return await session.calls.answer(request, lambda request: session.run(request, call))
-
-    async def _pass_response(self, request: VerifyRequest, call: Call) -> Verdict:
-        return await self._peer_with(None).call(VERIFY, request, call)
-
-    async def _pass_session_response(self, request: VerifyRequest, call: Call) -> Verdict:
-        session = self._gym_session(call)
-        if session is None:
-            return await self._peer_with(None).call(VERIFY_SESSION, request, call, **call.path)
-        return await session.peer.call(VERIFY, request, call)
-
-    async def _end_session(self, body: JsonObject, call: Call) -> JsonObject:
-        name = call.path["session"]
-        if not name.startswith(GYM_SESSION):
-            return await self._peer_with(None).call(END_SESSION, body, call, **call.path)
-        session = self._sessions.pop(name, None)
-        if session is not None:
-            await session.calls.end()
-        return {}
-
-    def _gym_session(self, call: Call) -> GymSession | None:
-        """The session that a call names; None: it is one of the other server's own. InfraError where it is not here."""
-        name = call.path["session"]
-        if not name.startswith(GYM_SESSION):
-            return None
-        session = self._sessions.get(name)
-        if session is None:
-            raise InfraError(f"{self.name}: the session is not here any more", kind="session_lost", retryable=False)
-        session.calls.used = time.monotonic()
-        return session
-
-    def _peer_with(self, cookies: dict[str, str] | None) -> HttpPeer:
-        if self._client is None:
-            raise BugError(f"{self.name}: was not started", kind="not_started")
+    def destination(self) -> Destination:
         url = self.config.base_url
-        token = secret_text(self.config.token) or stored_token(url)
-        return HttpPeer(self.name, self._client, url, token=token, cookies=cookies)
+        return Destination(url, secret_text(self.config.token) or stored_token(url))

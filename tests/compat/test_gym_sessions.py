@@ -59,6 +59,8 @@ class GymTask(NamedTuple):
 
     row: JsonObject
     calls: Sequence[tuple[str, str]]
+    text: str = "Done."
+    """The message after them."""
 
 
 def counter_task(seed: int) -> GymTask:
@@ -110,7 +112,7 @@ class ScriptPlayer(ModelServer[ServerConfig]):
         named = next(one for one in reversed(items) if one.get("role") == "user")
         task = self._tasks[int(content_text(named["content"]).removeprefix("script "))]
         done = sum(one.get("type") == "function_call_output" for one in items)
-        turn = call_item(*task.calls[done]) if done < len(task.calls) else message_item("Done.")
+        turn = call_item(*task.calls[done]) if done < len(task.calls) else message_item(task.text)
         return make_response([turn], body, model="script")
 
     async def turns(self, secret: str) -> TurnRecord:
@@ -135,17 +137,24 @@ async def our_agent(tasks: Sequence[GymTask], url: str) -> AsyncIterator[Peer]:
 
 async def rewards_of_ours(tasks: Sequence[GymTask], url: str) -> list[Rollout]:
     async with our_agent(tasks, url) as agent:
-        slots = asyncio.Semaphore(8)
-
-        async def run(task: GymTask) -> Rollout:
-            async with slots:
-                return await agent.call(RUN, read_row(task.row), Call())
-
-        return list(await asyncio.gather(*(run(task) for task in tasks)))
+        return await rollouts_of(agent, tasks)
 
 
-async def rewards_of_theirs(python: str, tasks: Sequence[GymTask], gym: str) -> list[float]:
+async def rollouts_of(agent: Peer, tasks: Sequence[GymTask]) -> list[Rollout]:
+    slots = asyncio.Semaphore(8)
+
+    async def run(task: GymTask) -> Rollout:
+        async with slots:
+            return await agent.call(RUN, read_row(task.row), Call())
+
+    return list(await asyncio.gather(*(run(task) for task in tasks)))
+
+
+async def rewards_of_theirs(
+    python: str, tasks: Sequence[GymTask], gym: str, settings: JsonObject | None = None
+) -> list[float]:
     config = {
+        **(settings or {}),
         "name": "agent",
         "resources_server": {"type": "resources_servers", "name": "gym"},
         "model_server": {"type": "responses_api_models", "name": "policy_model"},

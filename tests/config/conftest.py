@@ -8,11 +8,18 @@ from typing import Any
 import pytest
 
 from paddock.config import Config, load
+from paddock.config.nemo_gym import PYTHON_VARIABLE
 from paddock.errors import ConfigError
 
 Write = Callable[[str, str], Path]
 Load = Callable[..., Config]
 Fail = Callable[..., str]
+
+
+@pytest.fixture(autouse=True)
+def _no_package_of_nemo_gym(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is found does not depend on whether there is one."""
+    monkeypatch.delenv(PYTHON_VARIABLE, raising=False)
 
 
 @pytest.fixture

@@ -1,13 +1,15 @@
 """Finds the files that a config names: other configs and data files.
 
 Law     an absolute path is itself. Any other is looked for beside the naming file, then in the working directory, then
-        in the installed package, whose plugin folders are `resources_servers/...`, `models_servers/...` and so on.
+        in the installed package, whose plugin folders are `resources_servers/...`, `models_servers/...` and so on, last
+        in NeMo-Gym's package, where PADDOCK_NEMO_GYM_PYTHON names one.
 Errors  ConfigError that lists the places tried and the nearest name that exists.
 """
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from paddock.config.nemo_gym import package_folder
 from paddock.config.problems import nearest
 from paddock.errors import ConfigError
 
@@ -24,9 +26,15 @@ def search_paths(path: str | Path, *, beside: Path | None = None, cwd: str | Pat
     return list(dict.fromkeys(root / wanted for root in roots))
 
 
+def nemo_gym_paths(path: str | Path) -> list[Path]:
+    """Where `path` is in NeMo-Gym's package, if there is one; a file of ours in its place comes first."""
+    folder = package_folder()
+    return [folder / path] if folder is not None and not Path(path).is_absolute() else []
+
+
 def find_file(path: str | Path, *, beside: Path | None = None, cwd: str | Path | None = None) -> Path:
     """The first existing file that `path` means."""
-    candidates = search_paths(path, beside=beside, cwd=cwd)
+    candidates = [*search_paths(path, beside=beside, cwd=cwd), *nemo_gym_paths(path)]
     file = next((candidate for candidate in candidates if candidate.is_file()), None)
     if file is None:
         raise not_found(path, candidates)

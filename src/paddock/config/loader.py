@@ -14,7 +14,7 @@ from typing import Any
 from paddock.config.aliases import AliasTable, alias_table
 from paddock.config.config import Config
 from paddock.config.environments import move_environment_keys
-from paddock.config.files import not_found, search_paths
+from paddock.config.files import nemo_gym_paths, not_found, search_paths
 from paddock.config.final import Composition, finalize
 from paddock.config.overrides import Override, parse_overrides
 from paddock.config.problems import raise_all, suggestion
@@ -113,6 +113,7 @@ class _SourceLoader:
         alias = self.table.paths.get(str(path))
         if alias is not None:
             candidates += search_paths(alias, beside=beside, cwd=self.cwd)
+        candidates += nemo_gym_paths(path)
         target = next((candidate for candidate in candidates if candidate.is_file()), None)
         if target is None:
             raise not_found(path, candidates)

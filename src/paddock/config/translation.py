@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from paddock.config.aliases import AliasTable, Implementation, KeyRule
 from paddock.config.directives import DIRECTIVE_KEYS
+from paddock.config.own_servers import SERVED, is_server_of_theirs, own_server_block
 from paddock.config.problems import suggestion
 from paddock.config.rules import TranslationReport, apply_rules, is_inert
 from paddock.config.settings import KINDS, Note
@@ -99,6 +100,8 @@ class _Translation:
         self.table = table
         self.report = report
         self.blocks: list[TranslatedBlock] = []
+        self.nemo_gym = False
+        """Whether the source has NeMo-Gym's names."""
 
     def siblings(self, source: JsonObject, env: JsonObject) -> None:
         """Note the keys of a recipe that only the trainer reads."""
@@ -118,6 +121,7 @@ class _Translation:
 
     def config(self, source: JsonObject, *, nemo_gym: bool) -> TranslatedSource:
         tree: JsonObject = {}
+        self.nemo_gym = nemo_gym
         for key, value in source.items():
             rule = self.table.top_keys.get(key)
             if rule is not None:
@@ -162,6 +166,13 @@ class _Translation:
                 out[written] = _mapped_names(block, names) if written == "_delete_key" else block
                 continue
             alias = self.table.implementation(kind, written)
+            if alias is None and is_server_of_theirs(kind, written, block, nemo_gym=self.nemo_gym):
+                out[SERVED] = merge(out.get(SERVED, {}), own_server_block(written, block))
+                self.blocks.append(TranslatedBlock(path[0], kind, SERVED, written))
+                self.report.note(
+                    (*path, written), "mapped", f"`{dotted((path[0], kind, SERVED))}`, its keys as `config`"
+                )
+                continue
             if alias is None and path[1] == kind:
                 out[written] = merge(out.get(written, {}), block)
                 continue

@@ -16,8 +16,9 @@ from paddock.errors import BugError, ConfigError, InfraError, PaddockError, RowE
 from paddock.http import AGGREGATE, SEED, VERIFY, AggregateRequest, Call, DirectPeer, Peer, VerifyRequest
 from paddock.http.client import HttpPeer
 from paddock.resources_servers.external import ExternalServer
-from paddock.resources_servers.external.server import ExternalConfig, ForwardedTask
+from paddock.resources_servers.external.server import ExternalConfig
 from paddock.resources_servers.pivot import PivotServer
+from paddock.server.relay_server import ForwardedTask
 from paddock.testing.transports import over
 from paddock.types import JsonObject, Row
 from paddock.types.responses import make_response, message_item

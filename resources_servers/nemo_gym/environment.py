@@ -1,0 +1,123 @@
+"""Where a server's files are, and the interpreter that runs it.
+
+Source  NeMo-Gym's `cli/setup_command.py`: `nemo-gym` at its version, and what the server's `requirements.txt` names
+        beside it.
+Made    an environment is made by uv below `<home>/nemo_gym/environments`, once for the same requirements, under a lock;
+        half of one is never used.
+Errors  ConfigError `nemo_gym`: there is no such server, no interpreter, or its requirements can't be installed.
+"""
+
+import asyncio
+import fcntl
+import hashlib
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from paddock.config.nemo_gym import PYTHON_VARIABLE, package_folder
+from paddock.errors import ConfigError, InfraError
+from paddock.processes import run
+from paddock.resources_servers.nemo_gym.config import NemoGymConfig
+from paddock.sandbox.settings import default_home
+
+VERSION = "0.4.0"
+"""Of NeMo-Gym, where no interpreter is named that has one."""
+OLDEST_PYTHON = "3.12"
+READY = "paddock-ready"
+"""File of an environment that is whole."""
+INSTALL_TIMEOUT_S = 800.0
+
+
+class GymCommand(NamedTuple):
+    """What runs a server."""
+
+    python: Path
+    folder: Path
+    """Of the server's files, where it runs."""
+
+
+async def find_command(config: NemoGymConfig) -> GymCommand:
+    """Find the server's files and its interpreter, which is made where it has to be."""
+    base = config.interpreter or named_interpreter()
+    if base is not None and not os.access(base, os.X_OK):
+        raise _error(f"{base} is no interpreter: `interpreter` of the block, or {PYTHON_VARIABLE}, names it")
+    if base is None:
+        base = await _environment(VERSION, ())
+    folder = _server_folder(config, base)
+    extra = requirements(folder)
+    if config.interpreter is None and extra:
+        base = await _environment(_version(base), extra)
+    return GymCommand(base, folder)
+
+
+def named_interpreter() -> Path | None:
+    named = os.environ.get(PYTHON_VARIABLE)
+    return Path(named) if named else None
+
+
+def requirements(folder: Path) -> list[str]:
+    """What a server requires beside NeMo-Gym's package; ConfigError where that is not a list of requirements."""
+    file = folder / "requirements.txt"
+    lines = [line.partition(" #")[0].strip() for line in file.read_text().splitlines()] if file.is_file() else []
+    return sorted({line for line in lines if line and not line.startswith("#") and "../.." not in line})
+
+
+def _server_folder(config: NemoGymConfig, python: Path) -> Path:
+    package = package_folder(python)
+    own = Path("resources_servers") / config.server
+    places = [config.folder] if config.folder else [Path.cwd() / own, *([package / own] if package else [])]
+    for place in places:
+        if (place / config.entrypoint).is_file():
+            return place.resolve()
+    listed = ", ".join(str(place / config.entrypoint) for place in places)
+    raise _error(f"no server {config.server!r} of NeMo-Gym's; looked for {listed} (the package is that of {python})")
+
+
+def _version(python: Path) -> str:
+    package = package_folder(python)
+    found = [path.name for path in package.glob("nemo_gym-*.dist-info")] if package else []
+    return found[0].removeprefix("nemo_gym-").removesuffix(".dist-info") if found else VERSION
+
+
+async def _environment(version: str, extra: Sequence[str]) -> Path:
+    """The interpreter of an environment with that version of NeMo-Gym and `extra`."""
+    wanted = [f"nemo-gym=={version}", *extra]
+    digest = hashlib.sha256("\n".join([OLDEST_PYTHON, *wanted]).encode()).hexdigest()[:16]
+    root = default_home() / "nemo_gym" / "environments"
+    root.mkdir(parents=True, exist_ok=True)
+    folder = root / digest
+    python = folder / "bin" / "python"
+    with (root / f"{digest}.lock").open("w") as lock:
+        await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
+        if not (folder / READY).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            await _install(folder, python, wanted)
+            (folder / READY).touch()
+    return python
+
+
+async def _install(folder: Path, python: Path, wanted: Sequence[str]) -> None:
+    if importlib.util.find_spec("uv") is None:
+        raise _error("making an environment needs uv: pip install 'paddock[recipes]'; or name one by `interpreter`")
+    uv = [sys.executable, "-m", "uv"]
+    named = named_interpreter()
+    base = str(await asyncio.to_thread(named.resolve)) if named else OLDEST_PYTHON
+    steps = [
+        [*uv, "venv", "--quiet", "--python", base, str(folder)],
+        [*uv, "pip", "install", "--quiet", "--python", str(python), *wanted],
+    ]
+    for step in steps:
+        try:
+            done = await run(step, timeout_s=INSTALL_TIMEOUT_S)
+        except InfraError as error:
+            raise _error(f"{', '.join(wanted)}: {error.message}") from error
+        if done.code:
+            raise _error(f"{', '.join(wanted)} can't be installed:\n{done.tail}")
+
+
+def _error(text: str) -> ConfigError:
+    return ConfigError(text, kind="nemo_gym")

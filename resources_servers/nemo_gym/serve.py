@@ -1,0 +1,83 @@
+"""`python -P serve.py CONFIG`: a server of NeMo-Gym's package, run by its own entry file, without Ray's start.
+
+Run     under the interpreter of an environment with that package, in the server's folder; imports nothing of ours.
+CONFIG  a JSON file, removed once it is read: `config` (the whole of NeMo-Gym's config), `name` (of the instance),
+        `entry` (its file), `models_url` (where it asks for answers of models), `ready` (a file that is written, with
+        the port, when it serves).
+Law     Ray starts when the server first uses it, if it does; theirs starts it for every server. Requests to
+        `models_url` name the request that they are made for, so that a failed one is known to its verdict.
+"""
+
+import contextvars
+import importlib
+import json
+import os
+import runpy
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+HEADER = "x-request-id"
+_request: contextvars.ContextVar[str] = contextvars.ContextVar("request", default="")
+
+
+def main() -> None:
+    file = Path(sys.argv[1])
+    given = json.loads(file.read_text())
+    file.unlink()
+    sock = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    config = given["config"]
+    (block,) = (one for kind in config[given["name"]].values() for one in kind.values())
+    block["host"], block["port"] = sock.getsockname()
+    os.environ["NEMO_GYM_CONFIG_DICT"] = json.dumps(config)
+    os.environ["NEMO_GYM_CONFIG_PATH"] = given["name"]
+    utils: Any = importlib.import_module("nemo_gym.server_utils")
+    uvicorn: Any = importlib.import_module("uvicorn")
+    utils.get_global_config_dict()
+    # What it starts, such as a program that a model wrote, is not to read it.
+    del os.environ["NEMO_GYM_CONFIG_DICT"]
+    utils.initialize_ray = lambda: None
+    utils.request = _naming(utils.request, given["models_url"])
+    uvicorn.run = _serving(uvicorn, sock, Path(given["ready"]))
+    sys.argv = [given["entry"]]
+    runpy.run_path(given["entry"], run_name="__main__")
+
+
+def _naming(send: Any, models_url: str) -> Any:
+    async def request(method: str, url: str, **options: Any) -> Any:
+        if url.startswith(models_url):
+            options["headers"] = {**(options.get("headers") or {}), HEADER: _request.get()}
+        return await send(method=method, url=url, **options)
+
+    return request
+
+
+def _serving(uvicorn: Any, sock: socket.socket, ready: Path) -> Any:
+    class SaysReady(uvicorn.Server):  # type: ignore[misc]
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets=sockets)
+            if self.started:
+                part = ready.with_suffix(".part")
+                part.write_text(str(sock.getsockname()[1]))
+                part.replace(ready)
+
+    def run(app: Any, **options: Any) -> None:
+        kept = {name: value for name, value in options.items() if name not in ("host", "port", "workers")}
+        SaysReady(uvicorn.Config(_named(app), **{**kept, "access_log": False})).run(sockets=[sock])
+
+    return run
+
+
+def _named(app: Any) -> Any:
+    async def named(scope: Any, receive: Any, send: Any) -> None:
+        for name, value in scope.get("headers", ()):
+            if name == HEADER.encode():
+                _request.set(value.decode())
+        await app(scope, receive, send)
+
+    return named
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""A resources server of NeMo-Gym's, unmodified: its process is started here, and each call is passed on to it.
+
+Law     it judges as it does with its own agent; a hang, a crash, a death or a judge that gave no answer is an outcome,
+        never a reward. A server that was started again has lost its sessions: theirs end with `session_lost`.
+Ray     is not started for it; one that uses Ray starts its own at the first use.
+"""
+
+from collections.abc import Mapping
+
+from paddock.errors import InfraError, VerifierError
+from paddock.http import Call, HttpPeer, Peer, VerifyRequest
+from paddock.resources_servers.nemo_gym.config import NemoGymConfig, is_reference
+from paddock.resources_servers.nemo_gym.environment import find_command
+from paddock.resources_servers.nemo_gym.judges import JudgeRelay
+from paddock.resources_servers.nemo_gym.process import GymProcess, RestartLimits
+from paddock.server.relay_server import Destination, ForwardingServer
+from paddock.types import JsonObject, Verdict
+
+
+class NemoGymServer(ForwardingServer[NemoGymConfig]):
+    SHARED = True
+    config_type = NemoGymConfig
+
+    def __init__(self, config: NemoGymConfig, *, name: str, peers: Mapping[str, Peer]) -> None:
+        super().__init__(config, name=name, peers=peers)
+        self._judges = JudgeRelay(name, peers, config.models, timeout_s=config.judge_timeout_s)
+        self._process: GymProcess | None = None
+
+    async def start(self) -> None:
+        await super().start()
+        config = self.config
+        command = await find_command(config)
+        await self._judges.start()
+        handover = {
+            "config": self._their_config(),
+            "name": self.name,
+            "entry": config.entrypoint,
+            "models_url": self._judges.url,
+        }
+        limits = RestartLimits(config.max_restarts, config.restart_wait_s, config.serve_timeout_s)
+        self._process = GymProcess(self.name, command, handover, config.env, limits, self.forget_sessions)
+        await self._process.start()
+
+    async def stop(self) -> None:
+        try:
+            if self._process is not None:
+                await self._process.stop()
+        finally:
+            await self._judges.stop()
+            await super().stop()
+
+    async def why_not_ready(self) -> str | None:
+        return None if self._process is not None and self._process.is_up else "its process is down"
+
+    @property
+    def pid(self) -> int:
+        """Of the supervisor of its process; 0: there is none."""
+        return self._process.pid if self._process is not None else 0
+
+    def destination(self) -> Destination:
+        if self._process is None:
+            raise InfraError(f"{self.name}: was not started", kind="server_down", retryable=False)
+        return Destination(self._process.url, None)
+
+    async def judge(self, peer: HttpPeer, request: VerifyRequest, call: Call) -> Verdict:
+        with self._judges.judged(call.request_id) as failures:
+            try:
+                verdict = await super().judge(peer, request, call.within(self.config.verify_timeout_s))
+            except InfraError as error:
+                if error.kind not in ("peer_status", "timeout", "reply_unreadable") and not failures.texts:
+                    raise
+                texts = "; ".join([*failures.texts, error.message])
+                raise VerifierError(f"{self.name}: {texts}", kind="verify_failed", stage="verify") from error
+        if failures.texts:
+            text = f"{self.name}: a judge gave no answer: {'; '.join(failures.texts)}"
+            raise VerifierError(text, kind="judge_failed", stage="verify")
+        return verdict
+
+    def _their_config(self) -> JsonObject:
+        block = {"domain": "other", **_with_their_types(self.config.config), "entrypoint": self.config.entrypoint}
+        block.pop("num_workers", None)
+        return {
+            "head_server": {"host": "127.0.0.1", "port": 0},
+            "dry_run": False,
+            self.name: {"resources_servers": {self.config.server: block}},
+            **self._judges.blocks(),
+        }
+
+
+def _with_their_types(node: JsonObject) -> JsonObject:
+    """A block of theirs as it was written, before its references had our types."""
+    return {key: _theirs(value) for key, value in node.items()}
+
+
+def _theirs(node: object) -> object:
+    if isinstance(node, list):
+        return [_theirs(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if is_reference(node):
+        return {**node, "type": "responses_api_models"}
+    return _with_their_types(node)
