@@ -15,6 +15,7 @@ from benchmarks.faults import BAD
 MODULES = (
     "server_start",
     "verify",
+    "math_answers",
     "rollouts",
     "workers",
     "resume_scan",

@@ -6,6 +6,7 @@
 set -euo pipefail
 NEMO_GYM=0.4.0
 NEEDED=(
+    'math-verify[antlr4_9_3]==0.8.0'
     aiohttp 'anthropic<=0.109.2' devtools fastapi gprof2dot hydra-core itsdangerous 'mcp<2' omegaconf 'openai<=2.7.2'
     orjson pandas psutil pydantic pydot ray requests rich uvicorn uvloop wandb yappi
 )
