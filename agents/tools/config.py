@@ -7,8 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, m
 
 from paddock.sandbox import SandboxLimits, SandboxSettings
 from paddock.sandbox.admission import AdmissionSettings
-from paddock.server import AgentConfig
+from paddock.server import AgentConfig, Reference
 from paddock.server.fields import Block
+from paddock.types import JsonObject
 
 RESERVED = ("environment", "functions")
 """Names of other sources of tools."""
@@ -63,6 +64,28 @@ class McpServerConfig(BaseModel):
         return self.command is not None and self.runs_in == "sandbox"
 
 
+class SimulatedUserConfig(BaseModel):
+    """A user of the policy that a model plays."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model_server: Reference
+    """The model that plays it. Its calls are recorded nowhere: no token of it is trained on."""
+    prompt_template: str
+    """Jinja2 text, or path, of what that model is told of its part: `{{ task.FIELD }}` is a field of the row that the
+    environment shows to agents (`visible`), and the policy never sees; `{{ stop_phrase }}` ends the talk."""
+    stop_phrase: str = Field(default="###STOP###", min_length=1)
+    """The rollout is finished with a message of the user that has it; the policy does not see that message."""
+    max_messages: int = Field(default=20, ge=1)
+    """Messages of the user, after which the policy's next answer ends the rollout as `truncated`."""
+    greeting: str = Field(default="Hi! How can I help you today?", min_length=1)
+    """What the user's model answers first, where the row's `input` has no message of a user."""
+    responses_create_params: JsonObject = {}
+    """Parameters of each request to the user's model, such as `temperature`."""
+    timeout_s: float = Field(default=120.0, gt=0)
+    """Seconds that one message may take; then the rollout's outcome is `infra`."""
+
+
 class ToolsAgentConfig(AgentConfig):
     max_turns: int | None = Field(default=30, ge=1)
     """Model calls of a rollout; then it is `truncated`, and judged by what was done. None: as many as it makes."""
@@ -85,6 +108,8 @@ class ToolsAgentConfig(AgentConfig):
     tool_images: Literal["refuse", "pass"] = "refuse"
     """Images in a tool's result: `pass` them to the model, which has to take them; `refuse`: the rollout's outcome is
     `infra`."""
+    user: SimulatedUserConfig | None = None
+    """Who replies to the policy's answers without calls; None: such an answer ends the rollout."""
     sandbox: SandboxSettings = SandboxSettings()
     """Where MCP servers run that do so in sandboxes."""
     limits: SandboxLimits = SandboxLimits()

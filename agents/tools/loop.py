@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from paddock.agents.tools.config import ToolsAgentConfig
+from paddock.agents.tools.simulated_user import SimulatedUser
 from paddock.agents.tools.sources import RolloutTools, ToolReply
 from paddock.errors import InfraError
 from paddock.harness import ContextExceeded, Exit
@@ -24,13 +25,21 @@ HARNESS = "harness"
 class ToolLoop:
     """`run` is called once."""
 
-    def __init__(self, config: ToolsAgentConfig, run: RolloutRun, model: RolloutModel, tools: RolloutTools) -> None:
+    def __init__(
+        self,
+        config: ToolsAgentConfig,
+        run: RolloutRun,
+        model: RolloutModel,
+        tools: RolloutTools,
+        user: SimulatedUser | None = None,
+    ) -> None:
         self.ended: ExitReason | None = None
         """None: it runs."""
         self._config = config
         self._run = run
         self._model = model
         self._tools = tools
+        self._user = user
         self._items: list[JsonObject] = []
         self._malformed: Counter[MalformedCall] = Counter()
         self._turns = 0
@@ -39,6 +48,9 @@ class ToolLoop:
     async def run(self) -> JsonObject:
         """Return the rollout's response."""
         body, first = self._request(), _input_items(self._run.row.responses_create_params)
+        if self._user is not None and not any(item.get("role") == "user" for item in first):
+            with self._run.stage("tools"):
+                self._hear(await self._user.open())
         while self.ended is None:
             with self._run.stage("model"):
                 try:
@@ -61,12 +73,29 @@ class ToolLoop:
             self.ended = "output_limit"
         elif not calls:
             goes_on = self._config.reasoning_alone == "continues" and bool(output) and not messages(output)
-            self.ended = self._limit() if goes_on else "finished"
+            self.ended = self._limit() if goes_on else await self._ask_user(output)
         else:
             results = await self._call_tools(calls)
             self._items += [self._result(call, reply) for call, reply in zip(calls, results, strict=True)]
             self._malformed.update(result.problem for result in results if result.problem)
             self.ended = "finished" if any(result.done for result in results) else self._limit()
+
+    async def _ask_user(self, output: Sequence[JsonObject]) -> ExitReason | None:
+        """Have the user reply to an answer without calls, where there is one; return what that ends the run with."""
+        if self._user is None:
+            return "finished"
+        limit = "turn_limit" if self._user.is_spent else self._limit()
+        if limit is None:
+            with self._run.stage("tools"):
+                self._hear(await self._user.reply("\n".join(messages(output))))
+        return limit or self.ended
+
+    def _hear(self, said: str | None) -> None:
+        """Add a message of the user; None: it is content, which ends the run."""
+        if said is None:
+            self.ended = "finished"
+        else:
+            self._items.append({"type": "message", "role": "user", "content": said})
 
     async def _call_tools(self, calls: Sequence[RawToolCall]) -> list[ToolReply]:
         with self._run.stage("tools"):
@@ -129,7 +158,8 @@ class ToolLoop:
             final=texts[-1] if texts else None,
             malformed=dict(self._malformed),
         )
-        return {**response, HARNESS: {"name": "tools", **exit_.model_dump(exclude={"final"})}}
+        user = {} if self._user is None else {"user_messages": self._user.n_messages}
+        return {**response, HARNESS: {"name": "tools", **exit_.model_dump(exclude={"final"}), **user}}
 
 
 def _input_items(params: JsonObject) -> list[JsonObject]:

@@ -18,6 +18,7 @@ from paddock.agents.tools.config import ToolsAgentConfig
 from paddock.agents.tools.functions import FunctionSource
 from paddock.agents.tools.loop import ToolLoop
 from paddock.agents.tools.mcp_servers import McpServers
+from paddock.agents.tools.simulated_user import SimulatedUser, UserPart
 from paddock.agents.tools.sources import (
     ENVIRONMENT,
     EnvironmentSource,
@@ -45,6 +46,7 @@ class ToolsAgent(AgentServer[ToolsAgentConfig]):
         super().__init__(config, name=name, peers=peers)
         self._functions = FunctionSource(config.functions)
         self._mcp = McpServers(config)
+        self._user_part = UserPart.read(config.user) if config.user else None
 
     async def start(self) -> None:
         await self._mcp.start()
@@ -91,9 +93,16 @@ class ToolsAgent(AgentServer[ToolsAgentConfig]):
                 servers = await self._mcp.open(session, run.call, stack)
             sources: list[ToolSource] = [EnvironmentSource(self.resources, session), self._functions, *servers]
             tools = RolloutTools(sources, run.row, max_chars=self.config.max_result_chars)
-            loop = ToolLoop(self.config, run, RolloutModel(self.model, run.call, secret=run.secret, name=name), tools)
+            model = RolloutModel(self.model, run.call, secret=run.secret, name=name)
+            loop = ToolLoop(self.config, run, model, tools, self._user(run, session))
             run.response = await loop.run()
             run.truncated = loop.ended not in ("finished", None)
+
+    def _user(self, run: RolloutRun, session: Session) -> SimulatedUser | None:
+        if self._user_part is None:
+            return None
+        peer = self.peers[self._user_part.config.model_server.name]
+        return SimulatedUser(self._user_part, peer, run.call, session)
 
     async def _end(self, session: Session) -> None:
         if session.session_id is None:

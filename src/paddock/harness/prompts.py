@@ -7,7 +7,7 @@ Source  text, or the path of a file by its ending (`SUFFIXES`), found as config 
 Errors  ConfigError for a template that is malformed, is not found, or uses an unknown variable.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jinja2 import StrictUndefined, TemplateError
@@ -29,17 +29,17 @@ _ENVIRONMENT = ImmutableSandboxedEnvironment(
 class Template:
     """A template, checked when it is made."""
 
-    def __init__(self, given: str, where: str) -> None:
+    def __init__(self, given: str, where: str, variables: Sequence[str] = VARIABLES) -> None:
         """`given`: text or path; `where`: the template's name in errors, such as a config key. Raises ConfigError."""
         self._where = where
         try:
             text = _text(given)
             self._template = _ENVIRONMENT.from_string(text)
-            unknown = sorted(find_undeclared_variables(_ENVIRONMENT.parse(text)) - set(VARIABLES))
+            unknown = sorted(find_undeclared_variables(_ENVIRONMENT.parse(text)) - set(variables))
         except TemplateError as error:
             raise ConfigError(f"{where}: {error}", kind="template") from error
         if unknown:
-            hint = suggestion(unknown[0], VARIABLES)
+            hint = suggestion(unknown[0], variables)
             raise ConfigError(f"{where}: there is no variable `{unknown[0]}`{hint}", kind="template")
 
     def render(self, visible: JsonObject, workdir: str, tools: Mapping[str, str]) -> str:
@@ -52,6 +52,10 @@ class Template:
             "repo_language": fields["language"],
             "instance_id": visible.get("instance_id", ""),
         }
+        return self.fill(fields)
+
+    def fill(self, fields: JsonObject) -> str:
+        """Render the text with values of its variables. Raises ConfigError."""
         try:
             return self._template.render(fields)
         except TemplateError as error:

@@ -89,6 +89,11 @@ class ToolsServer(ResourcesServer[ToolsConfigT, TaskT], Generic[ToolsConfigT, Ta
     async def close_state(self, state: StateT) -> None:
         """Release what a state holds."""
 
+    def visible(self, task: TaskT, row: Row) -> JsonObject:
+        """Return the task's fields that the agent may read, such as what it tells a simulated user; the policy gets
+        none of them."""
+        return {}
+
     async def judge_state(self, state: StateT, task: TaskT, row: Row, response: JsonObject) -> Verdict:
         """Judge what the rollout has made of its state, and its response, which holds all calls and their results."""
         raise NotImplementedError
@@ -101,7 +106,8 @@ class ToolsServer(ResourcesServer[ToolsConfigT, TaskT], Generic[ToolsConfigT, Ta
             self._reaper = asyncio.create_task(self._reap())
         name = f"session_{secrets.token_hex(16)}"
         self._sessions[name] = _OpenSession(await self.open_state(task, row))
-        return Session(session_id=name, tools=[tool.definition for tool in self.TOOLS.values()])
+        tools = [tool.definition for tool in self.TOOLS.values()]
+        return Session(session_id=name, tools=tools, visible=self.visible(task, row))
 
     async def verify(self, task: TaskT, row: Row, response: JsonObject) -> Verdict:
         state = await self.open_state(task, row)
