@@ -29,6 +29,7 @@ from swerex.runtime.abstract import (
 )
 
 from paddock.sandbox import (
+    Archive,
     ExecRequest,
     ExecResult,
     Patch,
@@ -169,6 +170,9 @@ class SweRexProvider:
         if code:
             raise SandboxError(f"git in the sandbox ended with {code}", kind="patch_failed")
         return Patch(data=base64.b64decode(text))
+
+    async def archive(self, sandbox_id: str, paths: Sequence[str], **options: Any) -> Archive:
+        _refuse("to archive what a sandbox holds")
 
     async def snapshot(self, sandbox_id: str, name: str) -> str:
         _refuse("to keep a sandbox as an image")

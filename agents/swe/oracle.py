@@ -25,7 +25,7 @@ CALLS = ("function_call", "custom_tool_call")
 def check(variants: Iterable[Variant], environment: ResourcesServer[Any, Any]) -> None:
     """Raise ConfigError where one of the variants can't be played."""
     for variant in variants:
-        if variant.needs == "nothing":
+        if variant.needs == "nothing" or (variant.needs == "gold" and environment.ROWS_HAVE_FIX):
             continue
         method = "oracle" if variant.needs == "gold" else "fix"
         if variant.needs == "model" and not hasattr(harness_class(variant.harness), "oracle"):
@@ -45,7 +45,7 @@ def check(variants: Iterable[Variant], environment: ResourcesServer[Any, Any]) -
 async def oracle_turns(variant: Variant, environment: ResourcesServer[Any, Any], row: Row) -> list[list[JsonObject]]:
     """Return the turns that play the known fix of one row."""
     task = environment.read_task(row)
-    if variant.needs == "nothing":
+    if variant.needs == "nothing" or (variant.needs == "gold" and environment.ROWS_HAVE_FIX):
         return []
     if variant.needs == "gold":
         return [list(turn) for turn in environment.oracle(task, row)]

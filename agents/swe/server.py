@@ -1,10 +1,12 @@
-"""The run of a SWE rollout: seed, sandbox, harness, patch, verdict.
+"""The run of a SWE rollout: seed, sandbox, harness, patch or state, verdict.
 
 Row     whatever the environment reads; only its session decides what the harness sees.
 Outcome `truncated` when a limit of the agent or its sandbox's own budget ended the harness: what is there is graded.
         A sandbox or model that fails is `infra`; a canary in what the agent saw is `leak`; no patch is a verdict.
 Doubt   a sandbox, or a program in it, that the policy may have ended itself (`paddock.sandbox.ends`) is `infra` once.
         Where the row is stamped with such an end, another counts as the policy's: `completed`, what is there is graded.
+State   a session that wants one (`paddock.types.EndState`) gets artifacts, made by the host as a patch is, or the
+        sandbox itself, by a handle that only the verifier's request has; it is destroyed after the verdict.
 Time    waiting for room on this machine, or on nodes, counts as part of the rollout, not of the agent's own time.
 """
 
@@ -18,7 +20,7 @@ from paddock.agents.swe import canaries, oracle
 from paddock.agents.swe.artifacts import Artifacts
 from paddock.agents.swe.canaries import CanaryWatch
 from paddock.agents.swe.config import SweAgentConfig
-from paddock.agents.swe.gold import gold_patch
+from paddock.agents.swe.gold import known_fix
 from paddock.agents.swe.sandboxes import sandbox, time_limit
 from paddock.agents.swe.state import RolloutState
 from paddock.agents.swe.task_spec import TaskSpec, task_spec_of
@@ -28,10 +30,11 @@ from paddock.harness import Exit, Harness, RunLimits, SandboxWorkspace, make_har
 from paddock.harness.programs.installation import InstalledProgram
 from paddock.harness.programs.store import ProgramStore
 from paddock.http import SEED, VERIFY, Call, ModelReply, Peer, VerifyRequest
-from paddock.sandbox import BudgetExceeded, Patch, Provider
+from paddock.sandbox import BudgetExceeded, Provider
 from paddock.sandbox.admission import Admission, Capacity, shared_admission
 from paddock.sandbox.blocklist import Blocklist
 from paddock.sandbox.leases import Lease, shared_provider
+from paddock.sandbox.loans import lend
 from paddock.sandbox.readiness import Readiness
 from paddock.sandbox.socket_listener import loopback_listener
 from paddock.sandbox.tunnel import Tunnel
@@ -142,13 +145,15 @@ class SweAgent(AgentServer[SweAgentConfig]):
                 state.exit = await self._run_harness(run, state, sandbox_id, watch)
             run.shift(state.counts.tool_s, "model", "tools")
             with run.stage("sandbox"):
-                state.patch = await self._take_patch(run, state, sandbox_id)
-                await sandbox_stack.aclose()  # grading has no use for it
+                await self._take_changes(run, state, sandbox_id)
+                loan = self._lend(state, sandbox_id, sandbox_stack)
+                if loan is None:
+                    await sandbox_stack.aclose()  # grading has no use for it
             run.truncated = state.exit.ended not in ("finished", "killed")
             run.response = state.response(run.row, self.config.model_server.name)
             with run.stage("verify"):
                 run.verdict = await self.resources.call(
-                    VERIFY, VerifyRequest(row=run.row, response=run.response), run.call
+                    VERIFY, VerifyRequest(row=run.row, response=run.response, sandbox_loan=loan), run.call
                 )
                 if state.step_rewards is not None:
                     run.verdict = combine_rewards(run.verdict, await state.step_rewards.collect())
@@ -184,10 +189,10 @@ class SweAgent(AgentServer[SweAgentConfig]):
         )
         state.counts = workspace.counts
         variant = state.variant
-        gold = await gold_patch(run, self.model) if variant.needs == "gold" else None
+        gold = await known_fix(run, self.model) if variant.needs == "gold" else None
         program = variant.program
         located = self._programs[program.folder] if program and program.where == "outside" else None
-        harness = make_harness(variant.harness, variant.harness_config, gold_patch=gold, program=located)
+        harness = make_harness(variant.harness, variant.harness_config, gold=gold, program=located)
         state.files = getattr(harness, "artifacts", {})
         name = self.config.model_server.name
         try:
@@ -201,7 +206,7 @@ class SweAgent(AgentServer[SweAgentConfig]):
                     sampling=sampling_of(state.task_spec.task.params),
                     max_turns=self.config.agent_max_turns,
                     max_tokens=self.config.agent_max_tokens,
-                    ends_at=time.time() + self.config.agent_timeout_s,
+                    ends_at=time.time() + self._time_s(state.task_spec),
                 ),
             ) as state.model:
                 exit_ = await self._run_within_limits(harness, run, state, workspace)
@@ -216,33 +221,57 @@ class SweAgent(AgentServer[SweAgentConfig]):
             raise tunnel.failure
         return exit_
 
-    async def _take_patch(self, run: RolloutRun, state: RolloutState, sandbox_id: str) -> Patch:
-        """Take the patch of what the harness changed."""
+    def _lend(self, state: RolloutState, sandbox_id: str, stack: AsyncExitStack) -> str | None:
+        """Lend the sandbox, for as long as the stack is open, to a verifier that wants it; returns the handle.
+
+        One that has ended for its own budget, or in doubt, is nobody's to look into."""
         assert state.task_spec is not None
         assert state.exit is not None
-        provider, root = self._provider.value, state.task_spec.sandbox.workdir
+        wanted = state.task_spec.end_state
+        if wanted is None or not wanted.sandbox or state.exit.ended in ("budget", "killed"):
+            return None
+        return stack.enter_context(lend(self._provider.value, sandbox_id))
+
+    async def _take_changes(self, run: RolloutRun, state: RolloutState, sandbox_id: str) -> None:
+        """Take what the environment wants of the sandbox: its artifacts, or the patch of what the harness changed."""
+        assert state.task_spec is not None
+        assert state.exit is not None
         try:
-            return await provider.patch(sandbox_id, root, ended=state.exit.ended == "killed")
+            await self._take(state, sandbox_id, ended=state.exit.ended == "killed")
         except InfraError as error:
             if not _is_second_doubt(run.row, error):
                 raise
             state.exit = state.exit.model_copy(update={"ended": "killed", "detail": error.message})
-            return await provider.patch(sandbox_id, root, ended=True)
+            await self._take(state, sandbox_id, ended=True)
+
+    async def _take(self, state: RolloutState, sandbox_id: str, *, ended: bool) -> None:
+        assert state.task_spec is not None
+        provider, wanted = self._provider.value, state.task_spec.end_state
+        if wanted is None:
+            state.patch = await provider.patch(sandbox_id, state.task_spec.sandbox.workdir, ended=ended)
+        elif wanted.artifacts:
+            state.archive = await provider.archive(
+                sandbox_id, wanted.artifacts, exclude=wanted.exclude, max_bytes=wanted.max_bytes, ended=ended
+            )
+
+    def _time_s(self, task_spec: TaskSpec) -> float:
+        """Return the seconds that a harness has: the task's own, or else the config's."""
+        return task_spec.time_s or self.config.agent_timeout_s
 
     async def _run_within_limits(
         self, harness: Harness, run: RolloutRun, state: RolloutState, workspace: SandboxWorkspace
     ) -> Exit:
         assert state.task_spec is not None
         assert state.model is not None
-        config = self.config
+        config, time_s = self.config, self._time_s(state.task_spec)
         limits = RunLimits(
             max_turns=config.agent_max_turns,
             max_tokens=config.agent_max_tokens,
-            time_s=config.agent_timeout_s,
+            time_s=time_s,
             tool_s=config.command_timeout_s,
         )
         try:
-            async with asyncio.timeout(config.agent_timeout_s + GRACE_S):
+            async with asyncio.timeout(time_s + GRACE_S):
                 with boundary(BugError, f"harness {harness.__class__.__name__}", stage="model"):
                     try:
                         harness_run = harness.run(state.task_spec.task, workspace, state.model, limits, state.report)
@@ -254,9 +283,7 @@ class SweAgent(AgentServer[SweAgentConfig]):
                             raise
                         return Exit(ended="killed", turns=len(state.steps), detail=error.message)
         except TimeoutError:
-            return Exit(
-                ended="time_limit", turns=len(state.steps), detail=f"agent_timeout_s: {config.agent_timeout_s:g}"
-            )
+            return Exit(ended="time_limit", turns=len(state.steps), detail=f"agent_timeout_s: {time_s:g}")
 
     async def _tunnel(self, run: RolloutRun, sandbox_id: str, watch: CanaryWatch, options: TunnelOptions) -> Tunnel:
         if options.api_key is None:

@@ -1,7 +1,8 @@
 """The state of a rollout while it is worked on, and the answer that it comes to.
 
 Answer  a standard response: the items of all steps, or one message with the harness's last words; `model_patch`, the
-        git patch of what was changed, as text (`paddock.types.patches`); `harness`, which one it was and what ended it.
+        git patch of what was changed, as text (`paddock.types.patches`), or `artifacts`, where the session wants a
+        state; `harness`, which one it was and what ended it.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,10 +11,11 @@ from dataclasses import dataclass, field
 from paddock.agents.swe.task_spec import TaskSpec
 from paddock.agents.swe.variants import Variant
 from paddock.harness import Exit, Step, WorkspaceCounts
-from paddock.sandbox import Patch
+from paddock.sandbox import Archive, Patch
 from paddock.server.rollout_model import RolloutModel
 from paddock.server.step_rewards import StepRewardCollector
 from paddock.types import JsonObject, Row, patch_to_text
+from paddock.types.artifacts import ARTIFACTS, artifacts_to_wire
 from paddock.types.responses import make_response, message_item
 
 MODEL_PATCH = "model_patch"
@@ -33,6 +35,8 @@ class RolloutState:
     steps: list[Step] = field(default_factory=list)
     exit: Exit | None = None
     patch: Patch | None = None
+    archive: Archive | None = None
+    """The artifacts that the session wants, where it wants any."""
     counts: WorkspaceCounts = field(default_factory=WorkspaceCounts)
     model: RolloutModel | None = None
     files: Mapping[str, bytes] = field(default_factory=dict)
@@ -48,7 +52,6 @@ class RolloutState:
     def response(self, row: Row, model: str) -> JsonObject:
         """Build the final answer, a Responses API response."""
         assert self.exit is not None
-        assert self.patch is not None
         items = [item for step in self.steps for item in step.output]
         if self.exit.final is not None and not (items and items[-1].get("type") == "message"):
             items.append(message_item(self.exit.final))
@@ -59,7 +62,19 @@ class RolloutState:
             model=model,
             incomplete_reason="max_output_tokens" if cut else None,
         )
-        return {**response, MODEL_PATCH: patch_to_text(self.patch.data), HARNESS: self.harness_report()}
+        return {**response, **self._changes(), HARNESS: self.harness_report()}
+
+    def _changes(self) -> JsonObject:
+        """What was taken of the sandbox; the values are long."""
+        changes: JsonObject = {}
+        if self.patch is not None:
+            changes[MODEL_PATCH] = patch_to_text(self.patch.data)
+        if self.archive is not None:
+            found = self.archive
+            changes[ARTIFACTS] = artifacts_to_wire(
+                found.data, found.missing, left_out=found.left_out, too_large=found.too_large
+            )
+        return changes
 
     def harness_report(self) -> JsonObject | None:
         """Say which harness ran, and how its run ended; None: it was not that far."""

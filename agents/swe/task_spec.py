@@ -11,7 +11,7 @@ from paddock.agents.swe.variants import Variant
 from paddock.errors import RowError
 from paddock.harness import Task
 from paddock.sandbox import SandboxLimits, SandboxSpec
-from paddock.types import JsonObject, Session
+from paddock.types import EndState, JsonObject, Session
 
 SERVER_KEYS = ("network",)
 """Keys of a session that tell the agent server what to do; no harness sees them."""
@@ -24,6 +24,10 @@ class TaskSpec(NamedTuple):
 
     task: Task
     sandbox: SandboxSpec
+    end_state: EndState | None
+    """What the environment wants of the sandbox at the end; None: a patch."""
+    time_s: float | None
+    """Seconds for the harness by the task; None: it says nothing of them."""
 
 
 def task_spec_of(session: Session, variant: Variant, limits: SandboxLimits, params: JsonObject) -> TaskSpec:
@@ -33,6 +37,11 @@ def task_spec_of(session: Session, variant: Variant, limits: SandboxLimits, para
     """
     if not session.image:
         raise RowError("the environment names no image: this agent works in a sandbox", kind="no_image")
+    if session.memory_mib and limits.memory_mib and session.memory_mib > limits.memory_mib:
+        raise RowError(
+            f"the task names {session.memory_mib} MiB of memory, the agent's limits.memory_mib is {limits.memory_mib}",
+            kind="memory_over_limit",
+        )
     visible = {name: value for name, value in session.visible.items() if name not in SERVER_KEYS}
     if not visible.get("problem_statement"):
         raise RowError("problem_statement: the environment shows none", kind="no_problem")
@@ -41,7 +50,8 @@ def task_spec_of(session: Session, variant: Variant, limits: SandboxLimits, para
     sandbox = SandboxSpec(
         image=session.image,
         workdir=workdir,
-        limits=limits,
+        env=session.env,
+        limits=limits.model_copy(update={"memory_mib": session.memory_mib}) if session.memory_mib else limits,
         network=cast("Any", session.visible.get("network", "none")),
         programs=[program.folder] if program and program.where == "inside" else [],
         labels={"instance": str(visible.get("instance_id", ""))},
@@ -55,4 +65,4 @@ def task_spec_of(session: Session, variant: Variant, limits: SandboxLimits, para
         tools=session.tools,
         visible=visible,
     )
-    return TaskSpec(task, sandbox)
+    return TaskSpec(task, sandbox, session.end_state, session.agent_timeout_s)

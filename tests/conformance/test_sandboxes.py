@@ -15,6 +15,7 @@ from paddock.cli import main
 from paddock.conformance import Behaviour, run_behaviour, suite_for
 from paddock.conformance.sandboxes import SUITE, SandboxTarget, find_sandbox
 from paddock.sandbox import (
+    Archive,
     BudgetExceeded,
     ExecRequest,
     ExecResult,
@@ -327,6 +328,12 @@ class NothingChanged(Wrapped):
         return patch.model_copy(update={"data": b""})
 
 
+class ArchivesNothing(Wrapped):
+    async def archive(self, sandbox_id: str, paths: list[str], **named: Any) -> Archive:
+        made: Archive = await self.inner.archive(sandbox_id, [], **named)
+        return made
+
+
 class SnapshotsAreTheImage(Wrapped):
     async def snapshot(self, sandbox_id: str, name: str) -> str:
         handle = next(one for one in self.inner.live() if one.sandbox_id == sandbox_id)
@@ -435,6 +442,7 @@ class OnTheHost(Wrapped):
         (MissingIsEmpty, "wrong paths are told as what they are, at once"),
         (IgnoresModes, "files get the mode asked for, and keep theirs"),
         (NothingChanged, "changes against the image are told"),
+        (ArchivesNothing, "an archive holds what is there, and is put elsewhere"),
         (NothingChanged, "a patch of a repository applies to its base"),
         (SnapshotsAreTheImage, "snapshots fork, and forks are independent"),
         (TellsNothing, "what a sandbox uses is told"),

@@ -64,14 +64,14 @@ def test_an_unknown_harness_is_refused_with_the_nearest() -> None:
 
 
 def test_the_known_fix_goes_to_a_class_that_asks_for_it_and_to_no_other() -> None:
-    assert isinstance(make_harness("gold", gold_patch=b"fix"), GoldHarness)
-    curious = make_harness(f"{HERE}:Curious", gold_patch=b"fix")
+    assert isinstance(make_harness("gold", gold=b"fix"), GoldHarness)
+    curious = make_harness(f"{HERE}:Curious", gold=b"fix")
     assert isinstance(curious, Curious)
     assert curious.given == {}
     with pytest.raises(ConfigError, match="known fix"):
         make_harness("gold")
     with pytest.raises(ConfigError, match="model, gold, nothing"):
-        make_harness(f"{HERE}:Greedy", gold_patch=b"fix")
+        make_harness(f"{HERE}:Greedy", gold=b"fix")
 
 
 def test_settings_are_checked_by_the_harness_itself() -> None:

@@ -9,6 +9,8 @@ Class   `KIND`; where it has settings, `config_type`, a pydantic model that its 
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Literal, Protocol
 
+from pydantic import Field
+
 from paddock.harness.programs.program import Program
 from paddock.harness.results import ExecOutput, ProgramOutput, ShellOutput
 from paddock.types import Fix, JsonObject, Record, TurnSummary
@@ -199,6 +201,21 @@ class Harness(Protocol):
     async def run(self, task: Task, workspace: Workspace, model: Model, limits: RunLimits, report: OnStep) -> Exit:
         """Work on the task until it is finished or a limit is met; `report` each step as it ends."""
         ...
+
+
+class SolutionScript(Record):
+    """A known solution that is a command with files of its own."""
+
+    archive: bytes
+    """A gzipped tar of the files, by their absolute paths without the first slash."""
+    argv: list[str] = Field(min_length=1)
+    """The command; it is run in the workdir once the files are there."""
+    env: dict[str, str] = {}
+    """Variables of the command."""
+
+
+Gold = bytes | SolutionScript
+"""A row's known fix: a git patch of the workdir, or a script."""
 
 
 class Prompts(Record):

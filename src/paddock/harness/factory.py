@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from paddock.config import resolve_class, validate
 from paddock.errors import ConfigError
-from paddock.harness.contract import Harness, Needs
+from paddock.harness.contract import Gold, Harness, Needs
 from paddock.harness.programs.installation import InstalledProgram
 from paddock.types import JsonObject
 
@@ -50,10 +50,10 @@ def make_harness(
     spec: str,
     block: JsonObject | None = None,
     *,
-    gold_patch: bytes | None = None,
+    gold: Gold | None = None,
     program: InstalledProgram | None = None,
 ) -> Harness:
-    """Make a harness. `gold_patch`: the known fix, for a class that needs it. `program`: the installed program, for one
+    """Make a harness. `gold`: the known fix, for a class that needs it. `program`: the installed program, for one
     that runs outside of the sandbox; None: it is not run. Raises ConfigError."""
     cls = harness_class(spec)
     settings = check_settings(cls, block or {}, f"harness {spec}")
@@ -61,6 +61,6 @@ def make_harness(
     if needs_of(cls) != "gold":
         keywords = {} if program is None else {"program": program}
         return cast("Harness", cls(*arguments, **keywords))
-    if gold_patch is None:
+    if gold is None:
         raise ConfigError(f"harness {spec} needs the row's known fix, and there is none", kind="no_gold")
-    return cast("Harness", cls(*arguments, gold_patch=gold_patch))
+    return cast("Harness", cls(*arguments, gold=gold))

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from paddock.errors import BugError, PaddockError, RequestError, RowError, VerifierError, describe
 from paddock.http.step_scores import StepRequest, StepScore
@@ -37,7 +37,7 @@ Reply = TypeVar("Reply")
 
 ROW_RESERVED = (
     *("response", "reward", "reward_components", "verdict", "rollout", "step_rewards"),
-    *(FORMAT_KEY, DIGEST_KEY),
+    *(FORMAT_KEY, DIGEST_KEY, "sandbox_loan"),
 )
 """Wire keys of rollouts and verdicts, and of stored lines: a row that has one of them is refused."""
 
@@ -70,6 +70,9 @@ class VerifyRequest(Record):
 
     row: Row
     response: JsonObject
+    sandbox_loan: str | None = Field(default=None, repr=False)
+    """Secret by which the rollout's sandbox can be had (`paddock.sandbox.loans`); it stands in no reply and is stored
+    nowhere. None: there is no sandbox."""
 
 
 class AggregateRequest(Record):
@@ -138,7 +141,15 @@ def _verify_from_wire(wire: JsonObject) -> VerifyRequest:
     if not isinstance(response, dict):
         raise RequestError("response: missing; needs a Responses API response object", kind="verify_request_invalid")
     require_response(response, "response")
-    return VerifyRequest(row=read_row(body), response=response)
+    loan = body.pop("sandbox_loan", None)
+    if loan is not None and not isinstance(loan, str):
+        raise RequestError("sandbox_loan: needs a string", kind="verify_request_invalid")
+    return VerifyRequest(row=read_row(body), response=response, sandbox_loan=loan)
+
+
+def _verify_to_wire(request: VerifyRequest) -> JsonObject:
+    loan = {"sandbox_loan": request.sandbox_loan} if request.sandbox_loan else {}
+    return {**request.row.to_wire(), "response": request.response, **loan}
 
 
 def require_response(response: JsonObject, field: str) -> None:
@@ -244,7 +255,7 @@ VERIFY: Route[VerifyRequest, Verdict] = Route(
     "POST",
     "/verify",
     "Judge a response to a row",
-    lambda request: {**request.row.to_wire(), "response": request.response},
+    _verify_to_wire,
     _verify_from_wire,
     _verdict_to_wire,
     _verdict_from_wire,

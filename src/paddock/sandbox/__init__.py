@@ -9,7 +9,7 @@ from paddock.sandbox.failures import (
     SandboxGone,
     SandboxRequestError,
 )
-from paddock.sandbox.layers import Patch
+from paddock.sandbox.layers import Archive, Patch
 from paddock.sandbox.protocol import Provider, TunnelConnection, TunnelListener
 from paddock.sandbox.records import (
     ExecRequest,
@@ -28,6 +28,7 @@ from paddock.sandbox.runtime_choice import open_local_provider, open_provider
 from paddock.sandbox.settings import SandboxSettings
 
 __all__ = [
+    "Archive",
     "BudgetExceeded",
     "ExecRequest",
     "ExecResult",

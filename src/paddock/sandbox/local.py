@@ -19,7 +19,7 @@ from paddock.sandbox.keeper.launch import RuntimeStart, StartPlan
 from paddock.sandbox.keeper.programs import EMPTY
 from paddock.sandbox.keeper_client import KeeperClient
 from paddock.sandbox.keeper_factory import KeeperFactory
-from paddock.sandbox.layers import Patch, copy_upper, patch, remove_tree
+from paddock.sandbox.layers import Archive, Patch, archive, copy_upper, patch, remove_tree
 from paddock.sandbox.owner import HANDLE, OwnerFolder
 from paddock.sandbox.protocol import TunnelListener
 from paddock.sandbox.records import (
@@ -119,16 +119,26 @@ class LocalProvider:
         return await self._act_on(sandbox_id, find)
 
     async def patch(self, sandbox_id: str, root: str, *, exclude: Sequence[str] = (), ended: bool = False) -> Patch:
-        async def make(sandbox: Sandbox) -> Patch:
-            if ended:
-                await sandbox.wait_until_gone(self.settings.stop_timeout_s)
-            async with sandbox.frozen():
-                made = await asyncio.to_thread(patch, sandbox.view(), root, exclude, scratch=sandbox.folder.root)
-            if not ended:
-                await sandbox.ensure_intact()
-            return made
+        return await self._take(
+            sandbox_id,
+            lambda sandbox: patch(sandbox.view(), root, exclude, scratch=sandbox.folder.root),
+            ended=ended,
+        )
 
-        return await self._act_on(sandbox_id, make)
+    async def archive(
+        self,
+        sandbox_id: str,
+        paths: Sequence[str],
+        *,
+        exclude: Sequence[str] = (),
+        max_bytes: int,
+        ended: bool = False,
+    ) -> Archive:
+        return await self._take(
+            sandbox_id,
+            lambda sandbox: archive(sandbox.view(), paths, exclude=exclude, max_bytes=max_bytes),
+            ended=ended,
+        )
 
     async def snapshot(self, sandbox_id: str, name: str) -> str:
         async def keep(sandbox: Sandbox) -> str:
@@ -341,6 +351,20 @@ class LocalProvider:
                     owner_sweep.owner_id,
                     ", ".join(owner_sweep.removed) or "its folder",
                 )
+
+    async def _take(self, sandbox_id: str, take: Callable[[Sandbox], T], *, ended: bool) -> T:
+        """Read a sandbox's layers while nothing runs in it."""
+
+        async def read(sandbox: Sandbox) -> T:
+            if ended:
+                await sandbox.wait_until_gone(self.settings.stop_timeout_s)
+            async with sandbox.frozen():
+                taken = await asyncio.to_thread(take, sandbox)
+            if not ended:
+                await sandbox.ensure_intact()
+            return taken
+
+        return await self._act_on(sandbox_id, read)
 
     async def _exec(self, sandbox_id: str, request: ExecRequest) -> ExecResult:
         return await self._act_on(sandbox_id, lambda sandbox: sandbox.exec(request))

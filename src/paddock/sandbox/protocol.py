@@ -9,7 +9,7 @@ Ids     see `records`: `create` and `exec` are replayed by their request id, so 
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
-from paddock.sandbox.layers import Patch
+from paddock.sandbox.layers import Archive, Patch
 from paddock.sandbox.records import (
     ExecRequest,
     ExecResult,
@@ -87,6 +87,21 @@ class Provider(Protocol):
         rules as the image has them apply to files that the image's git does not track; `exclude` adds gitignore
         patterns. `.git` itself is never part of it. What git can't carry or is too large is listed, not lost silently.
         Of a sandbox that has ended otherwise than by its budget it is made only where `ended` says that this is known.
+        """
+        ...
+
+    async def archive(
+        self,
+        sandbox_id: str,
+        paths: Sequence[str],
+        *,
+        exclude: Sequence[str] = (),
+        max_bytes: int,
+        ended: bool = False,
+    ) -> Archive:
+        """An archive of absolute paths as they are, made by the host from the layers as `patch` is; `ended` likewise.
+
+        `exclude`: shell patterns of what stays behind. More than `max_bytes` of contents and names are not archived.
         """
         ...
 

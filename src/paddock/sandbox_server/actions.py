@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from paddock.sandbox import ExecRequest, ExecResult, Patch, SandboxHandle, SandboxSpec, ShellRequest
+from paddock.sandbox import Archive, ExecRequest, ExecResult, Patch, SandboxHandle, SandboxSpec, ShellRequest
 from paddock.sandbox.records import ShellResult, Stats
 from paddock.sandbox.remote import wire
 from paddock.sandbox.remote.wire import NodeRoute, Nothing
@@ -76,6 +76,11 @@ class Action:
     async def patch(self, request: wire.PatchRequest) -> Patch:
         return await self.provider.patch(self.sandbox_id, request.root, exclude=request.exclude, ended=request.ended)
 
+    async def archive(self, request: wire.ArchiveRequest) -> Archive:
+        return await self.provider.archive(
+            self.sandbox_id, request.paths, exclude=request.exclude, max_bytes=request.max_bytes, ended=request.ended
+        )
+
     async def snapshot(self, request: wire.SnapshotName) -> wire.SnapshotName:
         return wire.SnapshotName(name=await self.provider.snapshot(self.sandbox_id, request.name))
 
@@ -123,6 +128,7 @@ ACTIONS: dict[NodeRoute[Any, Any], Callable[[Action, Any], Awaitable[Record]]] =
     wire.CLOSE_SHELL: Action.close_shell,
     wire.CHANGES: Action.changes,
     wire.PATCH: Action.patch,
+    wire.ARCHIVE: Action.archive,
     wire.SNAPSHOT: Action.snapshot,
     wire.STATS: Action.stats,
     wire.KILLS: Action.kills,

@@ -38,6 +38,7 @@ from paddock.http import (
     Route,
     VerifyRequest,
 )
+from paddock.sandbox.loans import SandboxLoan, borrow
 from paddock.server.metrics import aggregate
 from paddock.types import (
     Fix,
@@ -162,6 +163,8 @@ class ResourcesServer(Server[ConfigT], Generic[ConfigT, TaskT]):
     """Agents make the model's request of its sessions: a row need not bring one."""
     JUDGES_STEP: ClassVar[bool] = False
     """It judges one answer with the calls in it, and serves none of a row's tools: an agent must not go on after it."""
+    ROWS_HAVE_FIX: ClassVar[bool] = False
+    """Its rows carry their known fix (`patch` or `solution`): the harness `gold` needs nothing of the server."""
     task_type: ClassVar[type[BaseModel]]
     """What `Row.task` must be; keys that it does not declare are its own business (forbid, ignore or allow)."""
     example: ClassVar[JsonObject] = {}
@@ -185,6 +188,11 @@ class ResourcesServer(Server[ConfigT], Generic[ConfigT, TaskT]):
     async def verify(self, task: TaskT, row: Row, response: JsonObject) -> Verdict:
         """Judge a response. Deterministic and idempotent: the same row and response give the same verdict."""
         raise NotImplementedError
+
+    async def verify_sandbox(self, task: TaskT, row: Row, response: JsonObject, sandbox: SandboxLoan) -> Verdict:
+        """Judge a rollout by its sandbox, which is alive; asked in place of `verify` where its session wanted that
+        (`EndState.sandbox`). What ran in it was the policy's, and nothing that it says of itself is to be believed."""
+        raise BugError(f"{type(self).__name__} judges no sandbox", kind="no_verify_sandbox")
 
     async def withdraw(self, task: TaskT, row: Row) -> None:
         """Note that the member of the row's stamp has ended without a response. Only group-wise servers are asked."""
@@ -218,7 +226,9 @@ class ResourcesServer(Server[ConfigT], Generic[ConfigT, TaskT]):
     async def _verify(self, request: VerifyRequest, call: Call) -> Verdict:
         task = self.read_task(request.row)
         with boundary(VerifierError, f"{self.name}: verify", stage="verify"):
-            return await self.verify(task, request.row, request.response)
+            if request.sandbox_loan is None:
+                return await self.verify(task, request.row, request.response)
+            return await self.verify_sandbox(task, request.row, request.response, borrow(request.sandbox_loan))
 
     async def _withdraw(self, row: Row, call: Call) -> JsonObject:
         task = self.read_task(row)

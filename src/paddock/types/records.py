@@ -129,6 +129,19 @@ class Row(Record):
         return next((name for name in named if isinstance(name, str) and name), None)
 
 
+class EndState(Record):
+    """What an environment that judges by state, and not by a patch, wants of the sandbox at a rollout's end."""
+
+    artifacts: list[str] = Field(default_factory=list)
+    """Absolute paths of files and folders that travel to the verifier, as the response's `artifacts`."""
+    exclude: list[str] = Field(default_factory=list)
+    """Shell patterns of paths below them that stay behind; one without a slash is that of a name at any depth."""
+    max_bytes: int = Field(default=64 << 20, ge=0)
+    """What the artifacts may hold in all, before compression; more than that does not travel at all."""
+    sandbox: bool = False
+    """True: the sandbox itself is handed over, alive, and destroyed after the verdict."""
+
+
 class Session(Record):
     """Reply of `/seed_session`: what an agent may see of a task. An allow-list: nothing else of the row reaches it."""
 
@@ -141,6 +154,14 @@ class Session(Record):
     """Responses API tool definitions that the environment serves, one POST route each."""
     visible: JsonObject = Field(default_factory=dict)
     """Task fields that the agent may read, by name."""
+    env: dict[str, str] = Field(default_factory=dict)
+    """Environment variables of the sandbox, beside the image's own."""
+    memory_mib: int | None = Field(default=None, ge=16)
+    """MiB of memory that the task's sandbox may use; None: as many as the agent's block says."""
+    agent_timeout_s: float | None = Field(default=None, gt=0)
+    """Seconds that the harness may take; None: as many as the agent's block says."""
+    end_state: EndState | None = None
+    """None: the rollout is judged by its response, which has the patch where there is a repository."""
 
     def __str__(self) -> str:
         from paddock.types.display import session_line

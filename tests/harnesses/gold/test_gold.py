@@ -43,7 +43,7 @@ def apply() -> Callable[..., Any]:
         folder: Any = GitWorkspace(ends, full=full)
         nobody: Any = None  # it asks no model
         try:
-            left = await GoldHarness(gold_patch=b"x").run(Task(prompt="x"), folder, nobody, RunLimits(), lambda _: None)
+            left = await GoldHarness(gold=b"x").run(Task(prompt="x"), folder, nobody, RunLimits(), lambda _: None)
         except PaddockError as error:
             return error
         return left.ended

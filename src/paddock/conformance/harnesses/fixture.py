@@ -87,7 +87,7 @@ class HarnessTarget(NamedTuple):
         """Make a harness, with `changes` to keys of its block. Raises ConfigError."""
         settings = check_settings(self.cls, {**self.block, **changes}, f"harness {self.spec}")
         arguments = () if settings is None else (settings,)
-        gold: dict[str, bytes] = {"gold_patch": PATCH} if self.needs == "gold" else {}
+        gold: dict[str, bytes] = {"gold": PATCH} if self.needs == "gold" else {}
         harness: Any = self.cls(*arguments, **gold)
         program: Program | None = getattr(harness, "program", None)
         if program and program.where == "outside":

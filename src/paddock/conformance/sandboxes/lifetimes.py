@@ -22,6 +22,7 @@ from paddock.conformance.sandboxes.fixture import (
     sandbox_fixture,
 )
 from paddock.sandbox import ImageMissing, SandboxGone, SandboxSpec
+from paddock.sandbox.restore import restore
 
 CGROUPS = Path("/sys/fs/cgroup")
 
@@ -113,6 +114,7 @@ async def nothing_is_told_of_the_dead(target: SandboxTarget) -> None:
         questions: tuple[tuple[str, Callable[[], Awaitable[object]]], ...] = (
             ("changes", lambda: provider.changes(sandbox.id)),
             ("a patch", lambda: provider.patch(sandbox.id, "/made")),
+            ("an archive", lambda: provider.archive(sandbox.id, ["/made"], max_bytes=1 << 20)),
             ("a snapshot", lambda: provider.snapshot(sandbox.id, image)),
             ("a command", lambda: running),
         )
@@ -169,6 +171,23 @@ async def patches_are_made(target: SandboxTarget) -> None:
         await clean.out("cd /repo; git apply -; cat text; test ! -e gone; cat new", stdin=patch.data)
 
 
+async def archives_hold_what_is_there(target: SandboxTarget) -> None:
+    async with provider_of(target) as provider:
+        sandbox, other = await create_sandbox(provider, target), await create_sandbox(provider, target)
+        await sandbox.out("mkdir -p /made/deep; echo 1 > /made/deep/run; chmod 755 /made/deep/run; ln -s /x /made/link")
+        await sandbox.out("mkfifo /made/fifo; echo 2 > '/made/a b'; echo 3 > /made/left.pyc")
+        made = await provider.archive(sandbox.id, ["/made", "/nothing"], exclude=["*.pyc"], max_bytes=1 << 20)
+        expect((made.missing, made.left_out) == (["/nothing"], 1), f"missing {made.missing}, {made.left_out} left out")
+        await restore(provider, other.id, made.data)
+        listing = await other.out(
+            "cat /made/deep/run '/made/a b'; stat -c %a /made/deep/run; readlink /made/link; ls /made"
+        )
+        expect(listing == "1\n2\n755\n/x\na b\ndeep\nlink", f"what was archived is {listing!r} elsewhere")
+        await sandbox.out("head -c 100000 /dev/zero > /made/big")
+        large = await provider.archive(sandbox.id, ["/made"], max_bytes=100_000)
+        expect(large.too_large and not large.data, "an archive over its bound was made")
+
+
 async def forks_are_independent(target: SandboxTarget) -> None:
     name = f"conformance/{uuid.uuid4().hex}"
     async with provider_of(target) as provider:
@@ -217,6 +236,7 @@ SUITE = [
     Behaviour("a cancelled create leaves nothing", a_cancelled_create_leaves_nothing),
     Behaviour("changes against the image are told", changes_are_told),
     Behaviour("a patch of a repository applies to its base", patches_are_made),
+    Behaviour("an archive holds what is there, and is put elsewhere", archives_hold_what_is_there),
     Behaviour("snapshots fork, and forks are independent", forks_are_independent),
     Behaviour("12 sandboxes live at once", many_live_at_once),
 ]

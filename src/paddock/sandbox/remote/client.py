@@ -14,7 +14,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from paddock.sandbox.failures import ImageMissing, SandboxError, SandboxGone
-from paddock.sandbox.layers import Patch
+from paddock.sandbox.layers import Archive, Patch
 from paddock.sandbox.protocol import TunnelListener
 from paddock.sandbox.records import (
     ExecRequest,
@@ -129,6 +129,18 @@ class RemoteProvider:
     async def patch(self, sandbox_id: str, root: str, *, exclude: Sequence[str] = (), ended: bool = False) -> Patch:
         request = wire.PatchRequest(root=root, exclude=list(exclude), ended=ended)
         return await call(self._held(sandbox_id), wire.PATCH, request, sandbox_id=sandbox_id)
+
+    async def archive(
+        self,
+        sandbox_id: str,
+        paths: Sequence[str],
+        *,
+        exclude: Sequence[str] = (),
+        max_bytes: int,
+        ended: bool = False,
+    ) -> Archive:
+        request = wire.ArchiveRequest(paths=list(paths), exclude=list(exclude), max_bytes=max_bytes, ended=ended)
+        return await call(self._held(sandbox_id), wire.ARCHIVE, request, sandbox_id=sandbox_id)
 
     async def snapshot(self, sandbox_id: str, name: str) -> str:
         request = wire.SnapshotName(name=name)

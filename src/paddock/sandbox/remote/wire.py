@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 from pydantic import Field, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from paddock.sandbox.layers import Patch
+from paddock.sandbox.layers import Archive, Patch
 from paddock.sandbox.records import (
     BytesRecord,
     ExecRequest,
@@ -129,6 +129,15 @@ class PatchRequest(Record):
     ended: bool = False
 
 
+class ArchiveRequest(Record):
+    """What `Provider.archive` takes."""
+
+    paths: list[str]
+    exclude: list[str] = []
+    max_bytes: int
+    ended: bool = False
+
+
 class SnapshotName(Record):
     name: str
 
@@ -175,6 +184,7 @@ SHELL_INTERRUPT = NodeRoute("POST", f"{_SHELL}/interrupt", Nothing, ShellResult)
 CLOSE_SHELL = NodeRoute("DELETE", _SHELL, Nothing, Nothing)
 CHANGES = NodeRoute("POST", f"{_SANDBOX}/changes", ChangesQuery, Changes)
 PATCH = NodeRoute("POST", f"{_SANDBOX}/patch", PatchRequest, Patch)
+ARCHIVE = NodeRoute("POST", f"{_SANDBOX}/archive", ArchiveRequest, Archive)
 SNAPSHOT = NodeRoute("POST", f"{_SANDBOX}/snapshot", SnapshotName, SnapshotName)
 STATS = NodeRoute("GET", f"{_SANDBOX}/stats", Nothing, Stats)
 KILLS = NodeRoute("POST", f"{_SANDBOX}/kills", Nothing, Kills)

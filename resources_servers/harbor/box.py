@@ -1,0 +1,95 @@
+"""One run of a task's tests in a sandbox, and what it left: a reward file, or text for a parser.
+
+Order   reward files that are there are removed, the tests are put in, then they run: whatever stood there before is not
+        believed. The exit code is not looked at. Output goes to `/logs/verifier/test-stdout.txt`, as Harbor has it.
+Errors  VerifierError for a run that met its time limit (`tests_timeout`), used up the sandbox's budget (`tests_budget`)
+        or did not start (`tests_not_run`); the sandbox's own failures as they are.
+"""
+
+import asyncio
+import shlex
+import uuid
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from paddock.errors import VerifierError
+from paddock.resources_servers.harbor.rewards import JSON, MAX_BYTES, TEXT, RewardFile
+from paddock.resources_servers.harbor.task import PublishedTask, TaskFile
+from paddock.sandbox import BudgetExceeded, ExecRequest, ExecResult, Provider
+
+VERIFIER = "/logs/verifier"
+OUTPUT = f"{VERIFIER}/test-stdout.txt"
+OUTPUT_BYTES = 8 << 20
+"""The most of the output that a parser gets."""
+STEP_TIMEOUT_S = 120.0
+KILLS = 2
+"""What is started while the first kill goes on ends with the second."""
+
+
+class VerifierFiles(NamedTuple):
+    """What a run of tests left."""
+
+    reward_file: RewardFile | None
+    output: str
+
+
+class Box:
+    """A sandbox that tests run in."""
+
+    def __init__(self, provider: Provider, sandbox_id: str) -> None:
+        self._provider = provider
+        self._id = sandbox_id
+
+    async def run_tests(self, task: PublishedTask) -> VerifierFiles:
+        """Put the tests in, run them, and read what they left."""
+        try:
+            await self.step(f"rm -rf {VERIFIER}; mkdir -p {VERIFIER} /logs/agent /logs/artifacts /tests")
+            await self.upload(task.tests)
+            command = f"({shlex.join(task.tests_argv)}) > {OUTPUT} 2>&1"
+            if task.tests_argv[0].startswith("/"):
+                command = f"chmod +x {shlex.quote(task.tests_argv[0])}; {command}"
+            request = ExecRequest(argv=["/bin/sh", "-c", command], env=task.tests_env, timeout_s=task.tests_timeout_s)
+            done = await self._exec(request)
+            if done.killed_by == "timeout":
+                raise VerifierError(f"the tests took more than {task.tests_timeout_s:g} s", kind="tests_timeout")
+            output = (await self._read(OUTPUT, OUTPUT_BYTES) or b"").decode(errors="replace")
+            if task.parser is None:
+                return VerifierFiles(await self._reward_file(), output)
+            return VerifierFiles(None, output)
+        except BudgetExceeded as error:
+            raise VerifierError(f"the tests' sandbox: {error.message}", kind="tests_budget") from error
+
+    async def kill_others(self) -> None:
+        """Kill all that runs in the sandbox, by its own shell, which the policy may have changed."""
+        for _ in range(KILLS):
+            await self._exec(ExecRequest(argv=["/bin/sh", "-c", "kill -9 -1"], workdir="/", timeout_s=STEP_TIMEOUT_S))
+
+    async def upload(self, files: Sequence[TaskFile]) -> None:
+        """Write files of the task; what has their paths is replaced."""
+        for file in files:
+            data = await asyncio.to_thread(file.source.read_bytes)
+            await self._provider.write(self._id, file.path, data, mode=0o755 if file.executable else 0o644)
+
+    async def step(self, script: str) -> None:
+        """Run a step of our own; VerifierError where it fails."""
+        done = await self._exec(ExecRequest(argv=["/bin/sh", "-c", script], workdir="/", timeout_s=STEP_TIMEOUT_S))
+        if not done.ok:
+            text = (bytes(done.stdout) + bytes(done.stderr)).decode(errors="replace").strip()[-500:]
+            raise VerifierError(f"`{script[:80]}` ended with {done.exit_code}: {text}", kind="tests_not_run")
+
+    async def _exec(self, request: ExecRequest) -> ExecResult:
+        return await self._provider.exec(self._id, request, request_id=uuid.uuid4().hex)
+
+    async def _reward_file(self) -> RewardFile | None:
+        for name in (JSON, TEXT):
+            data = await self._read(f"{VERIFIER}/{name}", MAX_BYTES + 1)
+            if data is not None:
+                text = data.decode(errors="replace")
+                return RewardFile(name, text if len(data) <= MAX_BYTES else "(too long)")
+        return None
+
+    async def _read(self, path: str, max_bytes: int) -> bytes | None:
+        try:
+            return await self._provider.read(self._id, path, max_bytes=max_bytes)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None

@@ -1,0 +1,249 @@
+"""Harbor and Terminal-Bench tasks: an instruction, an environment, and tests that look at what the agent left there.
+
+Row     `task_folder`, below the server's `tasks_dir`; `task_sha256`, of its files; `solution`, where one is published,
+        which no agent sees but `gold`. `python -m paddock.resources_servers.harbor.make_rows` writes them.
+Seed    the image, the workdir, the instruction, and what is wanted at the end: artifacts, or the sandbox itself.
+Verify  `fresh`: the artifacts in a new sandbox of the task's image, or its verifier's. `shared`: the agent's own
+        sandbox, without its processes and what stood in /logs/verifier. Tests are put in after the agent has ended.
+        A response without artifacts, such as a message by hand, is of an agent that did nothing.
+Reward  what the tests left, not clipped; reasons are `REASONS`. A run without a usable reward is VerifierError.
+Again   the verdict has the reward file, so it can be had again without the tests; a rollout's stored artifacts, given
+        to `/verify`, have the tests run again.
+"""
+
+import asyncio
+import time
+import uuid
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from paddock.errors import RequestError, RowError, VerifierError, describe
+from paddock.resources_servers.harbor.box import Box, VerifierFiles
+from paddock.resources_servers.harbor.config import HarborServerConfig
+from paddock.resources_servers.harbor.folders import find_folder, read_folder
+from paddock.resources_servers.harbor.images import TaskImages
+from paddock.resources_servers.harbor.parsers import solved
+from paddock.resources_servers.harbor.rewards import RewardFile, read_rewards, single_reward
+from paddock.resources_servers.harbor.task import PublishedTask
+from paddock.resources_servers.harbor.task_toml import PUBLISHED_ARTIFACTS
+from paddock.sandbox import SandboxSpec
+from paddock.sandbox.leases import Lease, shared_local_provider
+from paddock.sandbox.loans import SandboxLoan
+from paddock.sandbox.local import LocalProvider
+from paddock.sandbox.readiness import Readiness
+from paddock.sandbox.restore import restore
+from paddock.server import ResourcesServer
+from paddock.types import EndState, JsonObject, Row, Session, Verdict
+from paddock.types.artifacts import artifacts_of
+
+Reason = Literal["paid", "unpaid", "artifacts_too_large", "sandbox_ended"]
+REASONS: tuple[Reason, ...] = ("paid", "unpaid", "artifacts_too_large", "sandbox_ended")
+"""`paid`: a reward above 0; `sandbox_ended`: the agent used up its own sandbox's budget, which tests were to run in."""
+LOG_CHARS = 1 << 16
+ENDED = ("budget", "killed")
+"""Ends of a harness after which its sandbox is gone, by the policy's own doing."""
+
+
+class HarborRow(BaseModel):
+    """What a row says of its task."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    task_folder: str = Field(min_length=1)
+    task_sha256: str | None = None
+    solution: JsonObject | None = None
+
+
+class HarborTask(BaseModel):
+    """A row with the task that its folder holds."""
+
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+    row: HarborRow
+    published: PublishedTask
+
+
+class HarborServices(NamedTuple):
+    """What a server has between its start and its stop."""
+
+    lease: Lease[LocalProvider]
+    readiness: Readiness
+    images: TaskImages
+    turns: asyncio.Semaphore
+
+
+class HarborServer(ResourcesServer[HarborServerConfig, HarborTask]):
+    OWN_PROMPT = True
+    ROWS_HAVE_FIX = True
+    config_type = HarborServerConfig
+    task_type = HarborTask
+    _services: HarborServices | None = None
+
+    async def start(self) -> None:
+        lease = await shared_local_provider(self.config.sandbox)
+        self._services = HarborServices(
+            lease=lease,
+            readiness=Readiness(lease.value),
+            images=TaskImages(lease.value.store, self.config.images),
+            turns=asyncio.Semaphore(self.config.max_concurrent_gradings),
+        )
+
+    async def stop(self) -> None:
+        services, self._services = self._services, None
+        if services is not None:
+            await services.lease.release()
+
+    async def why_not_ready(self) -> str | None:
+        return await self._started().readiness.why_not()
+
+    def read_task(self, row: Row) -> HarborTask:
+        given = _read_row(row)
+        published = read_folder(find_folder(given.task_folder, self.config.tasks_dir, given.task_sha256))
+        if published.network == "public" and self.config.public_network == "refuse":
+            raise RowError(
+                f"{given.task_folder}: wants the internet, which no sandbox here has; `public_network: run_without` "
+                "runs it without",
+                kind="harbor_refused",
+                stage="seed",
+            )
+        return HarborTask.model_construct(row=given, published=published)
+
+    async def seed_session(self, task: HarborTask, row: Row) -> Session:
+        published = task.published
+        image = (await self._started().images.ensure(published.image)).record
+        workdir = published.workdir or image.workdir
+        return Session(
+            image=image.name,
+            workdir=workdir,
+            visible={"instance_id": row.name or published.name, "problem_statement": published.instruction},
+            env=published.env,
+            memory_mib=published.memory_mib,
+            agent_timeout_s=published.agent_timeout_s,
+            end_state=self._end_state(published, workdir),
+        )
+
+    async def verify(self, task: HarborTask, row: Row, response: JsonObject) -> Verdict:
+        if not self._is_fresh(task.published):
+            if _ended(response) in ENDED:
+                return _nothing("sandbox_ended", "the agent used up its sandbox's budget")
+            raise VerifierError("the tests run in the agent's sandbox, and there is none", kind="no_sandbox")
+        try:
+            artifacts = artifacts_of(response)
+        except ValueError as error:
+            raise RequestError(f"artifacts: {error}", kind="artifacts_invalid") from error
+        if artifacts is not None and artifacts.too_large:
+            return _nothing("artifacts_too_large", f"more than {self.config.artifacts_max_mib} MiB")
+        services = self._started()
+        image = (await services.images.ensure(task.published.verifier_image or task.published.image)).record
+        queued_at = time.monotonic()
+        async with services.turns:
+            waited_s = time.monotonic() - queued_at
+            files = await self._run_fresh(
+                task.published, image.name, image.workdir, artifacts.archive if artifacts else b""
+            )
+        return self._verdict(task.published, files).model_copy(update={"waited_s": waited_s})
+
+    async def verify_sandbox(self, task: HarborTask, row: Row, response: JsonObject, sandbox: SandboxLoan) -> Verdict:
+        queued_at = time.monotonic()
+        async with self._started().turns:
+            waited_s = time.monotonic() - queued_at
+            box = Box(sandbox.provider, sandbox.sandbox_id)
+            if self.config.leftover_processes == "kill":
+                await box.kill_others()
+            files = await box.run_tests(task.published)
+        return self._verdict(task.published, files).model_copy(update={"waited_s": waited_s})
+
+    async def reverify(self, task: HarborTask, row: Row, response: JsonObject, verdict: Verdict) -> Verdict:
+        stored = verdict.extras.get("verifier")
+        if not isinstance(stored, dict):
+            return verdict
+        file = stored.get("reward_file")
+        reward_file = RewardFile(str(file["name"]), str(file["text"])) if isinstance(file, dict) else None
+        return self._verdict(task.published, VerifierFiles(reward_file, str(stored.get("output", ""))))
+
+    def _started(self) -> HarborServices:
+        assert self._services is not None  # a server that has not started serves nothing
+        return self._services
+
+    def _is_fresh(self, task: PublishedTask) -> bool:
+        return task.separate or self.config.isolation == "fresh"
+
+    def _end_state(self, task: PublishedTask, workdir: str) -> EndState:
+        if not self._is_fresh(task):
+            return EndState(sandbox=True)
+        paths = task.artifacts or ([] if task.separate else self.config.default_artifacts)
+        absolute = [path if path.startswith("/") else _join(workdir, path) for path in paths]
+        for path in absolute:
+            if path == "/" or any(f"{place}/".startswith(f"{path}/") for place in ("/tests", "/logs/verifier")):
+                raise RowError(
+                    f"{task.name}: artifacts: {path} holds what the verifier alone may have; declare others, or "
+                    "`isolation: shared`",
+                    kind="harbor_refused",
+                    stage="seed",
+                )
+        max_bytes = self.config.artifacts_max_mib << 20
+        return EndState(artifacts=[*absolute, PUBLISHED_ARTIFACTS], exclude=task.exclude, max_bytes=max_bytes)
+
+    async def _run_fresh(self, task: PublishedTask, image: str, workdir: str, archive: bytes) -> VerifierFiles:
+        provider, limits = self._started().lease.value, self.config.limits
+        memory_mib = task.memory_mib or limits.memory_mib
+        spec = SandboxSpec(
+            image=image,
+            workdir=task.workdir or workdir,
+            env=task.env,
+            limits=limits.model_copy(update={"memory_mib": memory_mib}),
+            purpose="grading",
+            labels={"instance": task.name},
+        )
+        handle = await provider.create(spec, request_id=uuid.uuid4().hex)
+        try:
+            await restore(provider, handle.sandbox_id, archive)
+            return await Box(provider, handle.sandbox_id).run_tests(task)
+        finally:
+            await asyncio.shield(provider.destroy(handle.sandbox_id))
+
+    def _verdict(self, task: PublishedTask, files: VerifierFiles) -> Verdict:
+        """Make a verdict of what the tests left; VerifierError where that says nothing."""
+        stored: JsonObject = {"output": ""}
+        if task.parser is None:
+            rewards = read_rewards(files.reward_file)
+            reward = single_reward(rewards, self.config.reward_key)
+            stored["reward_file"] = files.reward_file._asdict() if files.reward_file else None
+        else:
+            try:
+                tests = solved(task.parser, files.output)
+            except ValueError as error:
+                raise VerifierError(f"{task.parser}: {error}: {files.output[-500:]}", kind="no_results") from error
+            rewards = {name: float(passed) for name, passed in tests.items()}
+            reward = float(all(tests.values()))
+            stored["output"] = files.output
+        log = {"log": files.output[-LOG_CHARS:]} if self.config.keep_log else {}
+        metrics = {f"reward/{name}": value for name, value in rewards.items()} if task.parser is None else {}
+        return Verdict(
+            reward=reward,
+            reason="paid" if reward > 0 else "unpaid",
+            metrics=metrics,
+            extras={"rewards": rewards, "verifier": stored, **log},
+        )
+
+
+def _read_row(row: Row) -> HarborRow:
+    try:
+        return HarborRow.model_validate(row.task)
+    except ValidationError as error:
+        raise RowError(describe(error), kind="task_invalid") from error
+
+
+def _nothing(reason: Reason, detail: str) -> Verdict:
+    return Verdict(reward=0.0, reason=reason, detail=detail)
+
+
+def _ended(response: JsonObject) -> str | None:
+    harness = response.get("harness")
+    return harness.get("ended") if isinstance(harness, dict) else None
+
+
+def _join(workdir: str, path: str) -> str:
+    below = path.removeprefix("./").strip("/")
+    return workdir.rstrip("/") or "/" if below in ("", ".") else f"{workdir.rstrip('/')}/{below}"
