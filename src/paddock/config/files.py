@@ -41,6 +41,15 @@ def find_file(path: str | Path, *, beside: Path | None = None, cwd: str | Path |
     return file
 
 
+def find_folder(path: str | Path) -> Path:
+    """The first existing folder that `path` means, absolute."""
+    candidates = search_paths(path)
+    folder = next((candidate for candidate in candidates if candidate.is_dir()), None)
+    if folder is None:
+        raise ConfigError(f"no folder `{path}`; tried: {', '.join(map(str, candidates))}", kind="file_not_found")
+    return folder.resolve()
+
+
 def not_found(path: str | Path, candidates: Iterable[Path]) -> ConfigError:
     """The error that says where `path` was looked for."""
     listed = list(candidates)
