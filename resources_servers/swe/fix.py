@@ -46,6 +46,8 @@ def _read(instance: SweInstance, store: ImageStore, image: str) -> Fix:
 
 def _texts(tree: LayerTree, instance: SweInstance) -> Iterator[tuple[str, str]]:
     """Yield path and text of the files that the fix changes."""
+    if instance.image_patch:
+        return  # the image's tree is not the task's
     try:
         edits = parse_unified_diff(instance.gold_patch.decode())
     except (UnicodeDecodeError, PatchError):

@@ -1,6 +1,6 @@
 """SWE: a repository with a bug, a patch, and the reference's hidden tests, run where no policy can reach the verdict.
 
-Source  SWE-bench, SWE-Gym, SWE-rebench, R2E-Gym, Nemotron SWE2, an own plain format: `rows` reads each, by its fields.
+Source  rows of many data sets (`rows.families`), Nemotron SWE2, an own plain format: `rows` reads each, by its fields.
 Seed    the image as an agent may see it (`paddock.sandbox.images.prepare`), the tree's place, and what
         `SweInstance.visible` says: an allow-list.
 Verify  the response's `model_patch`: the git patch as text, `base64:` where it is no UTF-8 (`paddock.types.patches`);
@@ -22,13 +22,14 @@ from typing import ClassVar, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from paddock.config import RenamedKeys
-from paddock.errors import RequestError
+from paddock.errors import RequestError, RowError
 from paddock.resources_servers.swe import official
 from paddock.resources_servers.swe.fix import known_fix
 from paddock.resources_servers.swe.grading import Grade, Grader, GradingOptions, measure_of
 from paddock.resources_servers.swe.images import Images, SweImages, resolve_image
 from paddock.resources_servers.swe.installed_copies import InstalledCopies
 from paddock.resources_servers.swe.instance import SweInstance
+from paddock.resources_servers.swe.publishers import PublisherTools
 from paddock.resources_servers.swe.rows import read
 from paddock.sandbox import SandboxSettings
 from paddock.sandbox.images import ImageStore
@@ -64,6 +65,8 @@ class SweServerConfig(RenamedKeys, ServerConfig):
     this is told apart (`verify wait` in a summary's `time each`)."""
     images: SweImages = SweImages()
     """Where images come from."""
+    publishers: PublisherTools = PublisherTools()
+    """Where the code is by which some publishers grade their rows; rows that need what is not named are refused."""
     forgery_reward: float = Field(default=-1.0, le=0, allow_inf_nan=False)
     """Reward of a patch whose code forged results (`tests_forged`), on the scale on which `resolved` is 1 and any other
     verdict 0: below 0, so that a policy loses more by forging that is seen than by failing (`docs/security.md` has the
@@ -124,14 +127,16 @@ class SweServer(ResourcesServer[SweServerConfig, SweTask]):
         return await self._started_services().readiness.why_not()
 
     def read_task(self, row: Row) -> SweTask:
-        return SweTask.model_construct(instance=read(row))
+        return SweTask.model_construct(instance=read(row, self.config.publishers))
 
     async def seed_session(self, task: SweTask, row: Row) -> Session:
         instance = task.instance
         visible = {**instance.visible(), "network": instance.network}
         services = self._started_services()
         image = await services.images.ensure(instance)
-        shown = await prepare_image(services.lease.value, image, instance.workdir, instance.hidden_paths)
+        shown = await prepare_image(
+            services.lease.value, image, instance.workdir, instance.hidden_paths, instance.image_patch
+        )
         await services.installed.refuse(instance, shown)
         return Session(image=shown, workdir=instance.workdir, visible=visible)
 
@@ -151,7 +156,9 @@ class SweServer(ResourcesServer[SweServerConfig, SweTask]):
         return self._services
 
     def oracle(self, task: SweTask, row: Row) -> Sequence[Sequence[JsonObject]]:
-        """Return the reference fix, as the text of one message."""
+        """Return the reference fix, as the text of one message; RowError where the row has none."""
+        if not task.instance.gold_patch:
+            raise RowError(f"{task.instance.instance_id}: has no reference fix", kind="fix_missing")
         return [[message_item(patch_to_text(task.instance.gold_patch))]]
 
     async def fix(self, task: SweTask, row: Row) -> Fix:

@@ -29,6 +29,7 @@ class ExpectedTests(NamedTuple):
     eval_type: str
     fail_to_pass: Sequence[str]
     pass_to_pass: Sequence[str]
+    version: str = ""
 
 
 @cache
@@ -48,15 +49,15 @@ def modules() -> dict[str, ModuleType]:
 
 
 def parsers() -> dict[str, Any]:
-    """The package's parsers by name: functions of a log, and of a specification that those for Python don't read."""
+    """The package's parsers by name: functions of a log, and of a specification, of which some read id and version."""
     registry: dict[str, Any] = vars(modules()["log_parsers"])["PARSER_REGISTRY"]
     return registry
 
 
-def parse(parser: str, log: str) -> dict[str, str]:
+def parse(parser: str, log: str, expected: ExpectedTests | None = None) -> dict[str, str]:
     """Status by test id; none where the parser fails over the log, as that of Django does over a line `FAIL:`."""
     try:
-        status: dict[str, str] = parsers()[parser](log, None)
+        status: dict[str, str] = parsers()[parser](log, expected)
     except (MemoryError, OSError):
         raise
     except Exception:  # noqa: BLE001 - of any kind
@@ -83,7 +84,7 @@ def status_map(expected: ExpectedTests, log: str) -> tuple[dict[str, str], bool]
 
 def statuses(expected: ExpectedTests, log: str, output: str) -> dict[str, str]:
     """Those of a whole log, else those of the output in it where the official way finds none."""
-    return status_map(expected, log)[0] or parse(expected.log_parser, output)
+    return status_map(expected, log)[0] or parse(expected.log_parser, output, expected)
 
 
 CALLS: dict[str, Callable[..., Any]] = {call.__name__: call for call in (parse, status_map, statuses)}

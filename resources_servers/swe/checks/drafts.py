@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 from paddock.http import read_row
 from paddock.resources_servers.swe.instance import SweInstance
+from paddock.resources_servers.swe.publishers import PublisherTools
 from paddock.resources_servers.swe.rows import read
+from paddock.resources_servers.swe.rows.families import OWN, family_of
 from paddock.resources_servers.swe.rows.fields import names
 from paddock.types import JsonObject
 
@@ -31,12 +33,12 @@ class RowDraft(NamedTuple):
     """The row has FAIL_TO_PASS, has PASS_TO_PASS."""
 
 
-def read_draft(wire: JsonObject) -> RowDraft:
+def read_draft(wire: JsonObject, tools: PublisherTools | None = None) -> RowDraft:
     """Read a row as a draft; RowError names the key that is wrong."""
     # Published rows have none: the agent makes the prompt.
     row = read_row({"responses_create_params": {"input": []}, **wire})
-    if row.task.get("test_command") is None:
-        return RowDraft(wire, read(row), has_targets=True, has_pass_to_pass=True)
+    if not _is_own(row.task):
+        return RowDraft(wire, read(row, tools), has_targets=True, has_pass_to_pass=True)
     targets = names(wire, F2P) if _is_given(wire.get(F2P)) else []
     pass_to_pass = names(wire, P2P) if _is_given(wire.get(P2P)) else None
     task = {**row.task, F2P: targets or [_ANY], P2P: pass_to_pass or []}
@@ -47,14 +49,14 @@ def read_draft(wire: JsonObject) -> RowDraft:
 
 def with_lists(wire: JsonObject, fail_to_pass: list[str], pass_to_pass: list[str]) -> JsonObject:
     """Return the row with its lists."""
-    if wire.get("test_command") is None and not (F2P in wire and P2P in wire):
+    if not _is_own(wire) and not (F2P in wire and P2P in wire):
         return wire
     return {**wire, F2P: _as_given(wire.get(F2P), fail_to_pass), P2P: _as_given(wire.get(P2P), pass_to_pass)}
 
 
 def can_drop(wire: JsonObject) -> bool:
     """Say whether a test can be taken out of the row's lists."""
-    return wire.get("test_command") is not None or (F2P in wire and P2P in wire)
+    return _is_own(wire) or (F2P in wire and P2P in wire)
 
 
 def label(wire: JsonObject) -> str:
@@ -66,6 +68,10 @@ def label(wire: JsonObject) -> str:
             if isinstance(fields.get(key), str) and fields[key]:
                 return str(fields[key])
     return "row"
+
+
+def _is_own(wire: JsonObject) -> bool:
+    return family_of(wire).name == OWN if wire.get("test_command") is not None else False
 
 
 def _is_given(value: object) -> bool:

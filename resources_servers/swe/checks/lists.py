@@ -113,11 +113,11 @@ def _tables(
 
 
 def _judge(instance: SweInstance, targets: Sequence[str], status: Mapping[str, str]) -> official.OfficialReport:
-    if instance.rule == "passed":
+    if instance.rule in ("passed", "reward"):
         right = {test: status.get(test) == "PASSED" for test in (*targets, *instance.pass_to_pass)}
         return official.OfficialReport(resolved=False, status="", fail_to_pass=right, pass_to_pass=right)
     expected = ExpectedTests(
-        instance.instance_id, instance.log_parser, instance.eval_type, targets, instance.pass_to_pass
+        instance.instance_id, instance.log_parser, instance.eval_type, targets, instance.pass_to_pass, instance.version
     )
     return official.judge(expected, status)
 

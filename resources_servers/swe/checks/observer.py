@@ -20,10 +20,17 @@ from paddock.resources_servers.swe.grading import sentinel as sentinels
 from paddock.resources_servers.swe.grading.guard import DroppedPart
 from paddock.resources_servers.swe.grading.patch_run import read_with_program, run_patch
 from paddock.resources_servers.swe.grading.reference import ReferenceTests, make_reference
-from paddock.resources_servers.swe.grading.run_results import GradingRun, read_run, without_markers
+from paddock.resources_servers.swe.grading.run_results import (
+    GradingRun,
+    expected_of,
+    read_run,
+    reward_status,
+    without_markers,
+)
 from paddock.resources_servers.swe.grading.sandbox import open_grading_sandbox
 from paddock.resources_servers.swe.images import resolve_image
 from paddock.resources_servers.swe.instance import SweInstance
+from paddock.resources_servers.swe.publishers import read_log
 from paddock.resources_servers.swe.summary import parse_summary
 from paddock.sandbox.images.prepare import StoreProvider
 
@@ -77,6 +84,11 @@ class Observer:
         if instance.log_program is not None and run.killed_by is None:
             async with open_grading_sandbox(self._provider, instance, image, limits) as sandbox:
                 run = run._replace(status=await read_with_program(sandbox, instance.log_program, patch_run.logs))
+        elif instance.log_reader is not None and run.killed_by is None:
+            status = await read_log(instance.log_reader, run.output, patch_run.results, cpu_s=self._options.log_cpu_s)
+            run = run._replace(status=status)
+        elif instance.rule == "reward":
+            run = run._replace(status=reward_status(instance, patch_run.results))
         return ObservedRun(side, run, _statuses(instance, run), duration_s)
 
     async def grade(self, instance: SweInstance) -> Grade:
@@ -95,7 +107,7 @@ def _statuses(instance: SweInstance, run: GradingRun) -> dict[str, str]:
     if instance.rule == "map":
         status = parse_summary(run.output)
     else:
-        status = swebench_logs.parse(instance.log_parser, without_markers(run.output))
+        status = swebench_logs.parse(instance.log_parser, without_markers(run.output), expected_of(instance))
     if run.sentinel is None:
         return status
     return sentinels.take_out(run.sentinel, status, run.output, run.exit_code).status

@@ -144,7 +144,9 @@ class RowChecker:
         instance, image, limits = draft.instance, resolve_image(draft.instance), self._options.limits
         async with open_grading_sandbox(self._provider, instance, image, limits) as sandbox:
             findings = await leaks.check_history(sandbox, instance.hidden_paths)
-        prepared_image = await prepare_image(self._provider, image, instance.workdir, instance.hidden_paths)
+        prepared_image = await prepare_image(
+            self._provider, image, instance.workdir, instance.hidden_paths, instance.image_patch
+        )
         files = fixed_files(instance.gold_patch)
         tests = {path: file.data for path, file in reference.tests.items() if file is not None}
         async with open_grading_sandbox(self._provider, instance, prepared_image, limits) as sandbox:

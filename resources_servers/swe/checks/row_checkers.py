@@ -21,6 +21,7 @@ from paddock.resources_servers.swe.checks.drafts import RowDraft, read_draft
 from paddock.resources_servers.swe.checks.records import RowReport, refusal
 from paddock.resources_servers.swe.checks.row import RowChecker
 from paddock.resources_servers.swe.grading import GradingOptions
+from paddock.resources_servers.swe.publishers import PublisherTools
 from paddock.sandbox import SandboxSettings, open_local_provider
 from paddock.types import JsonObject
 
@@ -41,6 +42,8 @@ class CheckOptions(BaseModel):
     tests_timeout_s: float = Field(default=1800.0, gt=0)
     sandbox: SandboxSettings = SandboxSettings()
     """What is not set in it is as each worker's machine has it."""
+    publishers: PublisherTools = PublisherTools()
+    """Of this machine, or of each worker's."""
     local_repositories: list[Path] = []
     """Folders of this machine, or of each worker's, that a recipe's repository may lie in."""
     spread: WorkerSpread = WorkerSpread()
@@ -73,10 +76,12 @@ async def open_checker(options: CheckOptions, n_rows: int) -> AsyncIterator[Chec
 @asynccontextmanager
 async def open_row_checks(given: JsonObject) -> AsyncIterator[MakeItem]:
     """What a worker does."""
-    async with _open_here(CheckOptions.model_validate(given)) as check:
+    options = CheckOptions.model_validate(given)
+    async with _open_here(options) as check:
 
         async def make(item: WorkItem) -> ItemResult:
-            draft, report = read_draft(item.value["row"]), RowReport.model_validate(item.value["report"])
+            draft = read_draft(item.value["row"], options.publishers)
+            report = RowReport.model_validate(item.value["report"])
             return ItemResult((await check(draft, report, item.on_progress)).model_dump(mode="json"))
 
         yield make

@@ -58,6 +58,7 @@ class _RowJobs:
         self, check_row: CheckRow, options: CheckOptions, n_rows: int, reports: Reports[RowReport], watcher: Watcher
     ) -> None:
         self._check_row = check_row
+        self._publishers = options.publishers
         self._how = (options.runs, options.tests_timeout_s)
         self._turns = asyncio.Semaphore(options.spread.n_at_once(options.jobs, n_rows))
         self._reports = reports
@@ -85,7 +86,7 @@ class _RowJobs:
         try:
             if line.row is None:
                 return _refused(report, "row_invalid", line.wrong), None
-            draft = read_draft(line.row)
+            draft = read_draft(line.row, self._publishers)
         except PaddockError as error:
             return _refused(report, error.kind, error.message), None
         instance = draft.instance

@@ -15,6 +15,7 @@ Agree   a control that is not clean is run again; what two runs agree in is rais
         | it can't be run             | RowError `gold_does_not_apply`                          |
         | no two are alike            | VerifierError `control_unsteady`                        |
         | the machine lacks something | InfraError, at the first                                |
+        | the row has no fix          | VerifierError `control_missing`                         |
 Time    the last undisturbed run of the reference fix of an instance gives the measure of its time limit.
 """
 
@@ -64,6 +65,12 @@ class Controls:
     async def settle(self, instance: SweInstance, reference: ReferenceTests, doubted: PatchTrial) -> None:
         """Return when the reference fix runs clean here and now; otherwise raise the error of who is at fault."""
         key = digest(instance)
+        if not instance.gold_patch:
+            raise VerifierError(
+                f"{doubted.detail}; the row has no reference fix that a run in doubt could be compared with",
+                kind="control_missing",
+                retryable=False,
+            )
         if self._options.sentinel:
             trial = await self._run_until_agreed(instance, reference, doubted, sentinel=True)
             if trial.key == "resolved":

@@ -222,6 +222,8 @@ class Grader:
         self, instance: SweInstance, reference: ReferenceTests, patch: bytes
     ) -> list[AuditCase] | PaddockError:
         """Prepare the audits of one run of the patch; none: it is not audited; an error: it can't be."""
+        if not instance.gold_patch:
+            return []  # what false tests are compared with is the reference fix
         if not self._options.audit or patch == reference.guard.split(instance.gold_patch).applied:
             return []
         try:

@@ -55,6 +55,8 @@ class PatchRun(NamedTuple):
     """What an installation left outside the tree, to be run before the tests."""
     logs: tuple[bytes, bytes] = (b"", b"")
     """Both streams, where the row reads them with a program of its own."""
+    results: str = ""
+    """What the tests left in a file, where the row's reader wants it."""
 
 
 async def run_patch(
@@ -126,7 +128,7 @@ async def _test(
 ) -> PatchRun:
     lines = script.tests
     drawn: Sentinel | None = None
-    if sentinel and instance.log_program is None and lines:
+    if sentinel and instance.log_program is None and instance.log_reader is None and lines:
         drawn = await _draw(sandbox, instance, reference, lines[-1])
     if drawn is not None:
         lines = (*lines[:-1], drawn.command)
@@ -136,7 +138,12 @@ async def _test(
     apart = instance.log_program is not None
     program = ("bash", "-c", script.test_program(lines))
     done = await sandbox.run(program, timeout_s=timeout_s, merge=not apart, output_bytes=TESTS_OUTPUT_BYTES)
-    return PatchRun(_grading_run(done, drawn), logs=(bytes(done.stdout), bytes(done.stderr)) if apart else (b"", b""))
+    results = ""
+    if instance.result_command is not None and done.killed_by is None:
+        left = await sandbox.run(("bash", "-c", instance.result_command), merge=False, output_bytes=TESTS_OUTPUT_BYTES)
+        results = bytes(left.stdout).decode(errors="replace") if left.ok and left.stdout.whole else ""
+    logs = (bytes(done.stdout), bytes(done.stderr)) if apart else (b"", b"")
+    return PatchRun(_grading_run(done, drawn), logs=logs, results=results)
 
 
 async def _draw(

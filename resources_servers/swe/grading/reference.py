@@ -79,8 +79,11 @@ async def make_reference(sandbox: GradingSandbox, instance: SweInstance) -> Refe
     named = _plugins(configs, startup)
     collected = await _collected(sandbox)
     paths = [path for section in sections(instance.test_patch) for path in _real_names(section.paths)]
-    before = {path: await sandbox.read(sandbox.below(path)) for path in (*paths, *instance.test_files)}
-    tests: dict[str, ReferenceFile | None] = {}
+    kept = instance.reference_paths
+    before = {path: await sandbox.read(sandbox.below(path)) for path in (*paths, *instance.test_files, *kept)}
+    tests: dict[str, ReferenceFile | None] = {
+        path: None if (data := before[path]) is None else ReferenceFile(data, None) for path in kept
+    }
     if instance.test_patch:
         tests |= await _from_patch(sandbox, instance.test_patch)
     if instance.test_setup:

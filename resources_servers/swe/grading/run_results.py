@@ -83,6 +83,7 @@ def expected_of(instance: SweInstance) -> ExpectedTests:
         instance.eval_type,
         instance.fail_to_pass,
         instance.pass_to_pass,
+        instance.version,
     )
 
 
@@ -117,6 +118,12 @@ def without_markers(output: str) -> str:
     return output.replace(official.MARKER, _BROKEN)
 
 
+def reward_status(instance: SweInstance, written: str) -> dict[str, str]:
+    """Return the status that a row's verifier wrote for all of it; none where it wrote neither 0 nor 1."""
+    word = {"1": "PASSED", "0": "FAILED"}.get(written.strip())
+    return {} if word is None else dict.fromkeys(instance.fail_to_pass, word)
+
+
 def needs_parser(instance: SweInstance, run: GradingRun) -> bool:
     """Say whether a run's statuses are read from its output by swebench's functions."""
     return not _is_cut(run) and run.status is None and instance.rule != "map"
@@ -145,10 +152,11 @@ def _statuses(instance: SweInstance, run: GradingRun) -> dict[str, str]:
 def _judge(instance: SweInstance, status: Mapping[str, str]) -> _RuleResult:
     if instance.rule == "map":
         return _judge_map(instance, status)
-    if instance.rule == "passed":
+    if instance.rule in ("passed", "reward"):
         f2p = {test: status.get(test) == "PASSED" for test in instance.fail_to_pass}
         p2p = {test: status.get(test) == "PASSED" for test in instance.pass_to_pass}
-        resolved = bool(f2p) and bool(p2p) and all(f2p.values()) and all(p2p.values())
+        p2p |= {test: False for test in instance.not_failed if status.get(test) in ("FAILED", "ERROR")}
+        resolved = bool(f2p or p2p) and all(f2p.values()) and all(p2p.values())
         return _RuleResult(resolved, _status_word(f2p, p2p), f2p, p2p)
     lists = official.judge(expected_of(instance), status)
     return _RuleResult(lists.resolved, lists.status, lists.fail_to_pass, lists.pass_to_pass)

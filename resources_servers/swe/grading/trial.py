@@ -29,9 +29,11 @@ from paddock.resources_servers.swe.grading.run_results import (
     log_of,
     needs_parser,
     read_run,
+    reward_status,
 )
 from paddock.resources_servers.swe.grading.sandbox import GradingSandbox, open_grading_sandbox
-from paddock.resources_servers.swe.instance import SweInstance
+from paddock.resources_servers.swe.instance import LogReader, SweInstance
+from paddock.resources_servers.swe.publishers import ParserSlowError, read_log
 from paddock.sandbox import BudgetExceeded, Provider, SandboxGone, SandboxLimits
 
 TrialKey = Literal["resolved", "fails", "refused", "startup_file"] | Doubt
@@ -170,8 +172,13 @@ class PatchTrials:
             shortage = await self._check_machine(sandbox, patch_run, usage)
             starved = usage.memory_kills > kills and await _starved(sandbox)
         run = patch_run.run
-        if run is not None and instance.log_program is not None and run.killed_by is None and not run.died:
-            run = await self._read_with_program(instance, instance.log_program, run, patch_run.logs)
+        if run is not None and run.killed_by is None and not run.died:
+            if instance.log_program is not None:
+                run = await self._read_with_program(instance, instance.log_program, run, patch_run.logs)
+            elif instance.log_reader is not None and run.whole:
+                run = await self._read_with_publisher(instance.log_reader, run, patch_run.results)
+            elif instance.rule == "reward":
+                run = run._replace(status=reward_status(instance, patch_run.results))
             patch_run = patch_run._replace(run=run)
         results = None if run is None else await self._read_results(instance, run)
         return PatchTrial(patch_run, results, sentinel, limit_s, shortage, starved)
@@ -199,6 +206,13 @@ class PatchTrials:
                 return run._replace(status=await read_with_program(sandbox, program, logs))
         except (VerifierError, BudgetExceeded) as error:
             return run._replace(status={}, output=f"{run.output}\n{error.message}")
+
+    async def _read_with_publisher(self, reader: LogReader, run: GradingRun, results: str) -> GradingRun:
+        try:
+            status = await read_log(reader, run.output, results, cpu_s=self._options.log_cpu_s)
+        except ParserSlowError:
+            return run._replace(whole=False)
+        return run._replace(status=status)
 
     async def reference(self, instance: SweInstance) -> ReferenceTests:
         """Make an instance's reference tests; where that fails it is tried twice."""

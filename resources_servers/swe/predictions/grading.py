@@ -23,6 +23,8 @@ from paddock.resources_servers.swe.checks.row_file import RowLine
 from paddock.resources_servers.swe.grading import GradingOptions
 from paddock.resources_servers.swe.images import SweImages
 from paddock.resources_servers.swe.predictions.file import Prediction
+from paddock.resources_servers.swe.publishers import PublisherTools
+from paddock.resources_servers.swe.rows import read
 from paddock.resources_servers.swe.server import SweServer, SweServerConfig
 from paddock.sandbox import SandboxSettings
 from paddock.types import JsonObject, Owner, Row, Verdict
@@ -46,6 +48,7 @@ class GradeOptions(BaseModel):
     tests_timeout_s: float = Field(default=1800.0, gt=0)
     sandbox: SandboxSettings = SandboxSettings()
     images: SweImages = SweImages()
+    publishers: PublisherTools = PublisherTools()
 
 
 class GradedPrediction(ReportLine):
@@ -84,6 +87,7 @@ async def grade_predictions(
     config = SweServerConfig(
         sandbox=options.sandbox,
         images=options.images,
+        publishers=options.publishers,
         max_concurrent_gradings=options.jobs,
         grading=GradingOptions(tests_timeout_s=options.tests_timeout_s),
     )
@@ -118,16 +122,13 @@ def rows_by_id(lines: Sequence[RowLine]) -> dict[str, RowLine]:
 def _instance_id(row: JsonObject) -> str:
     """Return the id of the row's instance; a row that can't be read is called by what it says."""
     try:
-        return _read(row)[1]
+        return read(_row(row)).instance_id
     except RowError:
         return label(row)
 
 
-def _read(wire: Mapping[str, object]) -> tuple[Row, str]:
-    from paddock.resources_servers.swe.rows import read
-
-    row = read_row({"responses_create_params": {"input": []}, **wire})
-    return row, read(row).instance_id
+def _row(wire: Mapping[str, object]) -> Row:
+    return read_row({"responses_create_params": {"input": []}, **wire})
 
 
 class _GradingJobs:
@@ -198,7 +199,7 @@ class _GradingJobs:
     async def _verdict(self, prediction: Prediction, line: RowLine) -> Verdict:
         assert line.row is not None  # lines without a row have no id
         with boundary(BugError, f"grading {prediction.instance_id}"):
-            row, _ = _read(line.row)
+            row = _row(line.row)
             return await self._server.verify(
                 self._server.read_task(row), row, {"output": [], "model_patch": prediction.patch}
             )

@@ -5,7 +5,7 @@ Errors  RowError, kind `task_invalid`.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
 from pydantic import ValidationError
@@ -16,6 +16,7 @@ from paddock.sandbox.images import Recipe
 from paddock.sandbox.images.names import Dataset, image_name
 from paddock.types import JsonObject, patch_from_text
 
+_ENV = re.compile(r"^ENV\s+(\w+)(?:=|\s+)(.*)$", re.MULTILINE)
 NETWORKS = get_args(SweInstance.model_fields["network"].annotation)
 
 
@@ -125,6 +126,12 @@ def changed_paths(diff: bytes) -> list[str]:
     """Return the paths that the sections of a git patch leave behind, in its order."""
     paths = re.findall(rb"^diff --git a/.*? b/(.*?)\r?$", diff, re.MULTILINE)
     return [path.decode(errors="surrogateescape") for path in dict.fromkeys(paths)]
+
+
+def dockerfile_env(texts: Iterable[str]) -> dict[str, str]:
+    """Return the variables that Dockerfiles set; the last counts."""
+    found = (pair for text in texts for pair in _ENV.findall(text))
+    return {name: value.strip().strip("\"'") for name, value in found}
 
 
 def _bytes(key: str, value: str) -> bytes:

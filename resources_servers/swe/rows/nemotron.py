@@ -1,22 +1,22 @@
 """Rows of the Nemotron SWE2 blend: the source row as JSON text in `responses_create_params.metadata.instance_dict`.
 
-Choice  by the exact `dataset_name` beside it: SWE-bench, SWE-Gym, SWE-rebench and R2E-Gym rows, `nv-internal-1`. A
-        name that is not one of these may be another data set, with another grader: only what looks mistyped by a letter
-        is told a nearest one.
+Choice  by the exact `dataset_name` beside it (`READERS`). A name that is not one of these may be another data set, with
+        another grader: only what looks mistyped by a letter is told a nearest one.
 Own     `nv-internal-1` brings its runner and its log reader as programs; its tree is at `/app`; its rule is `passed`.
         The last line of `before_repo_set_cmd` puts the reference tests into the tree.
 Errors  RowError names the dataset names that are known.
 """
 
 import ast
-import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
 from paddock.resources_servers.swe.instance import SweInstance
-from paddock.resources_servers.swe.rows import fields, r2e_gym, swe_bench, swe_rebench
+from paddock.resources_servers.swe.publishers import PublisherTools
+from paddock.resources_servers.swe.rows import fields
+from paddock.resources_servers.swe.rows.families import FAMILIES, Reader
 from paddock.resources_servers.swe.rows.fields import field_error
 from paddock.types import Row
 
@@ -24,10 +24,9 @@ WORKDIR = "/app"
 TOOLS = "/tmp/paddock-tests"  # noqa: S108 - inside the sandbox
 _MISTYPED = 0.97
 """Likeness of names from which on one is taken for the other, mistyped: `_Live` and `_Lite` are not."""
-_ENV = re.compile(r"^ENV\s+(\w+)(?:=|\s+)(.*)$", re.MULTILINE)
 
 
-def read(row: Row) -> SweInstance:
+def read(row: Row, tools: PublisherTools) -> SweInstance:
     """Read a SWE2 row."""
     metadata = row.responses_create_params.get("metadata")
     if not isinstance(metadata, Mapping):
@@ -48,7 +47,7 @@ def read(row: Row) -> SweInstance:
             f"nearest: {near[0]!r}" if near else f"its rows may need a grader of their own; known: {', '.join(READERS)}"
         )
         raise field_error("responses_create_params.metadata.dataset_name", f"{name!r} has no adapter; {hint}")
-    return reader(source)
+    return reader(source, tools)
 
 
 def read_internal(row: Mapping[str, Any]) -> SweInstance:
@@ -75,7 +74,10 @@ def read_internal(row: Mapping[str, Any]) -> SweInstance:
         rule="passed",
         fail_to_pass=_tests(row, "fail_to_pass"),
         pass_to_pass=_tests(row, "pass_to_pass"),
-        env={**_dockerfile_env(row), **fields.strings(own, "env")},
+        env={
+            **fields.dockerfile_env(str(row.get(key) or "") for key in ("base_dockerfile", "instance_dockerfile")),
+            **fields.strings(own, "env"),
+        },
         network=fields.network(own),
         language=fields.optional_text(row, "repo_language") or "python",
     )
@@ -101,28 +103,27 @@ def _listed(row: Mapping[str, Any], key: str) -> list[str]:
     return fields.names({key: value}, key)
 
 
-def _dockerfile_env(row: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variables that the row's Dockerfiles set."""
-    variables: dict[str, str] = {}
-    for key in ("base_dockerfile", "instance_dockerfile"):
-        for name, value in _ENV.findall(str(row.get(key) or "")):
-            variables[name] = value.strip().strip("\"'")
-    return variables
+def _named(family: str, *names: str) -> dict[str, Reader]:
+    return dict.fromkeys(names, FAMILIES[family].read)
 
 
-READERS: dict[str, Callable[[Mapping[str, Any]], SweInstance]] = {
-    **dict.fromkeys(
-        [
+READERS: dict[str, Reader] = {
+    **_named(
+        "swe_bench",
+        *(
             f"{owner}/SWE-bench{kind}"
             for owner in ("princeton-nlp", "SWE-bench")
             for kind in ("", "_Lite", "_Verified", "_Multilingual", "_Multimodal")
-        ],
-        swe_bench.read,
+        ),
     ),
-    **dict.fromkeys(["nebius/SWE-rebench", "nebius/SWE-bench-extra"], swe_rebench.read),
-    **dict.fromkeys(["SWE-Gym/SWE-Gym", "SWE-Gym/SWE-Gym-Lite"], swe_bench.read_gym),
-    **dict.fromkeys(
-        [f"R2E-Gym/R2E-Gym-{kind}" for kind in ("Subset", "Lite", "V1", "Full")] + ["R2E-Gym/R2E-Gym"], r2e_gym.read
-    ),
-    "nv-internal-1": read_internal,
+    **_named("swe_rebench", "nebius/SWE-rebench", "nebius/SWE-bench-extra"),
+    **_named("swe_rebench_v2", "nebius/SWE-rebench-V2"),
+    **_named("swe_gym", "SWE-Gym/SWE-Gym", "SWE-Gym/SWE-Gym-Lite"),
+    **_named("r2e_gym", *(f"R2E-Gym/R2E-Gym{kind}" for kind in ("", "-Subset", "-Lite", "-V1", "-Full"))),
+    **_named("swe_bench_live", "SWE-bench-Live/SWE-bench-Live", "SWE-bench-Live/MultiLang"),
+    **_named("swe_bench_pro", "ScaleAI/SWE-bench_Pro"),
+    **_named("swe_smith", "SWE-bench/SWE-smith"),
+    **_named("multi_swe", "ByteDance-Seed/Multi-SWE-bench"),
+    **{name: FAMILIES[name.replace("-", "_")].read for name in ("swe-bench-ext", "deepswe", "denovoswe")},
+    "nv-internal-1": lambda row, tools: read_internal(row),
 }

@@ -81,6 +81,7 @@ def instance(
         test_patch=fields.patch(row, "test_patch"),
         eval_script=script,
         log_parser=parser,
+        version=fields.optional_text(row, "version") or "",
         eval_type=eval_type,
         fail_to_pass=fields.names(row, "FAIL_TO_PASS"),
         pass_to_pass=fields.names(row, "PASS_TO_PASS"),

@@ -25,6 +25,7 @@ from rich.progress import (
 from paddock.cli.image_builds import BuildOptions, open_builder
 from paddock.cli.image_rows import flat, image_settings, label, named_image, read_instance, read_rows, say
 from paddock.cli.local_repositories import local_repositories
+from paddock.cli.publishers import publishers
 from paddock.cli.workers import items_at_once, worker_spread
 from paddock.errors import ConfigError, PaddockError, RowError, describe
 from paddock.sandbox.failures import ImageMissing
@@ -54,7 +55,7 @@ def pull(store: ImageStore, args: argparse.Namespace) -> int:
     _check(args)
     if not args.names and args.rows is None:
         raise ConfigError("name images, or rows: --rows FILE", kind="no_images")
-    settings = image_settings(args)
+    settings, tools = image_settings(args), publishers(args)
     named = [ImageSource(_full_name(name), _docker_source(name, args.registry)) for name in args.names]
     rows = read_rows(args) if args.rows else []
 
@@ -66,7 +67,7 @@ def pull(store: ImageStore, args: argparse.Namespace) -> int:
                 try:
                     places = candidates(flat(row), settings)
                     if not places:
-                        places = candidates({**flat(row), "image": named_image(row, settings.dataset)}, settings)
+                        places = candidates({**flat(row), "image": named_image(row, settings.dataset, tools)}, settings)
                     jobs.setdefault(places[0].name, _pull_first(puller, places, args.again))
                 except PaddockError as error:
                     failed += 1
@@ -151,10 +152,10 @@ def read_recipe(path: Path) -> Recipe:
 
 def _row_recipes(args: argparse.Namespace) -> tuple[dict[str, Recipe], int]:
     """Recipes of rows by the names that their images have for `resources_servers/swe`, and how many can't be read."""
-    recipes, failed = {}, 0
+    recipes, failed, tools = {}, 0, publishers(args)
     for row in read_rows(args):
         try:
-            instance = read_instance(row)
+            instance = read_instance(row, tools)
         except RowError as error:
             failed += 1
             say(f"{label(row)}: {error.message}")

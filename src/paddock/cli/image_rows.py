@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from paddock.cli.publishers import publishers
 from paddock.errors import ConfigError, PaddockError, RowError, describe
 from paddock.sandbox.images import (
     DATASETS,
@@ -29,6 +30,7 @@ from paddock.types import Json, JsonObject
 
 if TYPE_CHECKING:
     from paddock.resources_servers.swe.instance import SweInstance
+    from paddock.resources_servers.swe.publishers import PublisherTools
 
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
@@ -63,12 +65,12 @@ def image_settings(args: argparse.Namespace) -> ImageSettings:
 
 
 def print_names(args: argparse.Namespace) -> int:
-    settings = image_settings(args)
+    settings, tools = image_settings(args), publishers(args)
     failed = 0
     seen = set()
     for row in read_rows(args):
         try:
-            name = named_image(row, settings.dataset)
+            name = named_image(row, settings.dataset, tools)
         except RowError as error:
             failed += 1
             say(f"{label(row)}: {error}")
@@ -79,7 +81,7 @@ def print_names(args: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def named_image(row: JsonObject, dataset: Dataset | None) -> str:
+def named_image(row: JsonObject, dataset: Dataset | None, tools: "PublisherTools | None" = None) -> str:
     """The name of a row's image: by its fields or a dataset's rule, else as an evaluation reads it."""
     try:
         return image_name(flat(row), dataset)
@@ -87,18 +89,18 @@ def named_image(row: JsonObject, dataset: Dataset | None) -> str:
         if dataset is not None:
             raise
         try:
-            return read_instance(row).image
+            return read_instance(row, tools).image
         except RowError as unread:
             raise RowError(f"{unnamed.message}; and as an instance: {unread.message}", kind=unnamed.kind) from unread
 
 
-def read_instance(row: JsonObject) -> "SweInstance":
+def read_instance(row: JsonObject, tools: "PublisherTools | None" = None) -> "SweInstance":
     """The instance of a row, as the `swe` resources server reads it."""
     from paddock.resources_servers.swe.rows import read
     from paddock.types import Row
 
     try:
-        return read(Row.from_wire({"responses_create_params": {"input": []}, **row}))
+        return read(Row.from_wire({"responses_create_params": {"input": []}, **row}), tools)
     except ValidationError as error:
         raise RowError(describe(error), kind="row_invalid") from error
 

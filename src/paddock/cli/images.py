@@ -126,11 +126,14 @@ def _limits(args: argparse.Namespace) -> "ImageLimits":
 
 
 def _add_rows(parser: argparse.ArgumentParser) -> None:
+    from paddock.cli import publishers
+
     parser.add_argument("--rows", type=Path, metavar="FILE", help="JSONL rows whose images are meant")
     parser.add_argument(
         "--dataset", metavar="NAME", help="whose rule names them, e.g. swe_bench (default: as rows say)"
     )
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N rows")
+    publishers.add_argument(parser)
 
 
 def _add_fetching(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.cli import local_repositories, workers
+from paddock.cli import local_repositories, publishers, workers
 
 if TYPE_CHECKING:
     from paddock.resources_servers.swe.from_commits import RowRequest
@@ -105,6 +105,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--recheck", action="store_true", help="check also rows of which the report has a result")
     parser.add_argument("--again", dest="recheck", action="store_true", help=argparse.SUPPRESS)  # its old name
     local_repositories.add_argument(parser)
+    publishers.add_argument(parser)
     parser.add_argument("--home", type=Path, metavar="DIR", help="the store (default: PADDOCK_HOME, or the user's)")
 
 
@@ -127,6 +128,7 @@ def _add_grade(parser: argparse.ArgumentParser) -> None:
         help="where images may be, with {instance_id}: /dir/{instance_id}.sif, docker://...; repeatable",
     )
     local_repositories.add_argument(parser)
+    publishers.add_argument(parser)
     parser.add_argument("--home", type=Path, metavar="DIR", help="the store (default: PADDOCK_HOME, or the user's)")
 
 

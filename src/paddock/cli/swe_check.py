@@ -16,6 +16,7 @@ from rich.status import Status
 
 from paddock.cli import workers
 from paddock.cli.local_repositories import local_repositories
+from paddock.cli.publishers import publishers
 from paddock.errors import ConfigError, PaddockError
 from paddock.resources_servers.swe.checks import (
     CheckFinding,
@@ -112,6 +113,7 @@ def _options(args: argparse.Namespace) -> CheckOptions:
         tests_timeout_s=args.timeout_s,
         sandbox=sandbox,
         local_repositories=local_repositories(args),
+        publishers=publishers(args),
         spread=workers.worker_spread(args),
     )
 

@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.status import Status
 
 from paddock.cli.local_repositories import local_repositories
+from paddock.cli.publishers import publishers
 from paddock.collect.new_file import new_file
 from paddock.errors import ConfigError, PaddockError
 from paddock.resources_servers.swe.checks import Reports, RowLine, read_lines
@@ -118,7 +119,13 @@ def _options(args: argparse.Namespace) -> GradeOptions:
     except ValueError as error:
         raise ConfigError(f"--formatter: {error}", kind="flag_invalid") from None
     sandbox = SandboxSettings(home=args.home.absolute()) if args.home else SandboxSettings()
-    return GradeOptions(jobs=args.jobs, tests_timeout_s=args.timeout_s, images=images, sandbox=sandbox)
+    return GradeOptions(
+        jobs=args.jobs,
+        tests_timeout_s=args.timeout_s,
+        images=images,
+        sandbox=sandbox,
+        publishers=publishers(args),
+    )
 
 
 def _make(folder: Path) -> None:

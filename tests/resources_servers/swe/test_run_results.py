@@ -234,10 +234,14 @@ def test_a_whole_map_must_be_as_expected(make: Make, text: str, resolved: bool, 
         ({}, {NEW: "PASSED", OLD: "PASSED"}, True),
         ({}, {NEW: "PASSED", OLD: "XFAIL"}, False),
         ({}, {NEW: "PASSED"}, False),
-        ({"pass_to_pass": []}, {NEW: "PASSED"}, False),
+        ({"pass_to_pass": []}, {NEW: "PASSED"}, True),
+        ({"pass_to_pass": [], "fail_to_pass": []}, {NEW: "PASSED"}, False),
+        ({"pass_to_pass": [], "not_failed": [OLD]}, {NEW: "PASSED"}, True),
+        ({"pass_to_pass": [], "not_failed": [OLD]}, {NEW: "PASSED", OLD: "SKIPPED"}, True),
+        ({"pass_to_pass": [], "not_failed": [OLD]}, {NEW: "PASSED", OLD: "FAILED"}, False),
     ],
 )
-def test_the_rule_passed_wants_every_listed_test_and_both_lists(
+def test_the_rule_passed_wants_every_listed_test_and_none_that_fails(
     make: Make, fields: dict[str, list[str]], status: dict[str, str], resolved: bool
 ) -> None:
     assert read_run(make(rule="passed", **fields), GradingRun("", 0, status=status)).resolved is resolved

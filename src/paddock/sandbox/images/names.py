@@ -6,6 +6,10 @@ Source  a row's own field (`image`, `image_name`, `docker_image`); without one, 
           swe_gym           xingyaoww/sweb.eval.<arch>.<id>           `__` -> `_s_`, lower case
           swe_rebench       swerebench/sweb.eval.<arch>.<id>          `__` -> `_1776_`, lower case
           r2e_gym           namanjain12/<repo_name>_final:<commit>    the id is `org__repo-commit` where it has one
+          swe_bench_live    starryzhang/sweb.eval.<arch>.<id>         `__` -> `_1776_`, lower case
+          swe_bench_pro     jefzda/sweap-images:<dockerhub_tag>
+          multi_swe         mswebench/<org>_m_<repo>:pr-<number>      lower case
+          swe_smith         swebench/swesmith.<arch>.<id>             `__` -> `_1776_`, lower case, without the suffix
         swe_rebench_v2 has no rule: its rows say `image_name`.
 Names   are written out: without `docker://` and `docker.io/`, always with a tag or a digest.
 Errors  RowError names the key that is missing.
@@ -19,7 +23,18 @@ from typing import Literal, NamedTuple, get_args
 from paddock.errors import RowError
 from paddock.types import Json
 
-Dataset = Literal["swe_bench", "swe_bench_local", "swe_gym", "swe_rebench", "swe_rebench_v2", "r2e_gym"]
+Dataset = Literal[
+    "swe_bench",
+    "swe_bench_local",
+    "swe_gym",
+    "swe_rebench",
+    "swe_rebench_v2",
+    "r2e_gym",
+    "swe_bench_live",
+    "swe_bench_pro",
+    "multi_swe",
+    "swe_smith",
+]
 DATASETS: tuple[Dataset, ...] = get_args(Dataset)
 FIELDS = ("image", "image_name", "docker_image")
 """Fields of a row that name its image, the first that is there counts."""
@@ -32,6 +47,10 @@ _PUBLISHED: tuple[tuple[str, Dataset], ...] = (
     ("nebius/swe-rebench", "swe_rebench"),
     ("nebius/swe-bench-extra", "swe_rebench"),
     ("swe-gym/", "swe_gym"),
+    ("swe-bench-live/", "swe_bench_live"),
+    ("scaleai/swe-bench_pro", "swe_bench_pro"),
+    ("bytedance-seed/multi-swe", "multi_swe"),
+    ("swe-bench/swe-smith", "swe_smith"),
     ("swe-bench/", "swe_bench"),
     ("princeton-nlp/swe-bench", "swe_bench"),
 )
@@ -106,8 +125,21 @@ def rule_name(row: Mapping[str, Json], dataset: Dataset, *, arch: str | None = N
     if dataset == "r2e_gym":
         repo, commit = _r2e_parts(row)
         return f"namanjain12/{repo}_final:{commit}"
+    if dataset == "swe_bench_pro":
+        return str(parse_name(f"jefzda/sweap-images:{_text(row, 'dockerhub_tag')}"))
+    if dataset == "multi_swe":
+        name = f"mswebench/{_text(row, 'org')}_m_{_text(row, 'repo')}".lower()
+        return str(parse_name(f"{name}:pr-{row.get('number')}"))
+    if dataset == "swe_smith":
+        repo = _text(row, "instance_id").rsplit(".", 1)[0].lower().replace("__", "_1776_")
+        return str(parse_name(f"swebench/swesmith.{arch or architecture()}.{repo}"))
     separator = {"swe_gym": "_s_", "swe_bench_local": "__"}.get(dataset, "_1776_")
-    namespace = {"swe_bench": "swebench/", "swe_gym": "xingyaoww/", "swe_rebench": "swerebench/"}.get(dataset, "")
+    namespace = {
+        "swe_bench": "swebench/",
+        "swe_gym": "xingyaoww/",
+        "swe_rebench": "swerebench/",
+        "swe_bench_live": "starryzhang/",
+    }.get(dataset, "")
     key = f"sweb.eval.{arch or architecture()}.{_text(row, 'instance_id')}:latest"
     return str(parse_name(namespace + key.lower().replace("__", separator)))
 
