@@ -3,6 +3,7 @@
 Ours    `paddock serve` of the plugin's own config, one process; `POST /verify` over keep-alive connections.
 Theirs  their server class of their package, unmodified, one process of uvicorn, without Ray, which `verify` of these
         does not use; under the interpreter that a variable names, and left out where it is not set.
+        `instruction_following` needs a package that no index has: lm-eval's copy of the same checks stands for it.
 Figures medians over rounds, both sides in turn; ratios are medians of the rounds' ratios. `other_rewards`: bodies
         for which the two differ.
 Target  at least 5 times their rate, at most a fifth of their CPU.
@@ -26,11 +27,13 @@ from benchmarks.load import LoadRound, measure
 from benchmarks.processes import family, running
 from paddock.ports import free_port
 from paddock.resources_servers.choice.make_rows import make_rows as choice_rows
+from paddock.resources_servers.instructions.make_rows import make_rows as instructions_rows
 from paddock.resources_servers.schema.make_rows import make_rows as schema_rows
 from paddock.types import JsonObject
 from paddock.types.responses import make_response, message_item
 
 PROGRAM = Path(__file__).parents[1] / "tests" / "compat" / "serve_nemo_gym.py"
+CHECKS = Path(__file__).with_name("ifeval_checks")
 LISTENING = "listening at "
 CONFIG = "resources_servers/%s/configs/%s.yaml"
 ROWS = 100
@@ -70,10 +73,20 @@ def schema_bodies() -> list[JsonObject]:
     return [_with_answer(line, line["example_answer"] if number % 3 else "{}") for number, line in enumerate(lines)]
 
 
+def instructions_bodies() -> list[JsonObject]:
+    """Without sentences, which theirs counts by a model that has to be downloaded."""
+    lines = [line for line in instructions_rows(ROWS * 2, 5) if SENTENCES not in line["instruction_id_list"]][:ROWS]
+    return [
+        _with_answer({**line, "id": number}, line["example_answer"] if number % 3 else "No, not at all.")
+        for number, line in enumerate(lines)
+    ]
+
+
 def _with_answer(line: JsonObject, text: str) -> JsonObject:
     return {**line, "response": make_response([message_item(text)], line["responses_create_params"], model="policy")}
 
 
+SENTENCES = "length_constraints:number_sentences"
 GYM = "PADDOCK_NEMO_GYM_PYTHON"
 CASES = (
     AnswerCase("choice", choice_bodies, "resources_servers.mcqa.app:MCQAResourcesServer", GYM),
@@ -82,6 +95,12 @@ CASES = (
         schema_bodies,
         "resources_servers.structured_outputs.app:StructuredOutputsResourcesServer",
         "PADDOCK_STRUCTURED_OUTPUTS_PYTHON",
+    ),
+    AnswerCase(
+        "instructions",
+        instructions_bodies,
+        "resources_servers.instruction_following.app:InstructionFollowingResourcesServer",
+        "PADDOCK_IFEVAL_PYTHON",
     ),
 )
 
@@ -139,7 +158,7 @@ def _theirs(python: str, case: AnswerCase) -> Iterator[tuple[str, int]]:
     process = subprocess.Popen(
         [python, PROGRAM.name, json.dumps(given)],
         cwd=PROGRAM.parent,
-        env={**os.environ, "PYTHONPATH": "", "WANDB_MODE": "disabled"},
+        env={**os.environ, "PYTHONPATH": str(CHECKS), "WANDB_MODE": "disabled"},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
