@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from paddock.errors import VerifierError
-from paddock.resources_servers.harbor.rewards import JSON, MAX_BYTES, TEXT, RewardFile
+from paddock.resources_servers.harbor.rewards import JSON, MAX_BYTES, TEXT, RewardFile, reward_file
 from paddock.resources_servers.harbor.task import PublishedTask, TaskFile
 from paddock.sandbox import BudgetExceeded, ExecRequest, ExecResult, Provider
 
@@ -84,8 +84,7 @@ class Box:
         for name in (JSON, TEXT):
             data = await self._read(f"{VERIFIER}/{name}", MAX_BYTES + 1)
             if data is not None:
-                text = data.decode(errors="replace")
-                return RewardFile(name, text if len(data) <= MAX_BYTES else "(too long)")
+                return reward_file(name, data)
         return None
 
     async def _read(self, path: str, max_bytes: int) -> bytes | None:

@@ -1,5 +1,6 @@
 """Images of tasks: an existing one by its name, a Dockerfile built by a container engine; each is got once.
 
+Folders every task finds `/logs/agent`, `/logs/verifier`, `/logs/artifacts` and its workdir: a layer over its image.
 Names   a published image has its own name in the store; a built one `harbor/<folder>:<hash>`, of its context's files,
         so a changed task is built anew. `paddock/python:3.N` is this package's own (`paddock.sandbox.images.build`).
 Errors  ConfigError where no engine works; InfraError for a build or a registry that fails; RowError for an image that
@@ -11,7 +12,6 @@ import hashlib
 import logging
 import re
 import shutil
-from functools import partial
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -25,6 +25,7 @@ from paddock.sandbox.images.pull import Puller
 from paddock.sandbox.images.store import LocalImage
 
 _OWN = re.compile(r"paddock/python:(3\.\d+)")
+LOGS = ("logs/agent", "logs/verifier", "logs/artifacts")
 _log = logging.getLogger("paddock.harbor")
 
 
@@ -52,25 +53,24 @@ class TaskImages:
         self._locks: dict[str, asyncio.Lock] = {}
 
     async def ensure(self, recipe: ImageRecipe) -> LocalImage:
-        """Get the image of a recipe into the store where it is not there."""
+        """Get the image of a recipe, with the folders that every task has, into the store where it is not there."""
         context = recipe.context if recipe.name is None or self._settings.prefer_built else None
-        if context or recipe.files:
-            name = await asyncio.to_thread(_built_name, context, recipe)
-        else:
-            name = str(recipe.name)
+        name = await asyncio.to_thread(_built_name, context) if context else str(recipe.name)
         async with self._locks.setdefault(name, asyncio.Lock()):
-            if await asyncio.to_thread(self._store.has, name):
-                return await asyncio.to_thread(self._store.get, name)
-            if not self._settings.get_missing:
-                raise RowError(f"image {name} is not in the store (images.get_missing)", kind="image_missing")
-            return await self._get(recipe, name, context)
+            base = await self._base(recipe, name, context)
+            shown = await asyncio.to_thread(_shown_name, base, recipe)
+            if not await asyncio.to_thread(self._store.has, shown):
+                await asyncio.to_thread(self._add_folders, base, recipe, shown)
+            return await asyncio.to_thread(self._store.get, shown)
+
+    async def _base(self, recipe: ImageRecipe, name: str, context: Path | None) -> LocalImage:
+        if await asyncio.to_thread(self._store.has, name):
+            return await asyncio.to_thread(self._store.get, name)
+        if not self._settings.get_missing:
+            raise RowError(f"image {name} is not in the store (images.get_missing)", kind="image_missing")
+        return await self._get(recipe, name, context)
 
     async def _get(self, recipe: ImageRecipe, name: str, context: Path | None) -> LocalImage:
-        if context is None and recipe.files is not None:
-            base = await self.ensure(recipe._replace(files=None))
-            workdir = recipe.workdir or base.record.workdir
-            fill = partial(_copy_files, self._store, recipe.files, workdir)
-            return await asyncio.to_thread(self._store.add, name, fill, base=base.record.name, workdir=workdir)
         if context is not None:
             return await build_dockerfile(
                 self._store,
@@ -86,23 +86,34 @@ class TaskImages:
         async with Puller(self._store) as puller:
             return await puller.pull(name)
 
+    def _add_folders(self, base: LocalImage, recipe: ImageRecipe, name: str) -> None:
+        """Make a layer over the base: the folders for logs, the workdir, and in that the files of the recipe."""
+        workdir = recipe.workdir or base.record.workdir
 
-def _copy_files(store: ImageStore, files: Path, workdir: str, tree: Path) -> None:
-    """Fill a layer with a folder's files at the workdir."""
-    target = tree / workdir.strip("/")
-    shutil.copytree(files, target, symlinks=True)
-    store.own([tree, *tree.rglob("*")])
+        def fill(tree: Path) -> None:
+            for folder in LOGS:
+                (tree / folder).mkdir(parents=True)
+            if recipe.files is not None:
+                shutil.copytree(recipe.files, tree / workdir.strip("/"), symlinks=True, dirs_exist_ok=True)
+            elif not _has_folder(base, workdir):
+                (tree / workdir.strip("/")).mkdir(parents=True)
+            self._store.own([tree, *tree.rglob("*")])
+
+        self._store.add(name, fill, base=base.record.name, workdir=workdir)
 
 
-def _built_name(context: Path | None, recipe: ImageRecipe) -> str:
-    """Name what is made: by the Dockerfile's folder, or by the image, the workdir and the files that go there."""
-    if context is None:
-        assert recipe.files is not None
-        key = hashlib.sha256(f"{recipe.name} {recipe.workdir} {folder_digest(recipe.files)}".encode()).hexdigest()
-        return f"harbor/{_label(recipe.files)}:{key[:16]}"
-    return f"harbor/{_label(context)}:{folder_digest(context)[:16]}"
+def _has_folder(image: LocalImage, path: str) -> bool:
+    return any((layer / path.strip("/")).exists() for layer in image.layers)
 
 
-def _label(context: Path) -> str:
+def _shown_name(base: LocalImage, recipe: ImageRecipe) -> str:
+    """Name what sandboxes are made of: by the base's layers, the workdir and the files that go there."""
+    files = folder_digest(recipe.files) if recipe.files else ""
+    key = "\0".join([*base.record.layers, recipe.workdir or "", files])
+    return f"{base.record.name}#harbor-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+
+
+def _built_name(context: Path) -> str:
     folder = context.parent if context.name in ("environment", "tests") else context
-    return re.sub(r"[^a-z0-9_.-]+", "-", folder.name.lower()).strip("-.") or "task"
+    label = re.sub(r"[^a-z0-9_.-]+", "-", folder.name.lower()).strip("-.") or "task"
+    return f"harbor/{label}:{folder_digest(context)[:16]}"

@@ -25,6 +25,16 @@ class RewardFile(NamedTuple):
     text: str
 
 
+def reward_file(name: str, data: bytes) -> RewardFile:
+    """Take the bytes of a reward file; VerifierError where they are no text, or too many."""
+    if len(data) > MAX_BYTES:
+        raise VerifierError(f"{name} has more than {MAX_BYTES} bytes", kind="reward_invalid")
+    try:
+        return RewardFile(name, data.decode())
+    except UnicodeDecodeError as error:
+        raise VerifierError(f"{name} is no text: {error}", kind="reward_invalid") from error
+
+
 def read_rewards(file: RewardFile | None) -> dict[str, float]:
     """Read the numbers of a reward file by their names."""
     if file is None:

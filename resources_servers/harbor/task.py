@@ -26,7 +26,7 @@ class ImageRecipe(NamedTuple):
     files: Path | None = None
     """A folder whose files are put into the workdir of an image that exists; None: none are."""
     workdir: str | None = None
-    """Where `files` go; None: the image's own workdir."""
+    """The task's, where `files` go; None: the image's own."""
 
 
 class SolutionFiles(NamedTuple):

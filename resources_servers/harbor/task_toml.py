@@ -206,7 +206,8 @@ def _image(folder: Path, environment: EnvironmentBlock) -> ImageRecipe:
     if environment.docker_image is None and not has_dockerfile:
         raise refused(folder, "neither environment.docker_image nor environment/Dockerfile")
     if has_dockerfile:
-        return ImageRecipe(environment.docker_image, context, environment.build_timeout_sec)
+        build_s, workdir = environment.build_timeout_sec, environment.workdir
+        return ImageRecipe(environment.docker_image, context, build_s, workdir=workdir)
     has_files = context.is_dir() and any(context.iterdir())
     return ImageRecipe(environment.docker_image, files=context if has_files else None, workdir=environment.workdir)
 

@@ -70,15 +70,16 @@ async def build_dockerfile(
             async with Puller(store) as puller:
                 return await to_store(puller, str(archive), name)
     finally:
-        await run([engine, "rmi", tag], timeout_s=PROBE_TIMEOUT_S)
+        keeping = () if engine == "buildah" else ("--no-prune",)  # what the next build starts from
+        await run([engine, "rmi", *keeping, tag], timeout_s=PROBE_TIMEOUT_S)
 
 
 def _save(engine: Builder, tag: str, archive: Path) -> list[str]:
     if engine == "docker":
         return ["docker", "save", "-o", str(archive), tag]
     if engine == "buildah":
-        return ["buildah", "push", tag, f"oci-archive:{archive}"]
-    return ["podman", "save", "--format", "oci-archive", "-o", str(archive), tag]
+        return ["buildah", "push", tag, f"docker-archive:{archive}:{tag}"]  # layers of the other format are compressed
+    return ["podman", "save", "--format", "docker-archive", "-o", str(archive), tag]
 
 
 def _check(done: CommandResult, name: str, engine: Builder) -> None:

@@ -1,0 +1,102 @@
+"""Published tasks, one after the other: each is built, its solution played where it has one, and graded.
+
+Usage   python benchmarks/harbor_public_tasks.py FOLDER ... [--isolation shared|fresh] [--build-network host]
+        FOLDER: a task's. The images that its Dockerfile starts from must be in reach of the container engine.
+Prints  a line for each task: seconds for its image and its rollout, its outcome, its reward; then sums. Exit 1 where
+        a task with a solution is not paid, one without is, or one has no verdict. Images are removed again.
+"""
+
+import argparse
+import asyncio
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+from paddock.agents.swe import SweAgent
+from paddock.agents.swe.config import SweAgentConfig
+from paddock.conformance.scripted import ModelConfig, ScriptedModel
+from paddock.errors import PaddockError
+from paddock.http import RUN, Call, Peer, read_row
+from paddock.resources_servers.harbor import HarborServer
+from paddock.resources_servers.harbor.config import HarborServerConfig
+from paddock.resources_servers.harbor.images import HarborImages, TaskImages
+from paddock.resources_servers.harbor.make_rows import row_of
+from paddock.sandbox import SandboxLimits, SandboxSettings
+from paddock.sandbox.images import ImageStore
+from paddock.testing import over
+from paddock.types import Rollout
+
+
+class TaskReport(NamedTuple):
+    image_s: float
+    rollout_s: float
+    result: str
+    is_right: bool
+
+
+async def report(folder: Path, options: argparse.Namespace) -> TaskReport:
+    """Build, run and grade one task."""
+    settings = SandboxSettings()
+    images = HarborImages(build_network=options.build_network)
+    row = read_row(row_of(folder, folder.parent))
+    config = HarborServerConfig(
+        tasks_dir=folder.parent,
+        isolation=options.isolation,
+        public_network="run_without",
+        images=images,
+        limits=SandboxLimits(disk_mib=4096),
+    )
+    peers: dict[str, Peer] = {}
+    server = HarborServer(config, name="harbor", peers=peers)
+    solution = row.task.get("solution")
+    agent = SweAgent(
+        SweAgentConfig(
+            resources_server={"type": "resources_servers", "name": "harbor"},
+            model_server={"type": "models_servers", "name": "policy"},
+            harness="gold" if solution else "null",
+            limits=SandboxLimits(memory_mib=8192),
+        ),
+        name="agent",
+        peers=peers,
+    )
+    store = ImageStore(settings.home, payload_id=settings.payload_id)
+    started = time.monotonic()
+    image = (await TaskImages(store, images).ensure(server.read_task(row).published.image)).record.name
+    built = time.monotonic()
+    try:
+        async with over("direct", server, ScriptedModel(ModelConfig(), name="policy", peers=peers), agent) as found:
+            rollout: Rollout = await found["agent"].call(RUN, row, Call())
+    finally:
+        store.remove(image)
+        store.remove(image.partition("#")[0])
+    words = rollout.failure.message[-300:] if rollout.failure else f"{rollout.reward:g}" if rollout.reward else "0"
+    result = f"{'solution' if solution else 'nothing'}: {rollout.outcome} {words}"
+    right = rollout.reward is not None and (rollout.reward == 1.0) == bool(solution)
+    return TaskReport(built - started, time.monotonic() - built, result, right)
+
+
+async def main() -> int:
+    parser = argparse.ArgumentParser(description="Builds, solves and grades published tasks.")
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--isolation", choices=["fresh", "shared"], default="shared")
+    parser.add_argument("--build-network", choices=["default", "host", "none"], default="default")
+    options = parser.parse_args()
+    counts: Counter[str] = Counter()
+    for folder in options.folders:
+        try:
+            found = await report(folder.resolve(), options)
+        except PaddockError as error:
+            counts["failed"] += 1
+            print(f"{folder.name}: {error.message[-600:]}", flush=True)
+            continue
+        counts["right" if found.is_right else "wrong"] += 1
+        times = f"image {found.image_s:.1f} s, rollout {found.rollout_s:.1f} s"
+        print(f"{folder.name}: {times}: {found.result}{'' if found.is_right else ' (wrong)'}", flush=True)
+    print(", ".join(f"{number} {name}" for name, number in counts.items()))
+    return int(set(counts) != {"right"})
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))
