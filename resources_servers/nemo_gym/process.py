@@ -10,6 +10,8 @@ import logging
 import os
 import re
 import shutil
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -123,7 +125,8 @@ class GymProcess:
 
     def _spawn(self, folder: Path) -> Supervised:
         (folder / "ready").unlink(missing_ok=True)
-        (folder / "tmp").mkdir(exist_ok=True)
+        # Short, because sockets are made in it; it is gone with the process.
+        scratch = tempfile.mkdtemp(prefix="gym-")
         file = folder / "config.json"
         file.write_bytes(orjson.dumps({**self._handover, "ready": str(folder / "ready")}))
         file.chmod(0o600)
@@ -131,17 +134,23 @@ class GymProcess:
             try:
                 started = start_supervised(
                     [self._command.python, "-P", PROGRAM, file],
-                    scratch=folder / "tmp",
+                    scratch=scratch,
                     grace_s=GRACE_S,
                     stdout=log,
                     stderr=log,
-                    env={**_own_variables(), **self._env, **_variables(self._command, folder)},
+                    env={**_own_variables(), **self._env, **_variables(self._command, scratch)},
                     cwd=self._command.folder,
                 )
             except OSError as error:
+                shutil.rmtree(scratch, ignore_errors=True)
                 text = f"{self._name}: can't be started: {error}"
                 raise InfraError(text, kind="start_failed", retryable=False) from error
-        return Supervised(started, name=f"{self._name}-exit", grace_s=GRACE_S)
+        return Supervised(
+            started,
+            name=f"{self._name}-exit",
+            grace_s=GRACE_S,
+            at_end=lambda: shutil.rmtree(scratch, ignore_errors=True),
+        )
 
     async def _watch(self, folder: Path) -> None:
         """Start it again whenever it has died."""
@@ -172,12 +181,15 @@ def _own_variables() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not _SECRET.search(name)}
 
 
-def _variables(command: GymCommand, folder: Path) -> dict[str, str]:
+def _variables(command: GymCommand, scratch: str) -> dict[str, str]:
     return {
         "PYTHONPATH": str(command.folder),
         "PYTHONUNBUFFERED": "1",
-        "TMPDIR": str(folder / "tmp"),
-        "PATH": f"{command.python.parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        "TMPDIR": scratch,
+        # Ours comes last, for uv: some make an environment of their own.
+        "PATH": os.pathsep.join(
+            [str(command.python.parent), os.environ.get("PATH", ""), str(Path(sys.executable).parent)]
+        ),
         # Nothing of it is for others to see.
         "WANDB_MODE": "disabled",
         "RAY_USAGE_STATS_ENABLED": "0",

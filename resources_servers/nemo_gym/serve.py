@@ -4,14 +4,15 @@ Run     under the interpreter of an environment with that package, in the server
 CONFIG  a JSON file, removed once it is read: `config` (the whole of NeMo-Gym's config), `name` (of the instance),
         `entry` (its file), `models_url` (where it asks for answers of models), `ready` (a file that is written, with
         the port, when it serves).
-Law     Ray starts when the server first uses it, if it does; theirs starts it for every server. Requests to
-        `models_url` name the request that they are made for, so that a failed one is known to its verdict.
+Law     Ray starts, without its dashboard, for a server whose files import it; theirs starts it for every server.
+        Requests to `models_url` name the request that they are made for, so a failed one is known to its verdict.
 """
 
 import contextvars
 import importlib
 import json
 import os
+import re
 import runpy
 import socket
 import sys
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 HEADER = "x-request-id"
+_RAY = re.compile(r"^\s*(import|from) ray\b", re.MULTILINE)
 _request: contextvars.ContextVar[str] = contextvars.ContextVar("request", default="")
 
 
@@ -37,11 +39,21 @@ def main() -> None:
     utils.get_global_config_dict()
     # What it starts, such as a program that a model wrote, is not to read it.
     del os.environ["NEMO_GYM_CONFIG_DICT"]
-    utils.initialize_ray = lambda: None
+    utils.initialize_ray = _start_ray if _uses_ray(Path.cwd()) else lambda: None
     utils.request = _naming(utils.request, given["models_url"])
     uvicorn.run = _serving(uvicorn, sock, Path(given["ready"]))
     sys.argv = [given["entry"]]
     runpy.run_path(given["entry"], run_name="__main__")
+
+
+def _uses_ray(folder: Path) -> bool:
+    files = (file for file in folder.rglob("*.py") if "tests" not in file.relative_to(folder).parts)
+    return any(_RAY.search(file.read_text(errors="replace")) for file in files)
+
+
+def _start_ray() -> None:
+    ray: Any = importlib.import_module("ray")
+    ray.init(include_dashboard=False, ignore_reinit_error=True)
 
 
 def _naming(send: Any, models_url: str) -> Any:

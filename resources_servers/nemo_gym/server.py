@@ -2,7 +2,7 @@
 
 Law     it judges as it does with its own agent; a hang, a crash, a death or a judge that gave no answer is an outcome,
         never a reward. A server that was started again has lost its sessions: theirs end with `session_lost`.
-Ray     is not started for it; one that uses Ray starts its own at the first use.
+Ray     is started for a server whose files import it, and is its own; no other has one.
 """
 
 from collections.abc import Mapping

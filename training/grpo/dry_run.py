@@ -33,7 +33,8 @@ from paddock.training.grpo.read_config import RunConfig
 from paddock.training.grpo.rows import TRAIN, VALIDATION, missing_files, n_rows_of, row_pools, rows_files
 
 EXTERNAL = "external"
-"""The implementation that stands for a resources server elsewhere."""
+NEMO_GYM = "nemo_gym"
+"""The implementations of a resources server elsewhere, and of one of NeMo-Gym's that is started here."""
 _WIDTH = 16
 
 
@@ -113,8 +114,11 @@ def _processes(read: RunConfig) -> Iterator[str]:
     for name, kind, implementation, _ in read.environment.instances.values():
         at = described[name].url if name in described else None
         where = f" at {at}" if at is not None else ""
+        block = written[name][kind][implementation]
         if implementation == EXTERNAL:
-            where = _elsewhere(written[name][kind][implementation])
+            where = f", elsewhere: {block.get('base_url')}{_needs(block)}"
+        elif implementation == NEMO_GYM:
+            where = f", NeMo-Gym's {block.get('server')}, started here{_needs(block)}"
         yield f"  {name}: {kind} {implementation}{where}"
     yield _line("engines", _engines(read))
 
@@ -157,10 +161,9 @@ def _layout(megatron: MegatronConfig) -> str:
     return f"{count} {'process' if count == 1 else 'processes'}{f': {shape}' if shape else ''}{apart}"
 
 
-def _elsewhere(block: Any) -> str:
-    """Where a server runs, and what it needs there."""
-    needs = f"; needs {', '.join(block['needs'])}" if block.get("needs") else ""
-    return f", elsewhere: {block.get('base_url')}{needs}"
+def _needs(block: Any) -> str:
+    """What a server needs beside it."""
+    return f"; needs {', '.join(block['needs'])}" if block.get("needs") else ""
 
 
 def _missing(read: RunConfig, nodes: list[ClusterNode]) -> Iterator[str]:

@@ -87,12 +87,15 @@ def test_the_other_recipes_are_planned(name: str, capsys: pytest.CaptureFixture[
 def test_environments_elsewhere_are_listed_with_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
     told = plan("super_rlvr1", capsys)
     assert (
-        "  math_with_judge: resources_servers external, elsewhere: ${oc.env:MATH_WITH_JUDGE_URL}; needs a judge" in told
+        "  multichallenge: resources_servers external, elsewhere: ${oc.env:MULTICHALLENGE_URL}; needs a judge" in told
     )
-    assert "environment variable MATH_WITH_JUDGE_URL is not set" in told
-    set_now = plan("super_rlvr1", capsys, "math_with_judge.resources_servers.external.base_url=http://10.0.0.7:5003")
+    assert "  lc_judge: resources_servers nemo_gym, NeMo-Gym's equivalence_llm_judge, started here" in told
+    assert "environment variable MULTICHALLENGE_URL is not set" in told
+    assert "environment variable NL2BASH_JUDGE_URL is not set" in told
+    assert "MCQA_URL" not in told
+    set_now = plan("super_rlvr1", capsys, "multichallenge.resources_servers.external.base_url=http://10.0.0.7:5003")
     assert "elsewhere: http://10.0.0.7:5003" in set_now
-    assert "MATH_WITH_JUDGE_URL" not in set_now
+    assert "MULTICHALLENGE_URL" not in set_now
 
 
 def test_a_recipe_of_many_machines_is_refused_at_a_start(

@@ -26,18 +26,18 @@ MEASURED = {
 }
 JUDGES_INSIDE = {"super_rlvr_b200": 5, "super_rlhf_b200": 8, "super_rlvr_small": 5, "super_rlhf_small": 8}
 """Nodes of judges that `cluster.num_nodes` of the recipes for B200 counts; those for H100 count none."""
-JUDGED_BY_NL2BASH = {"math_with_judge", "lc_judge", "equivalence_llm_judge", "multichallenge", "inverse_if"}
+JUDGED_BY_NL2BASH = {"multichallenge", "inverse_if"}
+STARTED_WITH_JUDGE = {"math_with_judge", "lc_judge", "equivalence_llm_judge"}
+STARTED = {
+    *STARTED_WITH_JUDGE,
+    *("workplace_assistant", "mcqa", "structured_outputs", "calendar", "reasoning_gym"),
+}
 JUDGED_FOR_SAFETY = {"jailbreak_detection", "over_refusal_detection"}
 ELSEWHERE = {
     *JUDGED_BY_NL2BASH,
     *JUDGED_FOR_SAFETY,
     "code_gen",
-    "workplace_assistant",
-    "mcqa",
     "instruction_following",
-    "structured_outputs",
-    "calendar",
-    "reasoning_gym",
     "ns_tools",
     "math_formal_lean",
     "swerl_gen_resources_server",
@@ -145,6 +145,12 @@ def test_environments_that_are_missing_here_are_declared_with_what_they_need() -
     judged = {name: " ".join(block.get("needs", [])) for name, block in elsewhere.items()}
     assert {name for name, needs in judged.items() if "nl2bash_judge_model" in needs} == JUDGED_BY_NL2BASH
     assert {name for name, needs in judged.items() if "safety_judge_model" in needs} == JUDGED_FOR_SAFETY
+    started = {name: below["nemo_gym"] for name, below in servers.items() if "nemo_gym" in below}
+    assert set(started) == STARTED
+    judge = {"type": "models_servers", "name": "nl2bash_judge_model"}
+    assert {name for name, one in started.items() if one["config"].get("judge_model_server") == judge} == (
+        STARTED_WITH_JUDGE
+    )
     assert "1024 processes, 10 s" in judged["code_gen"]
     agents = {name: one["agents"] for name, one in tree.items() if "agents" in one}
     assert {next(iter(one.values()))["resources_server"]["name"] for one in agents.values()} == set(servers)
