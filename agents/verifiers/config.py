@@ -29,6 +29,8 @@ class VerifiersAgentConfig(AgentConfig):
     verify_timeout_s: float = Field(default=600.0, gt=0)
     """Seconds that the environment may take to score an episode that is over; then the outcome is `verifier`. It may
     have a limit of its own, in `env`."""
+    start_timeout_s: float | None = Field(default=300.0, gt=0)
+    """Seconds that it may take to start: the environment is imported, and its harness's program prepared."""
     stop_timeout_s: float | None = Field(default=20.0, gt=0)
     """Seconds that it may take to stop: episodes that run are told to end their containers."""
     tunnel: TunnelSettings = TunnelSettings()
