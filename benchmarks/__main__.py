@@ -16,6 +16,7 @@ MODULES = (
     "server_start",
     "verify",
     "math_answers",
+    "code_programs",
     "rollouts",
     "workers",
     "resume_scan",

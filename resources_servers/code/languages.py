@@ -1,0 +1,45 @@
+"""Languages as command templates, and which of them an image has.
+
+Words   `{file}` stands for the program's file; commands run in the folder that it lies in.
+"""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class ProgramLanguage(BaseModel):
+    """How a program of a language is made and run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file: str = Field(pattern=r"^[A-Za-z0-9_.-]+$")
+    """Name of the file that the program is written to."""
+    compile: list[str] | None = None
+    """Command that makes it ready, run once; None: nothing to do."""
+    run: list[str] = Field(min_length=1)
+    """Command that runs it, once for each test."""
+
+    @property
+    def program(self) -> str:
+        """What has to be installed."""
+        return (self.compile or self.run)[0]
+
+    def command(self, words: list[str]) -> list[str]:
+        return [word.replace("{file}", self.file) for word in words]
+
+
+LANGUAGES = {
+    "python": ProgramLanguage(file="main.py", run=["python3", "{file}"]),
+    "c": ProgramLanguage(
+        file="main.c", compile=["gcc", "-O2", "-std=c17", "-o", "main", "{file}", "-lm"], run=["./main"]
+    ),
+    "cpp": ProgramLanguage(
+        file="main.cpp", compile=["g++", "-O2", "-std=c++17", "-o", "main", "{file}"], run=["./main"]
+    ),
+    "java": ProgramLanguage(file="Main.java", compile=["javac", "{file}"], run=["java", "-Xss64m", "Main"]),
+    "javascript": ProgramLanguage(file="main.js", run=["node", "{file}"]),
+    "go": ProgramLanguage(file="main.go", compile=["go", "build", "-o", "main", "{file}"], run=["./main"]),
+    "rust": ProgramLanguage(file="main.rs", compile=["rustc", "-O", "-o", "main", "{file}"], run=["./main"]),
+    "ruby": ProgramLanguage(file="main.rb", run=["ruby", "{file}"]),
+    "perl": ProgramLanguage(file="main.pl", run=["perl", "{file}"]),
+    "bash": ProgramLanguage(file="main.sh", run=["bash", "{file}"]),
+}
