@@ -8,6 +8,7 @@ Errors  ConfigError `no_builder`: none works, with what each says; InfraError `i
 
 import shutil
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -71,7 +72,8 @@ async def build_dockerfile(
                 return await to_store(puller, str(archive), name)
     finally:
         keeping = () if engine == "buildah" else ("--no-prune",)  # what the next build starts from
-        await run([engine, "rmi", *keeping, tag], timeout_s=PROBE_TIMEOUT_S)
+        with suppress(InfraError):  # on a busy machine it may take long; the image is in the store by now
+            await run([engine, "rmi", *keeping, tag], timeout_s=timeout_s)
 
 
 def _save(engine: Builder, tag: str, archive: Path) -> list[str]:
