@@ -173,6 +173,8 @@ class HttpPeer:
         are kept."""
         self.name = name
         self.base_url = base_url.rstrip("/")
+        self.token = token
+        """What the server asks its callers for; None: nothing is known."""
         self._cookies = cookies
         self._client = client
         self._retry = retry
