@@ -47,12 +47,24 @@ def rows(
     if seed is not None and tasks.bounded:
         tasks = tasks.shuffle(seed)
     for task in tasks if count is None else tasks.take(count):
-        data = task.data.model_dump(mode="json", exclude_defaults=True)
+        data = _changed(task.data)
         if type(task.data).model_validate(data) != task.data:
             raise ConfigError(f"task {task.data.idx}: its data is not the same after JSON", kind="task_not_json")
         good = {"good_turns": [answer.format(**data)]} if answer else {}
         name = task.data.id or task.data.name or task.data.idx
         yield {"id": f"{environment}/{name}", "environment": environment, "task_data": data, **good}
+
+
+def _changed(data: Any) -> JsonObject:
+    """The data as JSON, without fields of its own that are as their class has them. What is inside stays whole: the
+    role of a message is a default, too."""
+    dumped: JsonObject = data.model_dump(mode="json")
+    fields = type(data).model_fields
+    return {
+        name: value
+        for name, value in dumped.items()
+        if name not in fields or getattr(data, name) != fields[name].get_default(call_default_factory=True)
+    }
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -39,7 +39,10 @@ class TableConfig(vf.TasksetConfig):
 class TableTaskset(vf.Taskset[TableTask, TableConfig]):
     def load(self) -> list[TableTask]:
         return [
-            TableTask(TableData(prompt=f"Which year is that of {name}?", answer=year), self.config.task)
+            TableTask(
+                TableData(prompt=[vf.UserMessage(content=f"Which year is that of {name}?")], answer=year),
+                self.config.task,
+            )
             for name, year in TABLE.items()
         ]
 
