@@ -37,7 +37,7 @@ PORT = 47_613
 """Inside: the sandbox is the server's own."""
 MAX_MESSAGE_BYTES = 32 << 20
 MAX_ERROR_BYTES = 2000
-LAST_WORDS_S = 1.0
+LAST_WORDS_S = 5.0
 """Seconds to wait for the end of a server in a sandbox, which is when its standard error can be seen."""
 CONNECT_TIMEOUT_S = 30.0
 _CONNECT = 'exec 3<>"/dev/tcp/127.0.0.1/$0" && exec "$@" <&3 >&3 3>&-'
