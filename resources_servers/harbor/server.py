@@ -41,6 +41,8 @@ Reason = Literal["paid", "unpaid", "artifacts_too_large", "sandbox_ended"]
 REASONS: tuple[Reason, ...] = ("paid", "unpaid", "artifacts_too_large", "sandbox_ended")
 """`paid`: a reward above 0; `sandbox_ended`: the agent used up its own sandbox's budget, which tests were to run in."""
 LOG_CHARS = 1 << 16
+ONE_USER = {"TAR_OPTIONS": "--no-same-owner"}
+"""A sandbox has one user: GNU tar, as root, would fail to give files to those of an archive."""
 ENDED = ("budget", "killed")
 """Ends of a harness after which its sandbox is gone, by the policy's own doing."""
 
@@ -117,7 +119,7 @@ class HarborServer(ResourcesServer[HarborServerConfig, HarborTask]):
             image=image.name,
             workdir=workdir,
             visible={"instance_id": row.name or published.name, "problem_statement": published.instruction},
-            env=published.env,
+            env={**ONE_USER, **published.env},
             memory_mib=published.memory_mib,
             agent_timeout_s=published.agent_timeout_s,
             end_state=self._end_state(published, workdir),
@@ -191,7 +193,7 @@ class HarborServer(ResourcesServer[HarborServerConfig, HarborTask]):
         spec = SandboxSpec(
             image=image,
             workdir=task.workdir or workdir,
-            env=task.env,
+            env={**ONE_USER, **task.env},
             limits=limits.model_copy(update={"memory_mib": memory_mib}),
             purpose="grading",
             labels={"instance": task.name},

@@ -182,6 +182,17 @@ async def test_limits_and_variables_are_the_tasks_own(standing: Any, make_task: 
     assert (large.outcome, large.failure.kind) == ("row", "memory_over_limit")
 
 
+@BOTH
+async def test_tar_is_asked_to_give_files_to_the_only_user_there_is(
+    standing: Any, make_task: Any, isolation: str
+) -> None:
+    reward = "[ $TAR_OPTIONS$(cat hello.txt) = --no-same-owner--no-same-owner ]"
+    tests = {"tests/test.sh": f"#!/bin/bash\n{reward}; echo $((1 - $?)) > /logs/verifier/reward.txt"}
+    async with standing("echo $TAR_OPTIONS > hello.txt", isolation=isolation) as stand:
+        rollout = await stand.run(make_task(**tests))
+    assert rollout.reward == 1.0, rollout.failure
+
+
 async def test_time_is_the_tasks_own(standing: Any, make_task: Any) -> None:
     folder = make_task()
     toml = (folder / "task.toml").read_text()
