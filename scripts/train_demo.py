@@ -1,20 +1,22 @@
 """`python scripts/train_demo.py make FOLDER`: rows and a model for `configs/train_demo.yaml`. `check`: what came of it.
 
-Task    pivot rows: somebody asks what is broken, a tool has named the kind of error and the module; the expert's next
+Calls   pivot rows: somebody asks what is broken, a tool has named the kind of error and the module; the expert's next
         call is a tool that the kind decides, on the module that comes after the one named: nothing can be copied. Nine
         calls, each right in a ninth of the prompts. Eight wordings of the request and four of the tool's answer: 24 of
         their 32 pairs are trained on (216 rows), 8 held out (72 rows).
-Model   Qwen3 of 131,520 parameters, random, taught by examples for some seconds to write one well-formed call: which
-        tool and which module is drawn at random in them, whatever the prompt says, so that the right one is chance.
-Check   mean reward of the first ten steps under 0.2, of the last ten and on the held-out rows at least 0.9, all in less
-        than 600 s. Exit 1 where one of them does not hold.
+Sums    math rows, for `configs/train_demo_math.yaml` (`--task sums`): eight sums of two small numbers with four
+        results, each in 32 wordings, of which 8 are held out (192 and 64 rows).
+Model   Qwen3 of 131,520 parameters, random, taught by examples for some seconds to write one well-formed answer: which
+        one is drawn at random in them, whatever the prompt says, so that the right one is chance.
+Check   mean reward of the first ten steps under 0.2 (0.35 for sums, of which chance pays a quarter), of the last ten
+        and on the held-out rows at least 0.9, all in less than 600 s. Exit 1 where one of them does not hold.
 Run     under the interpreter of an environment with vLLM (torch and transformers), see `scripts/setup_vllm.sh`.
 """
 
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,31 +42,54 @@ ANSWERS = (
     "the {module} failed with a {kind} error",
     "one {kind} error, module {module}",
 )
+SUMS = (
+    "What is {first} plus {second}?",
+    "Add {second} to {first}.",
+    "{first} + {second} = ?",
+    "Compute {first} + {second}.",
+    "The sum of {first} and {second}?",
+    "How much are {first} and {second}?",
+    "{second} more than {first}?",
+    "Take {first}, add {second}.",
+)
+SUM_REQUESTS = tuple(
+    request.format(text)
+    for request in ("{}", "Please: {}", "A question. {}", "{} Answer with the number alone.")
+    for text in SUMS
+)
 WARM_UP_STEPS = 300
 FIRST_AT_MOST, LAST_AT_LEAST, HELD_OUT_AT_LEAST, SECONDS_AT_MOST = 0.2, 0.9, 0.9, 600.0
+SUMS_FIRST_AT_MOST = 0.35
 
 Json = dict[str, Any]
 
 
-class ToyTask(NamedTuple):
-    """How large it is."""
+class DemoPrompt(NamedTuple):
+    """One prompt of a task."""
+
+    held_out: bool
+    row: Json
+    answers: Sequence[str]
+    """All that the model is taught to write there."""
+
+
+class CallTask(NamedTuple):
+    """Which call is right; how large it is."""
 
     kinds: Sequence[str] = KINDS
     modules: Sequence[str] = MODULES
     requests: Sequence[str] = REQUESTS
     answers: Sequence[str] = ANSWERS
 
-    def calls(self) -> list[Json]:
-        return [call_of(tool, module) for tool in TOOLS[: len(self.kinds)] for module in self.modules]
-
-    def prompts(self) -> Iterator[tuple[bool, Json]]:
-        """Whether it is held out, and the row."""
+    def prompts(self) -> Iterator[DemoPrompt]:
+        calls = [call_of(tool, module) for tool in TOOLS[: len(self.kinds)] for module in self.modules]
+        written = [answer_of(call) for call in calls]
         for nth, request in enumerate(self.requests):
             for mth, answer in enumerate(self.answers):
                 held_out = len(self.answers) > 1 and nth % len(self.answers) == mth
                 for kind in range(len(self.kinds)):
                     for module in range(len(self.modules)):
-                        yield held_out, self._row(request, answer, kind, module)
+                        yield DemoPrompt(held_out, self._row(request, answer, kind, module), written)
 
     def _row(self, request: str, answer: str, kind: int, module: int) -> Json:
         result = answer.format(kind=self.kinds[kind], module=self.modules[module])
@@ -83,8 +108,35 @@ class ToyTask(NamedTuple):
         }
 
 
-SMALL = ToyTask(KINDS[:2], MODULES[:2], REQUESTS[:1], ANSWERS[:1])
-"""Four rows, four calls, nothing held out."""
+class SumTask(NamedTuple):
+    """Which number is right; how large it is. Each sum is as frequent as any other: no one answer is the best guess."""
+
+    sums: Sequence[int] = range(4, 8)
+    addends: Sequence[int] = (1, 2)
+    wordings: Sequence[str] = SUM_REQUESTS
+
+    def prompts(self) -> Iterator[DemoPrompt]:
+        written = [f"\\boxed{{{number}}}<|im_end|>" for number in self.sums]
+        pairs = [(number - addend, addend) for number in self.sums for addend in self.addends]
+        for first, second in pairs:
+            for nth, wording in enumerate(self.wordings):
+                text = wording.format(first=first, second=second)
+                row = {
+                    "responses_create_params": {"input": [{"role": "user", "content": text}]},
+                    "agent_ref": {"type": "agents", "name": "math_agent"},
+                    "question": text,
+                    "expected_answer": str(first + second),
+                }
+                held_out = len(self.wordings) > 1 and (nth - first - second) % 4 == 0
+                yield DemoPrompt(held_out, row, written)
+
+
+TASKS: Mapping[str, CallTask | SumTask] = {"calls": CallTask(), "sums": SumTask()}
+SMALL: Mapping[str, CallTask | SumTask] = {
+    "calls": CallTask(KINDS[:2], MODULES[:2], REQUESTS[:1], ANSWERS[:1]),
+    "sums": SumTask(range(4, 6), wordings=SUM_REQUESTS[:1]),
+}
+"""Four rows, nothing held out."""
 
 
 def call_of(name: str, module: str) -> Json:
@@ -96,9 +148,17 @@ def tool(name: str) -> Json:
     return {"type": "function", "name": name, "parameters": module}
 
 
+def tools_of(row: Json) -> Sequence[Json]:
+    tools: Sequence[Json] = row["responses_create_params"].get("tools", ())
+    return tools
+
+
 def messages_of(row: Json) -> list[Json]:
     """As the model server makes them of the row's request."""
-    user, call, output = row["responses_create_params"]["input"]
+    user, *after = row["responses_create_params"]["input"]
+    if not after:
+        return [user]
+    call, output = after
     call_entry = {"type": "function", "function": {"name": call["name"], "arguments": call["arguments"]}}
     return [
         user,
@@ -112,26 +172,26 @@ def answer_of(call: Json) -> str:
     return f'<tool_call>\n{{"name": "{call["name"]}", "arguments": {call["arguments"]}}}\n</tool_call><|im_end|>'
 
 
-def write_rows(folder: Path, task: ToyTask) -> list[Json]:
-    """All of them."""
-    rows = list(task.prompts())
+def write_rows(folder: Path, prompts: Sequence[DemoPrompt]) -> None:
     for name, held_out in (("train", False), ("held_out", True)):
-        lines = [json.dumps(row) + "\n" for out, row in rows if out == held_out]
+        lines = [json.dumps(prompt.row) + "\n" for prompt in prompts if prompt.held_out == held_out]
         (folder / f"{name}.jsonl").write_text("".join(lines))
-    return [row for _, row in rows]
 
 
 def make(args: argparse.Namespace) -> int:
     args.folder.mkdir(parents=True, exist_ok=True)
-    task = SMALL if args.small else ToyTask()
-    rows = write_rows(args.folder, task)
+    prompts = list((SMALL if args.small else TASKS)[args.task].prompts())
+    write_rows(args.folder, prompts)
     template = ChatTemplate(TEMPLATE.read_text(), {"eos_token": "<|im_end|>"})
-    tools = [{"type": "function", "function": {"name": name}} for name in TOOLS]
-    prompts = [template.render(messages_of(row), tools=tools, generation_prompt=True, arguments={}) for row in rows]
-    answers = [answer_of(call) for call in task.calls()]
-    from paddock.testing.tiny_qwen3 import make_caller  # with torch, which `check` needs not
 
-    make_caller(args.folder / "model", prompts, answers, template=TEMPLATE, seed=args.seed, steps=args.steps)
+    def text_of(row: Json) -> str:
+        tools = [{"type": "function", "function": {"name": tool["name"]}} for tool in tools_of(row)]
+        return template.render(messages_of(row), tools=tools, generation_prompt=True, arguments={})
+
+    from paddock.testing.tiny_qwen3 import make_chooser  # with torch, which `check` needs not
+
+    choices = [(text_of(prompt.row), prompt.answers) for prompt in prompts]
+    make_chooser(args.folder / "model", choices, template=TEMPLATE, seed=args.seed, steps=args.steps)
     return 0
 
 
@@ -151,9 +211,9 @@ class DemoFigures(NamedTuple):
     """Trainer against engine, tokens of the current version; None: there were none."""
     logprob_mismatch_max: float | None
 
-    def problems(self) -> Iterator[str]:
+    def problems(self, first_at_most: float) -> Iterator[str]:
         bounds = (
-            (self.reward_first < FIRST_AT_MOST, f"mean reward of the first ten steps is {self.reward_first:.3f}"),
+            (self.reward_first < first_at_most, f"mean reward of the first ten steps is {self.reward_first:.3f}"),
             (self.reward_last >= LAST_AT_LEAST, f"mean reward of the last ten steps is {self.reward_last:.3f}"),
             (self.held_out_after >= HELD_OUT_AT_LEAST, f"reward on held-out rows is {self.held_out_after:.3f}"),
             (self.seconds < SECONDS_AT_MOST, f"it took {self.seconds:.0f} s"),
@@ -185,7 +245,7 @@ def check(args: argparse.Namespace) -> int:
     figures = figures_of(args.folder, seed=args.seed, started=args.started)
     path = args.folder / "summary.json"
     path.write_text(json.dumps({**figures._asdict(), **json.loads(path.read_text())}, indent=2) + "\n")
-    problems = list(figures.problems())
+    problems = list(figures.problems(FIRST_AT_MOST if args.task == "calls" else SUMS_FIRST_AT_MOST))
     sys.stdout.write(json.dumps(figures._asdict(), indent=2) + "\n")
     sys.stdout.write("".join(f"FAILED {problem}\n" for problem in problems))
     return 1 if problems else 0
@@ -198,10 +258,12 @@ def main() -> int:
     making.add_argument("folder", type=Path)
     making.add_argument("--seed", type=int, default=0)
     making.add_argument("--steps", type=int, default=WARM_UP_STEPS, help="of teaching")
-    making.add_argument("--small", action="store_true", help="four rows and four calls")
+    making.add_argument("--small", action="store_true", help="four rows")
+    making.add_argument("--task", choices=TASKS, default="calls")
     making.set_defaults(run=make)
     checking = commands.add_parser("check")
     checking.add_argument("folder", type=Path, help="of the run")
+    checking.add_argument("--task", choices=TASKS, default="calls")
     checking.add_argument("--seed", type=int, default=0)
     checking.add_argument("--started", type=float, required=True, help="when the making began, seconds since 1970")
     checking.set_defaults(run=check)

@@ -8,13 +8,13 @@ Errors  what the other server raised, by owner; InfraError where it can't be rea
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import httpx
 from pydantic import BaseModel, ConfigDict, Field
 
-from paddock.errors import BugError, InfraError
+from paddock.errors import BugError, InfraError, RowError
 from paddock.http import (
     AGGREGATE,
     CALL_TOOL,
@@ -34,6 +34,7 @@ from paddock.http.transport import make_client
 from paddock.server.base import Handler, ResourcesServer, ServerConfig
 from paddock.server.gym_session import GymSession, tool_names
 from paddock.types import JsonObject, Row, Session, Verdict
+from paddock.types.responses import message_item
 
 GYM_SESSION = "gym_session_"
 """How the id of a session begins that is held here."""
@@ -52,6 +53,9 @@ class ForwardedTask(BaseModel):
     """A task is the other server's business."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
+
+    good_turns: list[str] = []
+    """Texts that a policy may answer with, turn by turn, to be paid in full; empty: none is known."""
 
 
 class Destination(NamedTuple):
@@ -97,6 +101,11 @@ class ForwardingServer(ResourcesServer[ForwardingConfigT, ForwardedTask], Generi
 
     async def verify(self, task: ForwardedTask, row: Row, response: JsonObject) -> Verdict:
         raise BugError(f"{self.name}: judges at another server, not here: verify it there", kind="external")
+
+    def oracle(self, task: ForwardedTask, row: Row) -> Sequence[Sequence[JsonObject]]:
+        if not task.good_turns:
+            raise RowError("good_turns: the row has none, and the other server tells none", kind="no_oracle")
+        return [[message_item(text)] for text in task.good_turns]
 
     async def judge(self, peer: HttpPeer, request: VerifyRequest, call: Call) -> Verdict:
         """Have the other server judge a response."""
