@@ -1,7 +1,7 @@
 """One training run over six environments: pivot, SWE, math, code, a server of NeMo-Gym's and one of verifiers'.
 
 Rows    2,000 with the names of their agents: most are made by the scripts of their servers, a few are examples of
-        verifiers and SWE, the rest the demonstration's calls; the weights draw each agent as often as any other.
+        verifiers and SWE, the rest pivot's examples again and again; the weights draw each agent as often as any other.
 Model   `tiny_model`: its answers are nonsense, which every environment has to judge.
 """
 
@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from scripts.train_demo import TASKS
 from tests.e2e.learning import runs, swe, swe_run
 
 from paddock.config import find_file
@@ -32,7 +31,7 @@ def rows(*, seed: int = 0) -> list[JsonObject]:
     named += [("verifiers_agent", row) for row in _lines(find_file("examples/reversed_words.jsonl").read_text())]
     for agent, (server, count) in MADE.items():
         named += [(agent, row) for row in _made(server, count, seed)]
-    calls = [prompt.row for prompt in TASKS["calls"].prompts()]
+    calls = list(_lines(find_file("resources_servers/pivot/data/example.jsonl").read_text()))
     n_calls = N_ROWS - len(named)
     named += [("pivot_agent", calls[nth % len(calls)]) for nth in range(n_calls)]
     return [{**row, "agent_ref": {"type": "agents", "name": agent}} for agent, row in named]
