@@ -105,7 +105,7 @@ class PivotServer(ResourcesServer[PivotConfig, PivotTask]):
     def __init__(self, config: PivotConfig, *, name: str, peers: Mapping[str, Peer]) -> None:
         super().__init__(config, name=name, peers=peers)
         options = config.judge
-        self._judge = EquivalenceJudge(options, lambda: peers[options.model_server.name]) if options else None
+        self._judge = EquivalenceJudge(options, peers) if options else None
 
     _executed: "ExecutedComparator | None" = None
     _lease: "Lease[Provider] | None" = None

@@ -44,7 +44,8 @@ ODD_ANSWERS: tuple[Any, ...] = (
 
 @asynccontextmanager
 async def peer_of(target: ServerTarget, transport: Transport = "direct", **changes: Any) -> AsyncIterator[Peer]:
-    async with over(transport, target.build(**changes)) as peers:
+    found: dict[str, Peer] = {}
+    async with over(transport, target.build(found, **changes), *target.build_models(found)) as peers:
         yield peers["target"]
 
 

@@ -2,7 +2,7 @@
 
 Words   `resources_server:pivot`, `agents:single_step`, `models_server:my_pkg.mod:Class`; singular and plural are the
         same. The block is that of the plugin's own `configs/<name>.yaml` unless a config is given; rows are its
-        `data/example.jsonl` unless a file is.
+        `data/example.jsonl` unless a file is. Model servers that a resources server asks are those of the given config.
 Errors  ConfigError: an unknown kind or plugin with the nearest, an unreadable file of rows.
 """
 
@@ -39,6 +39,14 @@ REFERENCES = {
 """The references of an agent under test."""
 
 
+class ModelTarget(NamedTuple):
+    """A model server that the plugin under test asks, such as a judge."""
+
+    name: str
+    cls: type[Server[Any]]
+    block: JsonObject
+
+
 class ServerTarget(NamedTuple):
     """A plugin under test that is a server."""
 
@@ -47,11 +55,17 @@ class ServerTarget(NamedTuple):
     cls: type[Server[Any]]
     block: JsonObject
     rows: list[Row]
+    models: tuple[ModelTarget, ...] = ()
+    """Model servers of the given config that a resources server's block names: they run beside it in a check."""
 
     def build(self, peers: Mapping[str, Peer] | None = None, **changes: Any) -> Server[Any]:
         """Build the server, not started, with `changes` to keys of its block. Raises ConfigError."""
         config = validate(self.cls.config_type, {**self.block, **changes}, self.spec)
         return self.cls(config, name="target", peers={} if peers is None else peers)
+
+    def build_models(self, peers: Mapping[str, Peer]) -> list[Server[Any]]:
+        """Build the model servers that it asks, not started. Raises ConfigError."""
+        return [cls(validate(cls.config_type, block, name), name=name, peers=peers) for name, cls, block in self.models]
 
 
 def find_target(words: str, *, config: Config | None = None, rows: Path | None = None) -> ServerTarget:
@@ -62,9 +76,10 @@ def find_target(words: str, *, config: Config | None = None, rows: Path | None =
         raise ConfigError(f"{words!r}: needs KIND:NAME, such as resources_server:pivot", kind="subject_invalid")
     cls = resolve_class(spec, kind)
     block = _block(kind, spec, config)
+    models = _models(spec, config) if config is not None and kind == "resources_servers" else ()
     if kind == "agents":
         block = {**{key: value for key, value in block.items() if key != "datasets"}, **REFERENCES}
-    return ServerTarget(kind, spec, cls, block, read_rows(rows or _own_rows(cls)))
+    return ServerTarget(kind, spec, cls, block, read_rows(rows or _own_rows(cls)), models)
 
 
 def kind_of(word: str) -> Kind:
@@ -95,12 +110,27 @@ def _block(kind: Kind, spec: str, config: Config | None) -> JsonObject:
             return {}
         config = load([path], servers=())
     tree = parse(config.to_yaml(), "composed config").tree
-    names = [name for name, entry in config.instances.items() if (entry.kind, entry.implementation) == (kind, spec)]
+    names = _instances(kind, spec, config)
     if not names:
         return {}
     block: JsonObject = tree[names[0]][kind][spec] or {}
     # What the environment must give is not there in a check: such keys keep their defaults.
     return {key: value for key, value in block.items() if "${" not in str(value) and value != "???"}
+
+
+def _models(spec: str, config: Config) -> tuple[ModelTarget, ...]:
+    """Return the model servers that the plugin's first block in the config names."""
+    instances = _instances("resources_servers", spec, config)[:1]
+    found = [config.instance(name) for each in instances for name in config.references(each)]
+    return tuple(
+        ModelTarget(one.name, resolve_class(one.implementation, one.kind), config.block(one.name))
+        for one in found
+        if one.kind == "models_servers"
+    )
+
+
+def _instances(kind: Kind, spec: str, config: Config) -> list[str]:
+    return [name for name, entry in config.instances.items() if (entry.kind, entry.implementation) == (kind, spec)]
 
 
 def _own_rows(cls: type[Server[Any]]) -> Path | None:
