@@ -60,6 +60,7 @@ fi
 "$bin/python" scripts/demo_table.py runs/demo
 "$bin/python" scripts/check_rewards.py runs/demo "${wanted[@]}"
 evaluate configs/environments_demo.yaml environments 100 math_agent code_agent instructions_agent schema_agent choice_agent
+evaluate configs/judged_demo.yaml judged 1 judged_agent
 evaluate configs/harbor_demo.yaml harbor 1 harbor_agent
 if [ "${DEMO_PROGRAMS:-1}" != 0 ]; then
     interpreter verifiers "$bin/python" -r scripts/trainers/verifiers.txt uv -e .

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from paddock.collect import EvalSettings, Plan, Selection, make_plan
 from paddock.collect.settings import selection
-from paddock.config import Config, validate
+from paddock.config import Config, load, validate
 from paddock.errors import ConfigError
 
 ROW = {"responses_create_params": {"input": "q"}, "answer": "yes"}
@@ -175,3 +175,24 @@ def test_a_row_without_a_request_is_a_mistake_unless_its_agent_makes_the_prompt(
         assert (group.error is not None) == mistaken
     assert group.error is not None
     assert "responses_create_params: missing" in group.error.message
+
+
+@pytest.mark.parametrize("named", ["swe", "repositories"], ids=["by its name", "through agent_map"])
+def test_rows_of_an_agent_that_makes_the_prompt_need_none_among_others(named: str, make_rows: MakeRows) -> None:
+    block = {
+        "resources_server": {"type": "resources_servers", "name": "swe_environment"},
+        "model_server": {"type": "models_servers", "name": "model"},
+    }
+    tree = {
+        "swe_environment": {"resources_servers": {"swe": {}}},
+        "model": {"models_servers": {"openai": {"base_url": "http://127.0.0.1:1/v1", "model": "m"}}},
+        "swe": {"agents": {"swe": {**block, "harness": "codeact"}}},
+        "other": {"agents": {"single_step": block}},
+        "agent_map": {"repositories": "swe"},
+    }
+    rows = [{"agent_ref": {"name": name}, "instance_id": name} for name in (named, "other")]
+    plan = make_plan(load([], extra=tree), EvalSettings(rows=[str(make_rows(rows))]))
+    of_swe, of_other = plan.groups()
+    assert (of_swe.error, of_swe.agent and of_swe.agent.name) == (None, "swe")
+    assert of_other.error is not None
+    assert "responses_create_params: missing" in of_other.error.message

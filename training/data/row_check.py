@@ -35,8 +35,8 @@ class RowReader(NamedTuple):
 
     read: Callable[[Row], str | None]
     """The name of the server that read a row; None: there is none for it here. RowError for a row that it refuses."""
-    own_prompt: bool = False
-    """Whether rows need no request to the model of their own."""
+    own_prompt: Callable[[JsonObject], bool] = lambda _: False
+    """Whether a row, as it stands in its file, needs no request to the model of its own."""
 
 
 class RowFinding(NamedTuple):
@@ -69,14 +69,13 @@ def config_reader(config: Config, *, agent: str | None = None) -> RowReader:
     router = Router(config, default=agent)
     names = {chosen.environment for chosen in router.agents.values()}
     servers = {name: environment(config, name) for name in names}
-    likely = router.fallback(None)
 
     def read(row: Row) -> str:
         chosen = router.agent_of(row)
         servers[chosen.environment].read_task(row)
         return chosen.name
 
-    return RowReader(read, own_prompt=likely is not None and likely.own_prompt)
+    return RowReader(read, own_prompt=router.makes_prompt)
 
 
 def server_reader(spec: str) -> RowReader:
@@ -87,7 +86,7 @@ def server_reader(spec: str) -> RowReader:
         server.read_task(row)
         return spec
 
-    return RowReader(read, own_prompt=server.OWN_PROMPT)
+    return RowReader(read, own_prompt=lambda _: server.OWN_PROMPT)
 
 
 def published_reader() -> RowReader:

@@ -6,6 +6,7 @@ Errors  ConfigError for a config or a row file that can't be read, and for an en
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from pydantic import Field
@@ -74,8 +75,7 @@ def rows_of(config: Config, *, rows: list[str], split: str | None) -> Iterator[J
     settings = settings.model_copy(update={"rows": tuple(rows) or settings.rows, "split": split or settings.split})
     router = Router(config, default=settings.agent)
     for line in lines(find_sources(config, settings, router), Selection()):
-        fallback = router.fallback(line.source.agent)
-        row = read_line(line, own_prompt=fallback is not None and fallback.own_prompt)
+        row = read_line(line, own_prompt=partial(router.makes_prompt, source_agent=line.source.agent))
         agent = router.agent_of(row, source_agent=line.source.agent)
         if agent.group_wise:
             raise ConfigError(

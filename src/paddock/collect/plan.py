@@ -7,6 +7,7 @@ Errors  ConfigError for everything that is a mistake of the command or the confi
 """
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -107,7 +108,7 @@ class GroupReader:
         size = line.source.repeats
         likely = self._router.fallback(line.source.agent)
         try:
-            row = read_line(line, own_prompt=likely is not None and likely.own_prompt)
+            row = read_line(line, own_prompt=partial(self._router.makes_prompt, source_agent=line.source.agent))
         except RowError as error:
             return PlannedGroup(line, size, None, likely, error)
         try:

@@ -12,7 +12,7 @@ from paddock.config import Config, resolve_class
 from paddock.config.problems import nearest
 from paddock.errors import ConfigError, RowError
 from paddock.server import AgentConfig, AgentServer, Dataset, ResourcesServer
-from paddock.types import Row
+from paddock.types import JsonObject, Row
 
 
 class Agent(NamedTuple):
@@ -52,7 +52,7 @@ class Router:
     def agent_of(self, row: Row, *, source_agent: str | None = None) -> Agent:
         if row.agent_ref is not None:
             wanted = row.agent_ref.name
-            name = wanted if wanted in self.agents else self._map.get(wanted, wanted)
+            name = self._mapped(wanted)
             if name not in self.agents:
                 raise RowError(f"agent_ref.name: {self._unknown(wanted)}", kind="agent_unknown")
             return self.agents[name]
@@ -64,10 +64,21 @@ class Router:
             )
         return agent
 
+    def makes_prompt(self, wire: JsonObject, *, source_agent: str | None = None) -> bool:
+        """Whether the agent of a row, as it stands in its file, makes the model's request itself: the row then need not
+        bring one."""
+        ref = wire.get("agent_ref")
+        name = ref.get("name") if isinstance(ref, dict) else None
+        agent = self.agents.get(self._mapped(name)) if isinstance(name, str) else self.fallback(source_agent)
+        return agent is not None and agent.own_prompt
+
     def fallback(self, source_agent: str | None) -> Agent | None:
         """The agent of a row that names none."""
         name = source_agent or self._default or (next(iter(self.agents)) if len(self.agents) == 1 else None)
         return self.agents[name] if name is not None else None
+
+    def _mapped(self, name: str) -> str:
+        return name if name in self.agents else self._map.get(name, name)
 
     def _unknown(self, name: str) -> str:
         close = nearest(name, self.agents)

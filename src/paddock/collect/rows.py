@@ -6,7 +6,7 @@ Errors  a file that can't be read is a ConfigError; a line that is no row is a R
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +16,7 @@ import orjson
 from paddock.collect.settings import Selection
 from paddock.errors import ConfigError, RowError
 from paddock.http import read_row
-from paddock.types import Row
+from paddock.types import JsonObject, Row
 
 
 class RowSource(NamedTuple):
@@ -64,8 +64,8 @@ def lines(sources: Sequence[RowSource], selection: Selection) -> Iterator[RowFil
             index += 1
 
 
-def read_line(line: RowFileLine, *, own_prompt: bool = False) -> Row:
-    """The row of a line; `own_prompt`: its agent makes the model's request, so that the line need not bring one."""
+def read_line(line: RowFileLine, *, own_prompt: Callable[[JsonObject], bool] = lambda _: False) -> Row:
+    """The row of a line; `own_prompt`: whether its agent makes the model's request, so that it need not bring one."""
     try:
         wire = orjson.loads(line.text)
     except orjson.JSONDecodeError as error:
@@ -74,7 +74,7 @@ def read_line(line: RowFileLine, *, own_prompt: bool = False) -> Row:
         ) from error
     if not isinstance(wire, dict):
         raise RowError(f"{line.where}: needs a JSON object, got {type(wire).__name__}", kind="row_unreadable")
-    if own_prompt:
+    if own_prompt(wire):
         wire.setdefault("responses_create_params", {"input": []})
     try:
         return read_row(wire)

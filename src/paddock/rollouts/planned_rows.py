@@ -41,7 +41,4 @@ def group_stamp(run_id: str, size: int, cohort: str | None = None) -> JsonObject
 
 def _with_prompt(wire: JsonObject, router: Router) -> JsonObject:
     """The row with an empty request where its agent makes the model's request itself."""
-    likely = router.fallback(None)
-    if likely is None or not likely.own_prompt:
-        return wire
-    return {"responses_create_params": {"input": []}, **wire}
+    return {"responses_create_params": {"input": []}, **wire} if router.makes_prompt(wire) else wire
