@@ -15,7 +15,7 @@ import orjson
 
 from paddock.conformance.behaviours import Behaviour, NotApplicable, expect
 from paddock.conformance.target import ServerTarget
-from paddock.errors import ConfigError, RequestError, RowError
+from paddock.errors import ConfigError, PaddockError, RequestError, RowError
 from paddock.http import AGGREGATE, SEED, VERIFY, AggregateRequest, Call, Peer, VerifyRequest
 from paddock.server import ResourcesServer
 from paddock.server.app import build_app
@@ -75,7 +75,13 @@ def good_answer(target: ServerTarget, row: Row) -> JsonObject:
     server = target.build()
     if not isinstance(server, ResourcesServer) or type(server).oracle is ResourcesServer.oracle:
         raise NotApplicable("the server knows no good turns: it has no `oracle`")
-    items = [item for turn in server.oracle(server.read_task(row), row) for item in turn]
+    try:
+        turns = server.oracle(server.read_task(row), row)
+    except PaddockError as error:
+        if error.kind != "no_oracle":
+            raise
+        raise NotApplicable(f"no good turns are known of this row: {error.message}") from error
+    items = [item for turn in turns for item in turn]
     return make_response(items, row.responses_create_params, model="oracle")
 
 

@@ -98,8 +98,8 @@ def test_settings_of_a_server_that_no_file_names_are_named_and_serve_nothing() -
     assert set(composed.config.instances) == set(compose({**SWE1, **SPUN_UP}).config.instances)
     assert "code_gen" in {note.key for note in composed.notes}
     served = {"resources_servers": {"code_gen": {"entrypoint": "app.py"}}}
-    with pytest.raises(ConfigError, match="unknown implementation `code_gen`"):
-        compose({**SWE1, **SPUN_UP, "code_gen": served})
+    started = compose({**SWE1, **SPUN_UP, "code_gen": served}).config.instance("code_gen")
+    assert started.implementation == "nemo_gym", "one that a file names, and nothing here replaces, is theirs"
     slip = {"responses_api_agents": {"swe_agents": {"agent_max_turn": 3}}}
     with pytest.raises(ConfigError, match="agent_max_turn"):
         compose({**SWE2, **SPUN_UP, "swe_agents_train": slip})
