@@ -18,8 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import psutil
-
+from benchmarks.processes import family_cpu_s
 from paddock.resources_servers.code import CodeServer, make_rows
 from paddock.resources_servers.code.server import CodeConfig
 from paddock.types import JsonObject, Row
@@ -65,9 +64,9 @@ async def _ours(answers: Sequence[CodeAnswer]) -> dict[str, float]:
 
     try:
         await one(answers[0])
-        before, started = _cpu_s(), time.perf_counter()
+        before, started = family_cpu_s(), time.perf_counter()
         rewards = await asyncio.gather(*map(one, answers))
-        wall_s, cpu_s = time.perf_counter() - started, _cpu_s() - before
+        wall_s, cpu_s = time.perf_counter() - started, family_cpu_s() - before
     finally:
         await server.stop()
     return {
@@ -87,15 +86,3 @@ def _theirs(python: str, answers: Sequence[CodeAnswer]) -> dict[str, float]:
         "cpu_ms": took["cpu_s"] * 1e3 / len(answers),
         "reward": sum(rewards) / len(rewards),
     }
-
-
-def _cpu_s() -> float:
-    """CPU seconds of this process and of what it started, ended or not."""
-    total = 0.0
-    for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
-        try:
-            times = process.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        total += times.user + times.system + times.children_user + times.children_system
-    return total

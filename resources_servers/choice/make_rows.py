@@ -4,13 +4,10 @@ Usage   python -m paddock.resources_servers.choice.make_rows --count N --seed S
 Output  JSONL, the same for the same arguments. All rules by which an answer can be read come in turn.
 """
 
-import argparse
 import random
-import sys
 from collections.abc import Callable, Sequence
 
-import orjson
-
+from paddock.collect.row_command import print_rows
 from paddock.types import JsonObject
 
 LETTERS = "ABCDEFGH"
@@ -69,14 +66,5 @@ def _multiple(rng: random.Random) -> tuple[str, str, list[str]]:
 KINDS: Sequence[Callable[[random.Random], tuple[str, str, list[str]]]] = (_sum, _longest, _multiple)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Print multiple-choice rows.")
-    parser.add_argument("--count", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    for row in make_rows(given.count, given.seed):
-        sys.stdout.buffer.write(orjson.dumps(row) + b"\n")
-
-
 if __name__ == "__main__":
-    main()
+    print_rows("Print multiple-choice rows.", make_rows)

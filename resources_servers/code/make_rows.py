@@ -3,13 +3,12 @@
 python -m paddock.resources_servers.code.make_rows --count N --seed S
 """
 
-import argparse
 import json
 import random
-import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from paddock.collect.row_command import print_rows
 from paddock.types import JsonObject
 
 INSTRUCTION = "Solve the task in Python. Put the whole program into one block fenced by ```."
@@ -135,14 +134,9 @@ def make_row(seed: int, number: int) -> JsonObject:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=2 * len(PROBLEMS))
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    for number in range(given.count):
-        sys.stdout.write(json.dumps(make_row(given.seed, number), ensure_ascii=False) + "\n")
+def make_rows(count: int, seed: int) -> list[JsonObject]:
+    return [make_row(seed, number) for number in range(count)]
 
 
 if __name__ == "__main__":
-    main()
+    print_rows(__doc__, make_rows, count=2 * len(PROBLEMS))

@@ -4,14 +4,11 @@ Usage   python -m paddock.resources_servers.instructions.make_rows --count N --s
 Output  JSONL, the same for the same arguments. Each row has an `example_answer` that obeys.
 """
 
-import argparse
 import random
-import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import orjson
-
+from paddock.collect.row_command import print_rows
 from paddock.resources_servers.instructions.kinds import KINDS
 from paddock.types import JsonObject
 
@@ -172,14 +169,5 @@ def _row(rng: random.Random, asked: Sequence[InstructionRequest], answer: str) -
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Print rows of verifiable instructions.")
-    parser.add_argument("--count", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    for row in make_rows(given.count, given.seed):
-        sys.stdout.buffer.write(orjson.dumps(row) + b"\n")
-
-
 if __name__ == "__main__":
-    main()
+    print_rows("Print rows of verifiable instructions.", make_rows)

@@ -4,14 +4,11 @@ Usage   python -m paddock.resources_servers.judged.make_rows --count N --seed S
 Output  JSONL, the same for the same arguments. The kinds of questions come in turn.
 """
 
-import argparse
 import random
-import sys
 from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 
-import orjson
-
+from paddock.collect.row_command import print_rows
 from paddock.types import JsonObject
 
 INSTRUCTION = "Answer the question in one sentence."
@@ -73,14 +70,5 @@ def _length(rng: random.Random) -> tuple[str, str]:
 KINDS: Sequence[Callable[[random.Random], tuple[str, str]]] = (_owner, _place, _day, _cause, _length)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Print rows with questions that are answered freely.")
-    parser.add_argument("--count", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    for row in make_rows(given.count, given.seed):
-        sys.stdout.buffer.write(orjson.dumps(row) + b"\n")
-
-
 if __name__ == "__main__":
-    main()
+    print_rows("Print rows with questions that are answered freely.", make_rows)

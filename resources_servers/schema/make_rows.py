@@ -4,17 +4,14 @@ Usage   python -m paddock.resources_servers.schema.make_rows --count N --seed S
 Output  JSONL, the same for the same arguments. Each row has an `example_answer` that its schema takes.
 """
 
-import argparse
 import csv
 import io
 import json
 import random
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
-
+from paddock.collect.row_command import print_rows
 from paddock.types import JsonObject
 
 FORMATS = ("json", "yaml", "xml", "toml", "csv", "tool_call")
@@ -89,14 +86,5 @@ def _plain(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Print rows of structured output.")
-    parser.add_argument("--count", type=int, default=12)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    for row in make_rows(given.count, given.seed):
-        sys.stdout.buffer.write(orjson.dumps(row) + b"\n")
-
-
 if __name__ == "__main__":
-    main()
+    print_rows("Print rows of structured output.", make_rows, count=12)
