@@ -5,15 +5,24 @@ Usage   python -m paddock.agents.inspect_ai.worker, in an environment with inspe
         standard error.
 Law     the sample is run by inspect_ai's `eval`, with the task's own solver and scorer; nothing is judged here. Its
         model is inspect_ai's client of OpenAI-compatible servers, at the rollout's URL. Logs go to a folder that is
-        removed.
+        removed. When its standard input ends, so does this process with its group, in the middle of a sample too.
+        A call of a model that failed, and did not succeed another time, fails the sample, whatever the task's code made
+        of it: a model that gave no answer is no reward.
 """
 
 import glob
+import math
 import os
+import queue
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
-from typing import Any
+from contextlib import suppress
+from typing import Any, Literal
+
+from pydantic_core import to_json
 
 from paddock.agents.inspect_ai.jobs import SampleJob, SampleResult
 from paddock.types import JsonObject
@@ -22,6 +31,8 @@ from paddock.types.responses import call_item, message_item
 CUT = ("max_tokens", "model_length")
 SERVICE = "paddock"
 MAX_TEXT = 2000
+LIMIT = "Cancelled by limit"
+"""Error of a call that a limit of the sample has ended, as inspect_ai has it."""
 
 
 def run_sample(job: SampleJob) -> SampleResult:
@@ -62,8 +73,11 @@ def run_sample(job: SampleJob) -> SampleResult:
 def read_sample(sample: Any) -> SampleResult:
     """Read the result from a sample of an evaluation's log."""
     if sample.error is not None:
-        scoring = any(event.event == "span_begin" and event.name == "scorers" for event in sample.events)
-        return SampleResult(failed="scorer" if scoring else "sample", error=sample.error.message[:MAX_TEXT])
+        failed: Literal["scorer", "sample"] = "scorer" if any(map(_begins_scoring, sample.events)) else "sample"
+        return SampleResult(failed=failed, error=sample.error.message[:MAX_TEXT])
+    unanswered = _unanswered(sample.events)
+    if unanswered is not None:
+        return unanswered
     if not sample.scores:
         return SampleResult(failed="scorer", error="the task has no scorer, or it gave no score")
     return SampleResult(
@@ -72,9 +86,30 @@ def read_sample(sample: Any) -> SampleResult:
             scorer: score.explanation[:MAX_TEXT] for scorer, score in sample.scores.items() if score.explanation
         },
         limit=sample.limit.type if sample.limit else None,
-        is_cut=sample.output.stop_reason in CUT,
+        is_cut=bool(sample.output.choices) and sample.output.stop_reason in CUT,
         items=list(_items(sample.messages)),
     )
+
+
+def _begins_scoring(event: Any) -> bool:
+    return bool(event.event == "span_begin" and event.name == "scorers")
+
+
+def _unanswered(events: list[Any]) -> SampleResult | None:
+    """The failure of a model's call that no later one with the same messages made good; None: there is none."""
+    failures: dict[bytes, SampleResult] = {}
+    failed: Literal["scorer", "sample"] = "sample"
+    for event in events:
+        if _begins_scoring(event):
+            failed = "scorer"
+        if event.event != "model":
+            continue
+        asked = to_json([event.model, [[message.role, message.text] for message in event.input]])
+        failures.pop(asked, None)
+        if event.error and event.error != LIMIT:
+            text = f"the model {event.model} gave no answer: {event.error}"
+            failures[asked] = SampleResult(failed=failed, error=text[:MAX_TEXT])
+    return next(iter(failures.values()), None)
 
 
 def _values(name: str, value: Any) -> Iterator[tuple[str, float | str]]:
@@ -89,13 +124,16 @@ def _values(name: str, value: Any) -> Iterator[tuple[str, float | str]]:
 
 
 def _number(value: Any) -> float | str:
-    """Return a score's value as inspect_ai's `value_to_float` has it; a text that it does not know stays one."""
+    """Return a score's value as inspect_ai's `value_to_float` has it. What it does not know stays a text, and so does
+    what is no finite number: `nan` is how inspect_ai has a score that was not given."""
     from inspect_ai.scorer import CORRECT, INCORRECT, NOANSWER, PARTIAL, value_to_float
 
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return str(value)
     words = (CORRECT, INCORRECT, PARTIAL, NOANSWER, "yes", "no", "true", "false")
     if isinstance(value, str) and value not in words and value.lower() not in words:
         try:
-            return float(value)
+            return float(value) if math.isfinite(float(value)) else value
         except ValueError:
             return value
     return float(value_to_float()(value))
@@ -116,16 +154,25 @@ def _items(messages: list[Any]) -> Iterator[JsonObject]:
 
 
 def _json(value: Any) -> str:
-    from pydantic_core import to_json
-
     return to_json(value).decode()
+
+
+def _read_jobs(jobs: "queue.SimpleQueue[bytes]") -> None:
+    """Take jobs until the agent has gone, in whatever way: then nothing of this process's group is left."""
+    for line in sys.stdin.buffer:
+        jobs.put(line)
+    with suppress(ProcessLookupError):  # it leads no group: somebody started it by hand
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(1)
 
 
 def main() -> None:
     results = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
-    for line in sys.stdin.buffer:
-        job = SampleJob.model_validate_json(line)
+    jobs: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_read_jobs, args=(jobs,), daemon=True).start()
+    while True:
+        job = SampleJob.model_validate_json(jobs.get())
         try:
             result = run_sample(job)
         except Exception as error:  # noqa: BLE001 - whatever a task's own code raises where it is read

@@ -6,6 +6,7 @@ from typing import Any
 
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import ChatMessageUser
 from inspect_ai.scorer import Score, Target, accuracy, includes, mean, scorer
 from inspect_ai.solver import Generate, TaskState, generate, solver, system_message, use_tools
 from inspect_ai.tool import Tool, tool
@@ -100,3 +101,89 @@ def hanging() -> Task:
         return solve
 
     return Task(dataset=dataset(1), solver=hang(), scorer=includes())
+
+
+UNASKED = "What is the question?"
+"""The tests' endpoint fails for it."""
+
+
+def swallowing(first: bool) -> Any:
+    """A solver that goes on where the model fails: at its `first` call, or at the second."""
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        if not first:
+            state = await generate(state)
+        state.messages.append(ChatMessageUser(content=UNASKED))
+        try:
+            return await generate(state)
+        except Exception:
+            return state
+
+    return solve
+
+
+@solver
+def swallow_first() -> Any:
+    return swallowing(first=True)
+
+
+@solver
+def swallow_second() -> Any:
+    return swallowing(first=False)
+
+
+@scorer(metrics=[accuracy()])
+def always() -> Any:
+    async def score(state: TaskState, target: Target) -> Score:
+        return Score(value=1.0)
+
+    return score
+
+
+@solver
+def silent() -> Any:
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        return state
+
+    return solve
+
+
+@task
+def model_fails_first() -> Task:
+    return Task(dataset=dataset(1), solver=swallow_first(), scorer=always())
+
+
+@task
+def model_fails_second() -> Task:
+    return Task(dataset=dataset(1), solver=swallow_second(), scorer=always())
+
+
+@task
+def no_call() -> Task:
+    return Task(dataset=dataset(1), solver=silent(), scorer=always())
+
+
+@scorer(metrics={"part": [mean()]})
+def ungiven_part() -> Any:
+    async def score(state: TaskState, target: Target) -> Score:
+        return Score(value={"part": None})
+
+    return score
+
+
+@task
+def no_part() -> Task:
+    return Task(dataset=dataset(1), solver=generate(), scorer=ungiven_part())
+
+
+@scorer(metrics=[mean()])
+def not_a_number() -> Any:
+    async def score(state: TaskState, target: Target) -> Score:
+        return Score(value=float("nan"))
+
+    return score
+
+
+@task
+def unscored() -> Task:
+    return Task(dataset=dataset(1), solver=generate(), scorer=not_a_number())

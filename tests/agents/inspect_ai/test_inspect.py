@@ -62,14 +62,16 @@ class SumsEndpoint(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = orjson.loads(self.rfile.read(int(self.headers["content-length"])))
-        message = answer_to(body)
+        unasked = "What is the question?" in str(body["messages"][-1])
+        message = {} if unasked else answer_to(body)
         finish = "tool_calls" if message.get("tool_calls") else type(self).reason
         choice = {"index": 0, "message": message, "finish_reason": finish}
         usage = {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
         reply = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "usage": usage}
-        good = type(self).status == 200
+        status = 500 if unasked else type(self).status
+        good = status == 200
         data = orjson.dumps({**reply, "choices": [choice]} if good else {"error": {"message": "broken"}})
-        self.send_response(type(self).status)
+        self.send_response(status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(data)))
         self.end_headers()
@@ -172,6 +174,10 @@ def test_several_scores_are_metrics_and_one_is_the_reward(tmp_path: Path, endpoi
         ("broken_solver", {}, "infra", "the solver is broken"),
         ("hanging", {"rollout_timeout_s": 20}, "infra", "time"),
         ("several_scores", {"resources": {"reward": "nothing"}}, "verifier", "no score 'nothing'"),
+        ("model_fails_first", {}, "infra", "gave no answer"),
+        ("model_fails_second", {}, "infra", "gave no answer"),
+        ("no_part", {}, "verifier", "no finite number"),
+        ("unscored", {}, "verifier", "no finite number"),
     ],
 )
 def test_what_goes_wrong_is_no_reward(
@@ -201,3 +207,27 @@ def test_limits_truncate_and_are_scored(tmp_path: Path, endpoint: str) -> None:
     (tmp_path / "cut").mkdir()
     (line,) = evaluate(tmp_path / "cut", endpoint, rows_of("sums", "--count", "1"))
     assert outcome_of(line) == "truncated", line
+
+
+def test_a_solver_that_asks_no_model_is_scored(tmp_path: Path, endpoint: str) -> None:
+    (line,) = evaluate(tmp_path, endpoint, rows_of("no_call"))
+    assert (outcome_of(line), line.get("reward")) == ("completed", 1.0), line
+
+
+def test_a_worker_ends_with_the_agent_in_the_middle_of_a_sample(tmp_path: Path) -> None:
+    """The agent's end, in whatever way, is the end of its standard input."""
+    job = {"task": f"{TASKS}@hanging", "sample_id": "s[0]", "base_url": "http://127.0.0.1:9/v1", "api_key": "x"}
+    command = [str(PYTHON), "-m", "paddock.agents.inspect_ai.worker"]
+    with subprocess.Popen(
+        command, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, cwd=tmp_path
+    ) as worker:
+        assert worker.stdin is not None
+        try:
+            worker.stdin.write(orjson.dumps({**job, "model": "m"}) + b"\n")
+            worker.stdin.flush()
+            with pytest.raises(subprocess.TimeoutExpired):
+                worker.wait(15)
+            worker.stdin.close()
+            assert worker.wait(10) != 0
+        finally:
+            worker.kill()
