@@ -38,6 +38,8 @@ class OpenEnvEpisode:
         self.steps = 0
         self._connection = connection
         self._timeout_s = timeout_s
+        self._turn = asyncio.Lock()
+        """Calls of one answer may run side by side; a question and its answer are one."""
 
     @classmethod
     async def begin(cls, url: str, reset: JsonObject, timeout_s: float) -> Self:
@@ -58,16 +60,19 @@ class OpenEnvEpisode:
     def done(self) -> bool:
         return self.observation.get("done") is True
 
-    async def step(self, action: JsonObject) -> JsonObject:
-        """Take an action; the observation that follows."""
-        self.observation = await self._ask("step", action)
+    async def step(self, action: JsonObject) -> JsonObject | None:
+        """Take an action; the observation that follows. None: the episode was over before its turn came."""
+        async with self._turn:
+            if self.done:
+                return None
+            self.observation = observation = await self._ask("step", action)
         self.steps += 1
-        reward = self.observation.get("reward")
-        if isinstance(reward, int | float):
-            if not math.isfinite(reward):
-                raise InfraError(f"a step's reward is no finite number: {reward!r}", kind="reply_unreadable")
+        reward = observation.get("reward")
+        if reward is not None:
+            if not isinstance(reward, int | float) or not math.isfinite(reward):
+                raise InfraError(f"a step's reward is no finite number: {reward!r}"[:300], kind="reply_unreadable")
             self.rewards.append(float(reward))
-        return self.observation
+        return observation
 
     async def close(self) -> None:
         """End the episode; the server drops its environment with the connection."""

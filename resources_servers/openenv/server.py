@@ -46,12 +46,13 @@ class OpenEnvServer(ToolsServer[OpenEnvConfig, OpenEnvTask, OpenEnvEpisode]):
     @tool
     async def step(self, state: OpenEnvEpisode, action: JsonObject) -> JsonObject:
         """Take an action in the environment. Returns the observation that follows, its reward, and if it is over."""
-        if state.done:
-            raise ToolMistake("The episode is over: no action is taken any more.")
         try:
-            return await state.step(action)
+            observation = await state.step(action)
         except InvalidAction as error:
             raise ToolMistake(f"step: {error}") from error
+        if observation is None:
+            raise ToolMistake("The episode is over: no action is taken any more.")
+        return observation
 
     @tool
     async def observe(self, state: OpenEnvEpisode) -> JsonObject:
