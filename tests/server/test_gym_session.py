@@ -11,7 +11,7 @@ from paddock.errors import InfraError, RowError
 from paddock.http import CALL_TOOL, END_SESSION, SEED, VERIFY_SESSION, Call, Peer, SessionCall, VerifyRequest, read_row
 from paddock.resources_servers.external import ExternalServer
 from paddock.resources_servers.external.server import ExternalConfig
-from paddock.testing.transports import over
+from paddock.testing.transports import Transport, over
 from paddock.types import Row
 
 
@@ -24,6 +24,8 @@ class CookieCounter:
 
     def __init__(self, seed_cookies: tuple[str, ...]) -> None:
         self.seed_cookies = seed_cookies
+        self.failing_verdicts = 0
+        """How many more verdicts fail, each after it has dropped the state."""
         self.requests: list[tuple[str, str | None]] = []
 
     async def answer(self, request: web.Request) -> web.Response:
@@ -38,6 +40,9 @@ class CookieCounter:
             case "/add":
                 count = int(str(cookie).partition("=")[2]) + 1
                 return web.Response(text=f"now {count}", headers={"set-cookie": f"count={count}; Path=/"})
+            case "/verify" if self.failing_verdicts:
+                self.failing_verdicts -= 1
+                return web.Response(status=500, text="broken", headers={"set-cookie": "count=0; Path=/"})
             case "/verify":
                 return web.json_response({"reward": float(cookie == "count=2")})
             case "/refuse":
@@ -46,7 +51,7 @@ class CookieCounter:
 
 
 @asynccontextmanager
-async def gym(*seed_cookies: str) -> AsyncIterator[tuple[Peer, CookieCounter]]:
+async def gym(*seed_cookies: str, transport: Transport = "direct") -> AsyncIterator[tuple[Peer, CookieCounter]]:
     counter = CookieCounter(seed_cookies)
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", counter.answer)
@@ -55,7 +60,7 @@ async def gym(*seed_cookies: str) -> AsyncIterator[tuple[Peer, CookieCounter]]:
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     try:
-        async with over("direct", ExternalServer(ExternalConfig(base_url=url), name="gym", peers={})) as at:
+        async with over(transport, ExternalServer(ExternalConfig(base_url=url), name="gym", peers={})) as at:
             yield at["gym"], counter
     finally:
         await runner.cleanup()
@@ -90,6 +95,19 @@ async def test_each_call_brings_the_cookie_that_the_one_before_set() -> None:
             await peer.call(END_SESSION, {}, Call(), session=session)
         with pytest.raises(InfraError, match="not here any more"):
             await peer.call(VERIFY_SESSION, request, Call(), session=session)
+
+
+@pytest.mark.parametrize("transport", ["direct", "http"])
+async def test_a_verdict_that_failed_is_not_asked_for_again(transport: Transport) -> None:
+    """The state of its session may be gone: the second would be of another one, and no failure."""
+    one = row("add")
+    async with gym("count=2", transport=transport) as (peer, counter):
+        session = str((await peer.call(SEED, one, Call())).session_id)
+        counter.failing_verdicts = 1
+        request = VerifyRequest(row=one, response={"output": []})
+        with pytest.raises(InfraError, match="500"):
+            await peer.call(VERIFY_SESSION, request, Call(), session=session)
+        assert [path for path, _ in counter.requests].count("/verify") == 1
 
 
 @pytest.mark.parametrize("cookie", ["", ";;;", "a,b=1", "=1", "path=/", "\u00e9=1"])

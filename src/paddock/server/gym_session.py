@@ -9,8 +9,9 @@ Law     a server that fails (5xx) or can't be reached is an InfraError, where Ne
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from http import HTTPStatus
+from typing import Any
 
 import httpx
 import orjson
@@ -20,6 +21,7 @@ from paddock.http import Call, HttpPeer, SessionCall, SessionCallResult
 from paddock.http.client import cookie_header, set_cookies
 from paddock.server.session_calls import SessionCalls
 from paddock.tools import InvalidCall, decode_object
+from paddock.types import Verdict
 
 RESERVED = frozenset({"seed_session", "verify", "aggregate_metrics", "mcp"})
 """Routes that are no tools."""
@@ -48,6 +50,7 @@ class GymSession:
         self.calls = SessionCalls()
         self._cookies = cookies
         self._tools = tools
+        self._verdict: asyncio.Task[Verdict] | None = None
 
     async def run(self, request: SessionCall, call: Call) -> SessionCallResult:
         """Run a tool. Raises InfraError."""
@@ -64,6 +67,19 @@ class GymSession:
             raise InfraError(text, kind="tool_failed", stage="tools")
         refused = reply.status_code == HTTPStatus.UNPROCESSABLE_ENTITY
         return SessionCallResult(text=reply.text, problem="bad_arguments" if refused else None)
+
+    async def judged(self, judge: Callable[[], Coroutine[Any, Any, Verdict]]) -> Verdict:
+        """The verdict, or what `judge` raised: it is called once, whoever asks again is answered as before."""
+        if self._verdict is None:
+            self._verdict = asyncio.create_task(judge())
+        return await asyncio.shield(self._verdict)
+
+    async def end(self) -> None:
+        """Cancel what runs, and wait for it."""
+        await self.calls.end()
+        if self._verdict is not None:
+            self._verdict.cancel()
+            await asyncio.gather(self._verdict, return_exceptions=True)
 
     async def _post(self, name: str, body: bytes, call: Call) -> httpx.Response:
         headers = {"content-type": "application/json", **cookie_header(self._cookies)}

@@ -2,7 +2,8 @@
 
 Law     rows, verdicts and errors are the other server's own.
 Session one of ours keeps sessions by id: their calls are passed on. One of NeMo-Gym's keeps them in a cookie: there is
-        a session here that holds it (`gym_session`), until it is ended or idle for too long.
+        a session here that holds it (`gym_session`), until it is ended or idle for too long. Its verdict is asked for
+        once: a server that failed in the middle may have dropped the state, and would judge none the next time.
 Errors  what the other server raised, by owner; InfraError where it can't be reached or gives no verdict of its form.
 """
 
@@ -30,6 +31,7 @@ from paddock.http import (
     SessionCallResult,
     VerifyRequest,
 )
+from paddock.http.client import DEFAULT_RETRY, RetryPolicy
 from paddock.http.transport import make_client
 from paddock.server.base import Handler, ResourcesServer, ServerConfig
 from paddock.server.gym_session import GymSession, tool_names
@@ -38,6 +40,7 @@ from paddock.types.responses import message_item
 
 GYM_SESSION = "gym_session_"
 """How the id of a session begins that is held here."""
+ONCE = RetryPolicy(attempts=1)
 
 
 class ForwardingConfig(ServerConfig):
@@ -125,7 +128,7 @@ class ForwardingServer(ResourcesServer[ForwardingConfigT, ForwardedTask], Generi
         for name in [name for name, one in self._sessions.items() if one.calls.is_idle(self.config.session_idle_s)]:
             del self._sessions[name]
         shown = tools if isinstance(tools, list) else []
-        held = GymSession(peer, cookies, tool_names(shown))
+        held = GymSession(self._peer_with(cookies, ONCE), cookies, tool_names(shown))
         name = f"{GYM_SESSION}{secrets.token_hex(16)}"
         self._sessions[name] = held
         return session.model_copy(update={"session_id": name, "tools": shown})
@@ -143,7 +146,7 @@ class ForwardingServer(ResourcesServer[ForwardingConfigT, ForwardedTask], Generi
         session = self._gym_session(call)
         if session is None:
             return await self._peer_with(None).call(VERIFY_SESSION, request, call, **call.path)
-        return await self.judge(session.peer, request, call)
+        return await session.judged(lambda: self.judge(session.peer, request, call))
 
     async def _end_session(self, body: JsonObject, call: Call) -> JsonObject:
         name = call.path["session"]
@@ -151,7 +154,7 @@ class ForwardingServer(ResourcesServer[ForwardingConfigT, ForwardedTask], Generi
             return await self._peer_with(None).call(END_SESSION, body, call, **call.path)
         session = self._sessions.pop(name, None)
         if session is not None:
-            await session.calls.end()
+            await session.end()
         return {}
 
     def _gym_session(self, call: Call) -> GymSession | None:
@@ -165,8 +168,8 @@ class ForwardingServer(ResourcesServer[ForwardingConfigT, ForwardedTask], Generi
         session.calls.used = time.monotonic()
         return session
 
-    def _peer_with(self, cookies: dict[str, str] | None) -> HttpPeer:
+    def _peer_with(self, cookies: dict[str, str] | None, retry: RetryPolicy = DEFAULT_RETRY) -> HttpPeer:
         if self._client is None:
             raise BugError(f"{self.name}: was not started", kind="not_started")
         url, token = self.destination()
-        return HttpPeer(self.name, self._client, url, token=token, cookies=cookies)
+        return HttpPeer(self.name, self._client, url, retry=retry, token=token, cookies=cookies)
