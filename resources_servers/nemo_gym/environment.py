@@ -3,7 +3,7 @@
 Source  NeMo-Gym's `cli/setup_command.py`: `nemo-gym` at its version, and what the server's `requirements.txt` names
         beside it.
 Made    an environment is made by uv below `<home>/nemo_gym/environments`, once for the same requirements, under a lock;
-        half of one is never used.
+        half of one is never used, and whoever waits for one gives up after `LOCK_TIMEOUT_S`.
 Errors  ConfigError `nemo_gym`: there is no such server, no interpreter, or its requirements can't be installed.
 """
 
@@ -14,9 +14,10 @@ import importlib.util
 import os
 import shutil
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from paddock.config.nemo_gym import PYTHON_VARIABLE, package_folder
 from paddock.errors import ConfigError, InfraError
@@ -27,9 +28,12 @@ from paddock.sandbox.settings import default_home
 VERSION = "0.4.0"
 """Of NeMo-Gym, where no interpreter is named that has one."""
 OLDEST_PYTHON = "3.12"
+POLL_S = 0.1
 READY = "paddock-ready"
 """File of an environment that is whole."""
 INSTALL_TIMEOUT_S = 800.0
+LOCK_TIMEOUT_S = 2 * INSTALL_TIMEOUT_S
+"""As long as another process may take to make an environment."""
 
 
 class GymCommand(NamedTuple):
@@ -92,12 +96,27 @@ async def _environment(version: str, extra: Sequence[str]) -> Path:
     folder = root / digest
     python = folder / "bin" / "python"
     with (root / f"{digest}.lock").open("w") as lock:
-        await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
+        await _take(lock, wanted)
         if not (folder / READY).exists():
             shutil.rmtree(folder, ignore_errors=True)
             await _install(folder, python, wanted)
             (folder / READY).touch()
     return python
+
+
+async def _take(lock: IO[str], wanted: Sequence[str]) -> None:
+    """Take the lock. Polls it: a thread that waits for one would keep this process from its end."""
+    deadline = time.monotonic() + LOCK_TIMEOUT_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                text = f"another process has been at it for {LOCK_TIMEOUT_S:g} s, by the lock {lock.name}"
+                raise _error(f"{', '.join(wanted)}: {text}") from None
+            await asyncio.sleep(POLL_S)
+        else:
+            return
 
 
 async def _install(folder: Path, python: Path, wanted: Sequence[str]) -> None:
