@@ -131,7 +131,7 @@ async def _death(case: MisdeedCase) -> None:
     rollout = await case.run("die")
     assert (rollout.outcome, rollout.reward) == ("infra", None)
     async with asyncio.timeout(60):
-        while await case.gym.why_not_ready() is not None:
+        while len(case.pids()) < 4 or await case.gym.why_not_ready() is not None:
             await asyncio.sleep(0.1)
     assert before.session_id is not None
     with pytest.raises(InfraError, match="session is not here"):
