@@ -1,15 +1,16 @@
 """Tasks folders: which form one has, and where a row's folder lies.
 
 Where   below `tasks_dir` of the config, else below the working directory, else in the installed package. A row can't
-        name a folder outside of them.
+        name a folder outside of them, and no part of a task that is read on this machine is a link out of its folder.
 Errors  RowError `no_task`: no such folder, or one without a task; `task_changed`: it is not what the row was made from.
 """
 
+import os
 from pathlib import Path
 
 import paddock
 from paddock.errors import RowError
-from paddock.resources_servers.harbor.task import PublishedTask, folder_digest
+from paddock.resources_servers.harbor.task import PublishedTask, folder_digest, refused
 from paddock.resources_servers.harbor.task_toml import read_task_toml
 from paddock.resources_servers.harbor.task_yaml import read_task_yaml
 
@@ -21,8 +22,17 @@ def read_folder(folder: Path) -> PublishedTask:
     """Read a task of any form."""
     for name, read in READERS.items():
         if (folder / name).is_file():
+            _refuse_links(folder)
             return read(folder)
     raise RowError(f"{folder}: no {' or '.join(READERS)} there", kind="no_task", stage="seed")
+
+
+def _refuse_links(folder: Path) -> None:
+    """Raise RowError where a part of the task that is read on this machine lies elsewhere on it."""
+    root = folder.resolve()
+    for path in [*sorted(folder.iterdir()), folder / "environment" / "Dockerfile", folder / "tests" / "Dockerfile"]:
+        if not Path(os.path.realpath(path)).is_relative_to(root):
+            raise refused(path, "a link that leads out of the task's folder")
 
 
 def is_task(folder: Path) -> bool:

@@ -89,6 +89,8 @@ class TaskImages:
     def _add_folders(self, base: LocalImage, recipe: ImageRecipe, name: str) -> None:
         """Make a layer over the base: the folders for logs, the workdir, and in that the files of the recipe."""
         workdir = recipe.workdir or base.record.workdir
+        if ".." in Path(workdir).parts or not workdir.startswith("/"):
+            raise RowError(f"{name}: workdir {workdir!r}: needs an absolute path without `..`", kind="harbor_invalid")
 
         def fill(tree: Path) -> None:
             for folder in LOGS:

@@ -49,7 +49,7 @@ def read_rewards(file: RewardFile | None) -> dict[str, float]:
         return {"reward": _finite(file, value)}
     try:
         rewards = json.loads(file.text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _invalid(file, str(error)) from error
     if not isinstance(rewards, dict):
         raise _invalid(file, "it is no object of numbers")

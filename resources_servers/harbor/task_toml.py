@@ -50,7 +50,7 @@ class ArtifactEntry(TomlBlock):
 class PhaseBlock(TomlBlock):
     """What the agent's and the verifier's blocks share."""
 
-    timeout_sec: float | None = Field(default=None, gt=0)
+    timeout_sec: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     user: str | int | None = None
     network_mode: Literal["public", "no-network", "allowlist"] | None = None
     allowed_hosts: list[str] | None = None
@@ -59,7 +59,7 @@ class PhaseBlock(TomlBlock):
 class EnvironmentBlock(TomlBlock):
     network_mode: Literal["public", "no-network", "allowlist"] = "public"
     allowed_hosts: list[str] | None = None
-    build_timeout_sec: float = Field(default=600.0, gt=0)
+    build_timeout_sec: float = Field(default=600.0, gt=0, allow_inf_nan=False)
     docker_image: str | None = None
     os: str = "linux"
     cpus: float | None = None
@@ -196,7 +196,7 @@ def _memory_mib(path: Path, environment: EnvironmentBlock) -> int | None:
     text = environment.memory.strip().upper()
     try:
         return int(float(text[:-1]) * _SIZES[text[-1:]])
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, OverflowError) as error:
         raise RowError(f"{path}: environment.memory: {text!r} is no size", kind="harbor_invalid") from error
 
 

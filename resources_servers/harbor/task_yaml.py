@@ -39,8 +39,8 @@ class TaskYaml(BaseModel):
     descriptions: list[dict[str, str]] = []
     """Texts by `key`; `instruction` may be one of the keys."""
     parser_name: str = "pytest"
-    max_agent_timeout_sec: float = Field(default=360.0, gt=0)
-    max_test_timeout_sec: float = Field(default=60.0, gt=0)
+    max_agent_timeout_sec: float = Field(default=360.0, gt=0, allow_inf_nan=False)
+    max_test_timeout_sec: float = Field(default=60.0, gt=0, allow_inf_nan=False)
     run_tests_in_same_shell: bool = False
 
 

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import shutil
 import subprocess
 import tarfile
 from pathlib import Path
@@ -97,7 +98,16 @@ def test_what_can_not_be_run_is_refused_by_name(folder: Any, toml: str, files: d
     assert caught.value.kind == "harbor_refused"
 
 
-@pytest.mark.parametrize("toml", ["[environment", PLAIN + "cpus = 'x'", PLAIN + "memory = '2X'"])
+@pytest.mark.parametrize(
+    "toml",
+    [
+        "[environment",
+        PLAIN + "cpus = 'x'",
+        PLAIN + "memory = '2X'",
+        PLAIN + "memory = 'infG'",
+        PLAIN + "[agent]\ntimeout_sec = inf",
+    ],
+)
 def test_a_file_that_is_wrong_is_the_rows_fault(folder: Any, toml: str) -> None:
     with pytest.raises(RowError) as caught:
         read_folder(harbor(folder, toml))
@@ -108,6 +118,29 @@ def test_a_link_out_of_the_folder_is_refused(folder: Any) -> None:
     made = harbor(folder, PLAIN)
     (made / "tests/secret").symlink_to("/etc/passwd")
     with pytest.raises(RowError, match="out of the task"):
+        read_folder(made)
+
+
+@pytest.mark.parametrize("part", ["instruction.md", "tests", "environment", "solution"])
+def test_no_part_of_a_task_is_read_from_elsewhere(folder: Any, tmp_path: Path, part: str) -> None:
+    made = harbor(folder, PLAIN)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "test.sh").write_text("secret")
+    shutil.rmtree(made / part, ignore_errors=True)
+    (made / part).unlink(missing_ok=True)
+    (made / part).symlink_to(other / "test.sh" if part == "instruction.md" else other)
+    with pytest.raises(RowError, match=f"{part}: a link that leads out of the task"):
+        read_folder(made)
+
+
+@pytest.mark.parametrize("part", ["run-tests.sh", "solution.sh"])
+def test_no_script_of_the_older_form_is_read_from_elsewhere(folder: Any, tmp_path: Path, part: str) -> None:
+    made = old(folder)
+    (tmp_path / "secret").write_text("secret")
+    (made / part).unlink()
+    (made / part).symlink_to(tmp_path / "secret")
+    with pytest.raises(RowError, match=f"{part}: a link that leads out of the task"):
         read_folder(made)
 
 
@@ -175,6 +208,7 @@ def test_rewards_are_read(name: str, text: str, rewards: dict[str, float]) -> No
         ("reward.json", '{"a": NaN}'),
         ("reward.json", "{"),
         ("reward.json", '{"a": ' + "1" * 400 + "}"),
+        ("reward.json", "[" * 100_000),
     ],
 )
 def test_what_is_no_reward_is_no_zero(name: str, text: str) -> None:
