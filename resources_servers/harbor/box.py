@@ -1,7 +1,8 @@
 """One run of a task's tests in a sandbox, and what it left: a reward file, or text for a parser.
 
 Order   reward files that are there are removed, the tests are put in, then they run: whatever stood there before is not
-        believed. The exit code is not looked at. Output goes to `/logs/verifier/test-stdout.txt`, as Harbor has it.
+        believed. Folders that tests count on, the workdir too, are made where the agent left something else or nothing.
+        The exit code is not looked at. Output goes to `/logs/verifier/test-stdout.txt`, as Harbor has it.
 Errors  VerifierError for a run that met its time limit (`tests_timeout`), used up the sandbox's budget (`tests_budget`)
         or did not start (`tests_not_run`); the sandbox's own failures as they are.
 """
@@ -10,6 +11,7 @@ import asyncio
 import shlex
 import uuid
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from paddock.errors import VerifierError
@@ -40,10 +42,10 @@ class Box:
         self._provider = provider
         self._id = sandbox_id
 
-    async def run_tests(self, task: PublishedTask) -> VerifierFiles:
+    async def run_tests(self, task: PublishedTask, workdir: str) -> VerifierFiles:
         """Put the tests in, run them, and read what they left."""
         try:
-            await self.step(f"rm -rf {VERIFIER}; mkdir -p {VERIFIER} /logs/agent /logs/artifacts /tests")
+            await self.step(_make_room(task.tests, workdir))
             await self.upload(task.tests)
             command = f"({shlex.join(task.tests_argv)}) > {OUTPUT} 2>&1"
             if task.tests_argv[0].startswith("/"):
@@ -72,7 +74,8 @@ class Box:
 
     async def step(self, script: str) -> None:
         """Run a step of our own; VerifierError where it fails."""
-        done = await self._exec(ExecRequest(argv=["/bin/sh", "-c", script], workdir="/", timeout_s=STEP_TIMEOUT_S))
+        request = ExecRequest(argv=["/bin/sh", "-s"], workdir="/", stdin=script.encode(), timeout_s=STEP_TIMEOUT_S)
+        done = await self._exec(request)
         if not done.ok:
             text = (bytes(done.stdout) + bytes(done.stderr)).decode(errors="replace").strip()[-500:]
             raise VerifierError(f"`{script[:80]}` ended with {done.exit_code}: {text}", kind="tests_not_run")
@@ -92,3 +95,16 @@ class Box:
             return await self._provider.read(self._id, path, max_bytes=max_bytes)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
+
+
+def _make_room(tests: Sequence[TaskFile], workdir: str) -> str:
+    """Write the script that leaves no reward file, nothing at the tests' paths, and the folders that tests count on."""
+    above = {parent for file in tests for parent in map(str, PurePosixPath(file.path).parents)}
+    folders = [VERIFIER, "/logs/agent", "/logs/artifacts", "/tests", *sorted(above), workdir]
+    gone = [f"rm -rf -- {shlex.quote(path)}" for path in (VERIFIER, *(file.path for file in tests))]
+    return "\n".join(["set -e", _folder("/logs"), *gone, *map(_folder, folders)])
+
+
+def _folder(path: str) -> str:
+    quoted = shlex.quote(path)
+    return f"[ -d {quoted} ] || {{ rm -rf -- {quoted}; mkdir -p -- {quoted}; }}"

@@ -12,6 +12,7 @@ Again   the verdict has the reward file, so it can be had again without the test
 """
 
 import asyncio
+import posixpath
 import time
 import uuid
 from typing import Literal, NamedTuple
@@ -148,12 +149,14 @@ class HarborServer(ResourcesServer[HarborServerConfig, HarborTask]):
 
     async def verify_sandbox(self, task: HarborTask, row: Row, response: JsonObject, sandbox: SandboxLoan) -> Verdict:
         queued_at = time.monotonic()
-        async with self._started().turns:
+        services = self._started()
+        image = await services.images.ensure(task.published.image)
+        async with services.turns:
             waited_s = time.monotonic() - queued_at
             box = Box(sandbox.provider, sandbox.sandbox_id)
             if self.config.leftover_processes == "kill":
                 await box.kill_others()
-            files = await box.run_tests(task.published)
+            files = await box.run_tests(task.published, task.published.workdir or image.record.workdir)
         return self._verdict(task.published, files).model_copy(update={"waited_s": waited_s})
 
     async def reverify(self, task: HarborTask, row: Row, response: JsonObject, verdict: Verdict) -> Verdict:
@@ -175,7 +178,7 @@ class HarborServer(ResourcesServer[HarborServerConfig, HarborTask]):
         if not self._is_fresh(task):
             return EndState(sandbox=True)
         paths = task.artifacts or ([] if task.separate else self.config.default_artifacts)
-        absolute = [path if path.startswith("/") else _join(workdir, path) for path in paths]
+        absolute = [_join(workdir, path) for path in paths]
         for path in absolute:
             if path == "/" or any(f"{place}/".startswith(f"{path}/") for place in ("/tests", "/logs/verifier")):
                 raise RowError(
@@ -201,7 +204,7 @@ class HarborServer(ResourcesServer[HarborServerConfig, HarborTask]):
         handle = await provider.create(spec, request_id=uuid.uuid4().hex)
         try:
             await restore(provider, handle.sandbox_id, archive)
-            return await Box(provider, handle.sandbox_id).run_tests(task)
+            return await Box(provider, handle.sandbox_id).run_tests(task, spec.workdir)
         finally:
             await asyncio.shield(provider.destroy(handle.sandbox_id))
 
@@ -247,5 +250,4 @@ def _ended(response: JsonObject) -> str | None:
 
 
 def _join(workdir: str, path: str) -> str:
-    below = path.removeprefix("./").strip("/")
-    return workdir.rstrip("/") or "/" if below in ("", ".") else f"{workdir.rstrip('/')}/{below}"
+    return "/" + posixpath.normpath(posixpath.join(workdir, path)).strip("/")

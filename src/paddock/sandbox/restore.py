@@ -1,7 +1,8 @@
 """Puts an archive (`layers.archives`) into a sandbox, at the paths that it was taken from.
 
 Order   folders and links by one shell of the sandbox, then files by the keeper, with their modes. What the image has at
-        a file's or link's path is replaced; a folder that is there stays, with what is in it.
+        a path is replaced, except for a folder by a folder, which stays, with what is in it. What the archive has below
+        one of its own links is not written: it would go wherever that leads.
 Errors  SandboxError `restore_failed` where a path can't be made.
 """
 
@@ -9,6 +10,7 @@ import io
 import shlex
 import tarfile
 import uuid
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from paddock.sandbox.failures import SandboxError
@@ -39,17 +41,23 @@ async def restore(provider: Provider, sandbox_id: str, data: bytes) -> None:
         return
     lines, files = ["set -e"], list[ArchivedFile]()
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
-        for info in archive:
-            path = f"/{info.name}"
+        members = archive.getmembers()
+        links = {info.name for info in members if info.issym()}
+        for info in members:
+            if any(str(above) in links for above in PurePosixPath(info.name).parents):
+                continue
+            path = shlex.quote(f"/{info.name}")
             if info.isdir():
-                lines.append(f"mkdir -p -m {info.mode:o} -- {shlex.quote(path)}")
+                lines.append(f"if [ -L {path} ] || [ ! -d {path} ]; then rm -rf -- {path}; fi")
+                lines.append(f"mkdir -p -m {info.mode:o} -- {path}")
             elif info.issym():
-                parent = path.rpartition("/")[0] or "/"
-                lines.append(f"mkdir -p -- {shlex.quote(parent)}; rm -rf -- {shlex.quote(path)}")
-                lines.append(f"ln -s -- {shlex.quote(info.linkname)} {shlex.quote(path)}")
+                parent = shlex.quote(f"/{info.name}".rpartition("/")[0] or "/")
+                lines.append(f"[ -d {parent} ] || mkdir -p -- {parent}")
+                lines.append(f"if [ -L {path} ] || [ -e {path} ]; then rm -rf -- {path}; fi")
+                lines.append(f"ln -s -- {shlex.quote(info.linkname)} {path}")
             else:
                 files.append(_file(archive, info))
-                lines.append(f"if [ -L {shlex.quote(path)} ]; then rm -f -- {shlex.quote(path)}; fi")
+                lines.append(f"if [ -L {path} ] || [ -d {path} ]; then rm -rf -- {path}; fi")
     script = "\n".join(lines).encode("utf-8", "surrogateescape")
     request = ExecRequest(argv=["/bin/sh", "-s"], workdir="/", stdin=script, timeout_s=TIMEOUT_S)
     done = await provider.exec(sandbox_id, request, request_id=uuid.uuid4().hex)

@@ -86,6 +86,83 @@ async def test_what_an_agent_made_of_its_tools_is_not_in_a_fresh_sandbox(
     assert (rollout.outcome, rollout.reward) == ("completed", 0.0), (rollout.failure, rollout.verdict)
 
 
+UNDECLARED = 'artifacts = ["/app/hello.txt"]'
+LEFT = {
+    "logs that lead nowhere": "rm -rf /logs/artifacts; ln -s /nowhere/x /logs/artifacts",
+    "a file for logs": "rm -rf /logs/artifacts; touch /logs/artifacts",
+    "logs in a circle": "rm -rf /logs; ln -s /logs /logs",
+    "a file for the workdir": "cd /; rm -rf /app; touch /app",
+    "a workdir that leads nowhere": "cd /; rm -rf /app; ln -s /nowhere /app",
+    "no workdir": "cd /; rm -rf /app",
+    "a file for a folder": "rm -rf /app/sub; touch /app/sub",
+    "a folder for a file": "rm /app/seed.txt; mkdir /app/seed.txt",
+    "a folder for the tests": "mkdir -p /tests/test.sh/x",
+    "tests that lead nowhere": "rm -rf /tests; ln -s /nowhere /tests",
+    "a path too long to name": (
+        "i=0; while [ $i -lt 40 ]; do n=$(printf '%0200d' 7); mkdir $n && cd $n; i=$((i+1)); done; touch x"
+    ),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("left", LEFT)
+async def test_no_state_that_an_agent_leaves_keeps_the_tests_from_running(
+    standing: Any, make_task: Any, isolation: str, left: str
+) -> None:
+    folder = make_task(**{"environment/sub/x": "x"})
+    (folder / "task.toml").write_text((folder / "task.toml").read_text().replace(UNDECLARED, ""))
+    async with standing(LEFT[left], isolation=isolation) as stand:
+        rollout = await stand.run(folder)
+    assert (rollout.outcome, rollout.reward) == ("completed", 0.0), rollout.failure
+
+
+async def test_a_folder_may_become_a_file_and_a_link_a_folder(standing: Any, make_task: Any) -> None:
+    tests = "[ -f sub ] && [ -d seed.txt/deep ] && [ ! -L link ] && [ ! -e /root/x ] && [ -f link/x ]"
+    folder = make_task(
+        **{
+            "environment/sub/x": "x",
+            "tests/test.sh": f"#!/bin/bash\n{tests}; echo $((1 - $?)) > /logs/verifier/reward.txt",
+        }
+    )
+    (folder / "environment" / "link").symlink_to("/root")
+    (folder / "task.toml").write_text((folder / "task.toml").read_text().replace(UNDECLARED, ""))
+    change = "rm -rf sub seed.txt link; touch sub; mkdir -p seed.txt/deep link; touch link/x"
+    async with standing(change) as stand:
+        rollout = await stand.run(folder)
+    assert (rollout.outcome, rollout.reward) == ("completed", 1.0), (rollout.failure, rollout.verdict)
+
+
+async def test_no_artifact_gets_to_the_tests_by_a_link_of_the_agents(standing: Any, make_task: Any) -> None:
+    tests = "#!/bin/bash\n[ -e /tests/sub/forged ]; echo $((1 - $?)) > /logs/verifier/reward.txt"
+    folder = make_task(**{"tests/test.sh": tests})
+    toml = (folder / "task.toml").read_text()
+    (folder / "task.toml").write_text(toml.replace(UNDECLARED, 'artifacts = ["/app/out/sub", "/app"]'))
+    forge = "mkdir -p /tests/sub; touch /tests/sub/forged; ln -s /tests out"
+    async with standing(forge) as stand:
+        rollout = await stand.run(folder)
+    assert (rollout.outcome, rollout.reward) == ("completed", 0.0), (rollout.failure, rollout.verdict)
+
+
+@pytest.mark.parametrize("path", ["/tests/", "../tests", "/app/../logs/verifier", "//", "/tests/."])
+async def test_what_the_verifier_alone_may_have_is_no_artifact(standing: Any, make_task: Any, path: str) -> None:
+    folder = make_task()
+    toml = (folder / "task.toml").read_text()
+    (folder / "task.toml").write_text(toml.replace(UNDECLARED, f'artifacts = ["{path}"]'))
+    async with standing(HONEST) as stand:
+        rollout = await stand.run(folder)
+    assert (rollout.outcome, rollout.failure and rollout.failure.kind) == ("row", "harbor_refused")
+
+
+async def test_no_workdir_leads_out_of_the_image(standing: Any, make_task: Any, home: Any) -> None:
+    folder = make_task(**{"environment/planted-by-a-task": "x"})
+    toml = (folder / "task.toml").read_text()
+    (folder / "task.toml").write_text(toml.replace('"/app"', '"/../../../.."', 1))
+    async with standing(HONEST) as stand:
+        rollout = await stand.run(folder)
+    assert (rollout.outcome, rollout.failure and rollout.failure.kind) == ("row", "harbor_invalid")
+    assert not list(home.path.rglob("planted-by-a-task"))
+
+
 async def test_a_service_that_is_left_is_there_for_tests_where_the_config_leaves_it(
     standing: Any, make_task: Any
 ) -> None:

@@ -3,10 +3,12 @@
 Form    a gzipped tar (ustar with pax headers): names are absolute paths without the first slash, owners are root, times
         are 0, so equal trees give equal bytes. Files, folders and symbolic links; a hard link is a file of its own.
 Asked   links above a path are followed as in the sandbox; a path that is itself a link travels as one. One that is not
-        there is `missing`. FIFOs, sockets and devices, and what changes while it is read, are left out and counted.
+        there, or beyond links in a circle, is `missing`. FIFOs, sockets and devices, what lies too deep
+        (`LEVELS`, `PATH_BYTES`), and what changes while it is read, are left out and counted.
 Bound   contents and names; an archive that would hold more is not made.
 """
 
+import errno
 import gzip
 import io
 import stat
@@ -24,6 +26,8 @@ ENTRY_BYTES = 512
 """What a path counts beside its name and content: a header of the tar."""
 LEVELS = 200
 """Folders below those that are deeper are left out."""
+PATH_BYTES = 3500
+"""What is in folders of a longer path is left out: a program can't name it at once."""
 
 
 class Archive(BytesRecord):
@@ -62,7 +66,7 @@ class _Writer:
         self._tar = tarfile.open(fileobj=self._gzip, mode="w", format=tarfile.PAX_FORMAT)  # noqa: SIM115 - see `close`
 
     def add(self, start: bytes) -> None:
-        """Add a path and all below it. FileNotFoundError, NotADirectoryError: it is not there."""
+        """Add a path and all below it. FileNotFoundError, NotADirectoryError, ELOOP: it is not there."""
         with self._tree.at(start, follow=False):
             pass
         todo = [_TreeEntry(start, 0)]
@@ -73,10 +77,12 @@ class _Writer:
             self._written.add(entry.path)
             try:
                 names = self._add_entry(entry.path)
-            except (FileNotFoundError, NotADirectoryError):
+            except OSError as error:
+                if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                    raise
                 self.left_out += 1
                 continue
-            if entry.level >= LEVELS:
+            if entry.level >= LEVELS or len(entry.path) > PATH_BYTES:
                 self.left_out += len(names)
                 continue
             below = entry.path.rstrip(b"/")
@@ -127,7 +133,9 @@ def archive(view: View, paths: Sequence[str], *, exclude: Sequence[str] = (), ma
         for path in _each_once(paths):
             try:
                 writer.add(path)
-            except (FileNotFoundError, NotADirectoryError):
+            except OSError as error:
+                if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                    raise
                 missing.append(readable(path))
     except _TooLargeError:
         return Archive(data=b"", missing=missing, left_out=writer.left_out, too_large=True)
