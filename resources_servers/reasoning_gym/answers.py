@@ -2,12 +2,10 @@
 
 from typing import Any
 
-import regex
-
 from paddock.types.responses import messages
 
 OPEN, CLOSE = "<answer>", "</answer>"
-_BOXED = regex.compile(r"\\boxed\{([^}]+)\}")
+_BOX = "\\boxed{"
 
 
 def answer_of(response: Any) -> str:
@@ -19,5 +17,14 @@ def answer_of(response: Any) -> str:
         start = text.find(OPEN, before + len(CLOSE) if before >= 0 else 0, end)
         if start >= 0:
             return text[start + len(OPEN) : end].strip()
-    boxed = _BOXED.search(text)
-    return (boxed[1] if boxed else text).strip()
+    return (_boxed(text) or text).strip()
+
+
+def _boxed(text: str) -> str:
+    """Return what is in the first box that is closed and not empty; empty: there is none."""
+    at = 0
+    while (start := text.find(_BOX, at)) >= 0 and (end := text.find("}", start)) >= 0:
+        at = start + len(_BOX)
+        if end > at:
+            return text[at:end]
+    return ""

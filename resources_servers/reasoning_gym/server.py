@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from paddock.errors import ConfigError, RowError, VerifierError
 from paddock.http import Peer
@@ -33,6 +33,7 @@ NONSENSE = ("banana", "?")
 MAX_NONSENSE_SCORE = 0.05
 """Some data sets pay any answer 0.01."""
 MAX_ENTRY_BYTES = 80_000
+"""Of an entry; with the longest answer it fits into a message to a checking process, whatever the characters."""
 _FIRST_CPU_S = 0.2
 _MAX_SOUND = 100_000
 """Rows that are remembered to be sound."""
@@ -69,13 +70,6 @@ class ReasoningGymTask(BaseModel):
     question: str
     answer: str | None = None
     metadata: EntryMetadata
-
-    @field_validator("metadata")
-    @classmethod
-    def _fits_a_message(cls, value: EntryMetadata) -> EntryMetadata:
-        if len(json.dumps(value.model_dump())) > MAX_ENTRY_BYTES:
-            raise ValueError(f"more than {MAX_ENTRY_BYTES} bytes")
-        return value
 
     def entry(self) -> JsonObject:
         return {"question": self.question, "answer": self.answer, "metadata": self.metadata.model_dump()}
@@ -121,8 +115,9 @@ class ReasoningGymServer(ResourcesServer[ReasoningGymConfig, ReasoningGymTask]):
 
     def read_task(self, row: Row) -> ReasoningGymTask:
         task = super().read_task(row)
-        if len(task.question) + len(task.answer or "") > MAX_ENTRY_BYTES // 4:
-            raise RowError("question, answer: too long to be scored", kind="task_invalid")
+        if len(json.dumps(task.entry())) > MAX_ENTRY_BYTES:
+            problem = f"more than {MAX_ENTRY_BYTES} bytes as JSON, too many to be scored"
+            raise RowError(f"question, answer, metadata: {problem}", kind="task_invalid")
         return task
 
     async def seed_session(self, task: ReasoningGymTask, row: Row) -> Session:

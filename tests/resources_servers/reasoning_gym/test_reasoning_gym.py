@@ -103,6 +103,46 @@ def test_a_scorer_that_raises_or_takes_for_ever_is_no_reward_and_costs_no_server
 
 
 @pytest.mark.slow
+def test_an_answer_runs_no_code_and_leaves_no_task_to_the_scorer(python: str, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    code = f"__import__('pathlib').Path({str(made)!r}).touch()"
+    integral = row(dataset="simple_integration", answer="x**2/2 + C", variable="x", integrand="x + sin(x) + 1/x")
+    product = row(dataset="polynomial_multiplication", answer="x**2 + 2*x + 1")
+    matrix = row(dataset="binary_matrix", answer="0 1\n1 0")
+    countdown = row(dataset="countdown", answer="9", target=9, numbers=[9])
+    sets = ("string_insertion", "spiral_matrix", "binary_matrix", "n_queens", "puzzle24", "countdown")
+    ran = [*(row(dataset=name, target=9, numbers=[9], valid_answers=["7"]) for name in sets), integral, product]
+    cheats = [(each, text) for each in ran for text in (code, f"[{code}]", f"sin({json.dumps(code)})")]
+    cheats += [
+        (integral, "Integral(x + sin(x) + 1/x, x)"),
+        (integral, "integrate(x + sin(x) + 1/x, x)"),
+        (product, "expand((x + 1)**2)"),
+        (product, f"lambdify([], {json.dumps(code)})()"),
+    ]
+    honest = [
+        (integral, "x**2/2 - cos(x) + log(x) + C", 1.0),
+        (product, "x**2 + 2*x + 1", 1.0),
+        (matrix, "[[0, 1], [1, 0]]", 0.1),
+        (countdown, "abs(-9)", 1.0),
+        (row(dataset="bitwise_arithmetic", answer="0xa", problem="(0x5 << 0x1)"), "0xa", 1.0),
+    ]
+    cases = [{"row": each, "text": f"<answer>{text}</answer>"} for each, text, *_ in (*cheats, *honest)]
+    found = judged(python, cases, require_sound=False)
+    assert not made.exists()
+    assert all(one.get("reward", 0.0) <= 0.05 for one in found[: len(cheats)]), found
+    assert [one.get("reward") for one in found[len(cheats) :]] == [reward for *_, reward in honest]
+
+
+@pytest.mark.slow
+def test_an_answer_of_long_characters_fits_beside_a_long_entry(python: str) -> None:
+    long = row(notes="n" * 79_000)
+    cases = [{"row": long, "text": char * 8000} for char in ("\U0001f600", "\0", "\ud800")]
+    found = judged(python, [*cases, {"row": row(notes="n" * 81_000), "text": "7"}])
+    assert [one.get("reward") for one in found[:3]] == [pytest.approx(0.0, abs=0.05)] * 3, found
+    assert (found[3].get("owner"), found[3].get("kind")) == ("row", "task_invalid")
+
+
+@pytest.mark.slow
 def test_rows_are_what_their_script_prints(python: str) -> None:
     names = ("chain_sum", "basic_arithmetic", "letter_counting", "number_sorting")
     assert run(python, *MAKE, *names, "--count", "2", "--seed", "0") == (DATA / "example.jsonl").read_bytes()
@@ -134,6 +174,9 @@ async def test_without_the_library_it_says_what_to_install() -> None:
         ("<answer><answer>a</answer>", "<answer>a"),
         ("\\boxed{a} \\boxed{b}", "a"),
         (" a ", "a"),
+        ("\\boxed{} \\boxed{a", "\\boxed{} \\boxed{a"),
+        ("\\boxed{} \\boxed{a}", "a"),
+        ("\\boxed{" * 100_000, "\\boxed{" * 100_000),
         ("<answer>" * 20_000, "<answer>" * 20_000),
         ("</answer>" * 20_000, "</answer>" * 20_000),
     ],
