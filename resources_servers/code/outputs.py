@@ -67,5 +67,14 @@ def _same(expected: Any, given: Any) -> bool:
         )
     if isinstance(expected, float) or isinstance(given, float):
         numbers = isinstance(expected, int | float) and isinstance(given, int | float)
-        return numbers and math.isclose(expected, given, rel_tol=_RELATIVE, abs_tol=_ABSOLUTE)
+        return numbers and _same_number(expected, given)
     return bool(expected == given)
+
+
+def _same_number(expected: float, given: float) -> bool:
+    try:
+        return math.isclose(expected, given, rel_tol=_RELATIVE, abs_tol=_ABSOLUTE) or (
+            math.isnan(expected) and math.isnan(given)
+        )
+    except OverflowError:  # an integer that is larger than any number with a fraction
+        return False

@@ -3,6 +3,7 @@
 Row     `verifier_metadata.unit_tests`: `inputs`, `outputs` and, for a function, `fn_name`, as NeMo-Gym's code_gen and
         LiveCodeBench have them; `verifier_metadata.language`: a name of the config's languages, `python` where it is
         missing; `solution`: a program that passes, for `--oracle`. A function's input has one JSON value a line.
+        At least one output is neither blank nor null.
 Program the last closed fenced block (```) of the last message with text, after the last `</think>`.
 """
 
@@ -16,6 +17,7 @@ from paddock.types.responses import messages
 
 FENCE = "```"
 PYTHON = "python"
+_NOTHING = ("", "null")
 
 
 class UnitTests(BaseModel):
@@ -39,6 +41,8 @@ class UnitTests(BaseModel):
     def _pairs(self) -> Self:
         if len(self.inputs) != len(self.outputs):
             raise ValueError(f"{len(self.inputs)} inputs, but {len(self.outputs)} outputs")
+        if all(text.strip() in _NOTHING for text in self.outputs):
+            raise ValueError("outputs: none says anything, so a program that does nothing would pass")
         if self.fn_name is not None:
             for text in (*self.outputs, *(line for given in self.inputs for line in given.split("\n"))):
                 try:

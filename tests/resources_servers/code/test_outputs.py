@@ -1,11 +1,13 @@
 """Claims about programs in responses, and about which outputs are the expected ones."""
 
 import time
+from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from paddock.resources_servers.code.outputs import same_text, same_value
-from paddock.resources_servers.code.task import program_of
+from paddock.resources_servers.code.task import UnitTests, program_of
 from paddock.types.responses import message_item
 
 
@@ -62,6 +64,25 @@ def test_texts_that_are_not(expected: str, given: str) -> None:
     assert not same_text(expected, given)
 
 
+@pytest.mark.parametrize(
+    "tests",
+    [
+        {"inputs": [], "outputs": []},
+        {"inputs": ["1", "2"], "outputs": ["", " \n"]},
+        {"inputs": ["1"], "outputs": ["null"], "fn_name": "f"},
+        {"inputs": ["1", "2"], "outputs": ["1"]},
+        {"inputs": ["1"], "outputs": [None]},
+    ],
+)
+def test_tests_that_a_program_without_effect_passes_are_none(tests: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        UnitTests.model_validate(tests)
+
+
+def test_some_outputs_may_be_empty() -> None:
+    assert UnitTests.model_validate({"inputs": ["0", "1"], "outputs": ["", "1"]}).outputs == ["", "1"]
+
+
 def test_numbers_of_many_digits_cost_nothing() -> None:
     started = time.monotonic()
     assert not same_text("1", "1e999999999")
@@ -91,6 +112,9 @@ def test_numbers_of_many_digits_cost_nothing() -> None:
         ('{"a": 1}', '{"a": 1}', True),
         ('{"a": 1}', '{"a": 1, "b": 2}', False),
         ("1", "NaN", False),
+        ("[NaN, 1]", "[NaN, 1.0]", True),
+        ("1.5", "1" + "0" * 400, False),
+        ("1" + "0" * 400, "1.5", False),
     ],
 )
 def test_values(expected: str, given: str, same: bool) -> None:
