@@ -3,9 +3,9 @@
 Request `[answer, entry]`: `entry` as its data sets give them (`question`, `answer`, `metadata` with `source_dataset`).
 Reply   `{"score", "problem"}`: what the data set's `score_answer` returned, as it is; `problem` is `costly` where it
         ran out of memory or depth, else what it raised, else empty.
-Eval    some scorers evaluate the answer, which is the policy's, as Python or by sympy's parser. Here that takes literals,
-        names and arithmetic, and calls of mathematical functions alone: `__import__` runs nothing, and `Integral(...)`
-        does not solve an integral.
+Eval    some scorers evaluate the answer, which is the policy's, as Python or by sympy's parser. Here that takes
+        literals, names, arithmetic and calls of mathematical functions alone: `__import__` runs nothing, and
+        `Integral(...)` does not solve an integral.
 """
 
 import ast
@@ -43,7 +43,7 @@ def evaluate(source: str, names: dict[str, Any] | None = None, nearer: dict[str,
     tree = ast.parse(source.strip(), mode="eval")
     for node in ast.walk(tree):
         if not isinstance(node, _NODES):
-            raise ValueError(f"{type(node).__name__} in an answer")  # noqa: TRY004 - as of a malformed one
+            raise ValueError(f"{type(node).__name__} in an answer")
         if isinstance(node, ast.Call) and not _may_be_called(node.func, known):
             raise ValueError("a call of what is no mathematical function")
     return builtins.eval(  # noqa: S307 - of what is let through above

@@ -81,7 +81,10 @@ def _read_yaml(text: str) -> Any:
         if node is None:
             return None
         _require_single_keys(node)
-        return loader.construct_document(node)
+        try:
+            return loader.construct_document(node)
+        except (LookupError, AttributeError) as error:  # of its readers of `!!int ""`, `!!bool x`, `!!timestamp x`
+            raise DocumentError("a tag that the text behind it does not fit") from error
     finally:
         loader.dispose()
 
