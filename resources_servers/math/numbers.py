@@ -29,12 +29,14 @@ _CALCULATION = re.compile(
 )
 _QUOTIENT = re.compile(r"/|\\[dt]?frac|:")
 _NOTATION = re.compile(r"\^|!|\\sqrt|\\binom")
+_MAX_CHARS = 4000
+"""Of a plain number: longer ones may be more than the interpreter reads as an integer."""
 _LOOKS = re.compile(r"[\s{}$\\]|\*\*")
 
 
 def value_of(text: str) -> Fraction | None:
     """The exact value of a plain number; None: it is none."""
-    match = _PLAIN.fullmatch(text)
+    match = _PLAIN.fullmatch(text) if len(text) <= _MAX_CHARS else None
     if match is None:
         return None
     sign = -1 if match["sign"] == "-" else 1

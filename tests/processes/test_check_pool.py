@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from paddock.errors import VerifierError
+from paddock.errors import InfraError, VerifierError
 from paddock.processes.check_pool import CheckLimits, CheckPool, CpuTimeOverError
 
 MODULE = """
@@ -37,6 +37,16 @@ def check(value):
     elif what == "exit":
         os._exit(amount)
     return os.getpid()
+"""
+FAILS_TO_FORK = """
+fork = os.fork
+
+def fork_if_it_may():
+    if os.path.exists({may!r}):
+        return fork()
+    raise BlockingIOError(11, os.strerror(11))
+
+os.fork = fork_if_it_may
 """
 LIMITS = CheckLimits(processes=2, first_cpu_s=0.1, cpu_s=0.5, memory_mib=256, stalled_s=10.0, checks_per_process=50)
 
@@ -78,6 +88,41 @@ async def test_checks_that_use_up_their_time_do_not_hold_up_others(pool: CheckPo
 async def test_what_dies_by_itself_is_no_answer(pool: CheckPool) -> None:
     with pytest.raises(VerifierError, match="exit code 3"):
         await pool.check(["exit", 3])
+
+
+async def test_the_process_that_forks_is_replaced_and_costs_no_check(pool: CheckPool) -> None:
+    for at_work in (False, True):
+        first = await pool.check(["spin", 0.0])
+        waiting = asyncio.ensure_future(pool.check(["sleep", 0.5]))
+        await asyncio.sleep(0.2 if at_work else 0.0)
+        forker = psutil.Process(first).ppid()
+        os.kill(forker, signal.SIGKILL)
+        assert await waiting != first
+        assert psutil.Process(await pool.check(["spin", 0.0])).ppid() != forker
+
+
+async def test_the_end_of_a_pool_starts_no_process(module: Path) -> None:
+    pool = await CheckPool.start(module, LIMITS)
+    waiting = asyncio.ensure_future(pool.check(["sleep", 600]))
+    await asyncio.sleep(0.5)
+    await pool.close()
+    with pytest.raises(InfraError, match="have been ended"):
+        await waiting
+    assert not [one for one in psutil.Process().children() if str(module) in one.cmdline()]
+
+
+async def test_a_fork_that_fails_is_the_machines_failure_and_ends_nothing(tmp_path: Path) -> None:
+    may = tmp_path / "may"
+    module = tmp_path / "checks.py"
+    module.write_text(MODULE + FAILS_TO_FORK.format(may=str(may)))
+    pool = await CheckPool.start(module, LIMITS)
+    try:
+        with pytest.raises(InfraError, match="Resource temporarily unavailable"):
+            await pool.check(["spin", 0.0])
+        may.touch()
+        await pool.check(["spin", 0.0])
+    finally:
+        await pool.close()
 
 
 async def test_a_process_is_replaced_after_its_checks(pool: CheckPool) -> None:

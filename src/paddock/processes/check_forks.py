@@ -5,8 +5,9 @@ Module  a file with `warm()`, called once here, so that its imports cost each fo
 Fork    has the memory limit (RLIMIT_AS). A request is `[cpu_s, value]` in one message; when its CPU seconds, user and
         system, are used up, the kernel ends the process (SIGPROF). It answers one request after the other until its
         socket closes.
-Events  `{"seq", "pid"}` for each socket, in order; `{"ended", "status"}` for each fork that ended, its exit code or
-        minus the number of its signal. `{"kill"}` kills a fork that has not ended.
+Events  `{"seq", "pid"}` for each socket, in order, or `{"seq", "problem"}` where there can be no fork;
+        `{"ended", "status"}` for each fork that ended, its exit code or minus the number of its signal. `{"kill"}`
+        kills a fork that has not ended.
 Ends    when its channel closes, with all its forks. Imports nothing of the package: it is started by path.
 """
 
@@ -54,7 +55,12 @@ def main(fd: int, memory_mib: int, path: str) -> None:
                 if request["kill"] in running:
                     os.kill(request["kill"], signal.SIGKILL)
                 continue
-            pid = os.fork()
+            try:
+                pid = os.fork()
+            except OSError as error:
+                channel.send(json.dumps({"seq": request["seq"], "problem": error.strerror}).encode())
+                os.close(fds[0])
+                continue
             if pid == 0:
                 signal.set_wakeup_fd(-1)
                 channel.close()

@@ -5,7 +5,7 @@ Lanes   each check has a short CPU limit first, in one of `processes`; the few t
 Limits  CPU seconds, not wall seconds: a busy machine changes no answer. One that gets no CPU for `stalled_s` is a
         failure of the machine.
 Errors  VerifierError where a process died in the same check twice for another reason than its limit, or stalled.
-        InfraError where the processes can't be started.
+        InfraError where the processes can't be started. The process that forks them is replaced when it has died.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,30 +62,39 @@ class _Process:
         self.pid: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.n_checks = 0
+        self.not_started = ""
+        """Why there is none; empty: there is."""
 
 
 class CheckPool:
     """Runs `check` of a module file; see `check_forks.py`. Made by `start`, ended by `close`."""
 
-    def __init__(self, child: Child, channel: socket.socket, limits: CheckLimits) -> None:
-        self._child = child
-        self._channel = channel
+    def __init__(self, module: Path, limits: CheckLimits) -> None:
+        self._module = module
         self._limits = limits
         self._first = asyncio.Semaphore(limits.processes)
         self._second = asyncio.Semaphore(1)
+        self._starting = asyncio.Lock()
         self._idle: list[_Process] = []
         self._forks: dict[int, _Process] = {}
         """By the number of the request that started it, until its id is known, then by that id."""
         self._n_started = 0
+        self._closed = False
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(channel, self._read_events)
+        self._child: Child
+        self._channel: socket.socket
 
     @classmethod
     async def start(cls, module: Path, limits: CheckLimits) -> "CheckPool":
         """Start the process that forks; it loads the module meanwhile."""
+        pool = cls(module, limits)
+        await pool._start_forking()
+        return pool
+
+    async def _start_forking(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(0)
-        argv = [sys.executable, "-I", str(FORKS), str(theirs.fileno()), str(limits.memory_mib), str(module)]
+        argv = [sys.executable, "-I", str(FORKS), str(theirs.fileno()), str(self._limits.memory_mib), str(self._module)]
         try:
             process = await asyncio.to_thread(
                 subprocess.Popen,
@@ -101,13 +110,14 @@ class CheckPool:
             raise InfraError(f"can't start {argv[0]}: {error.strerror}", kind="check_processes") from error
         finally:
             theirs.close()
-        return cls(Child(process, name="checks"), ours, limits)
+        self._child = Child(process, name="checks")
+        self._channel = ours
+        self._loop.add_reader(ours, self._read_events)
 
     async def close(self) -> None:
         """End all processes. Again: nothing happens."""
-        if self._channel.fileno() >= 0:
-            self._loop.remove_reader(self._channel)
-            self._channel.close()
+        self._closed = True
+        async with self._starting:
             self._lost()
         self._child.kill()
         await self._child.exit_code()
@@ -153,6 +163,8 @@ class CheckPool:
                 raise VerifierError(stalled, kind="check_stalled") from None
             except ConnectionError:
                 status = await process.status
+            if process.not_started:
+                raise InfraError(f"can't start a checking process: {process.not_started}", kind="check_processes")
             if status == -signal.SIGPROF:
                 raise CpuTimeOverError
             raise _ProcessDiedError(exit_in_words(status))
@@ -160,7 +172,7 @@ class CheckPool:
     @asynccontextmanager
     async def _process(self) -> AsyncIterator[_Process]:
         """A process for one check; it is kept if it answered."""
-        process = self._idle_one() or self._fork()
+        process = self._idle_one() or await self._fork()
         before = process.n_checks
         try:
             yield process
@@ -180,7 +192,12 @@ class CheckPool:
             process.connection.close()
         return None
 
-    def _fork(self) -> _Process:
+    async def _fork(self) -> _Process:
+        async with self._starting:
+            if self._closed:
+                raise InfraError("the checking processes have been ended", kind="check_processes")
+            if self._channel.fileno() < 0:
+                await self._start_forking()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(0)
         process = _Process(ours)
@@ -189,6 +206,7 @@ class CheckPool:
         try:
             self._send({"seq": self._n_started}, theirs.fileno())
         except InfraError:
+            del self._forks[-self._n_started]
             ours.close()
             raise
         finally:
@@ -198,24 +216,38 @@ class CheckPool:
     def _send(self, message: dict[str, int], *fds: int) -> None:
         try:
             socket.send_fds(self._channel, [json.dumps(message).encode()], fds)
+        except ConnectionError:
+            self._lost()
         except OSError as error:
-            raise InfraError(f"the checking processes have ended: {error.strerror}", kind="check_processes") from error
+            raise InfraError(
+                f"the checking processes can't be asked: {error.strerror}", kind="check_processes"
+            ) from error
 
     def _read_events(self) -> None:
-        with suppress(BlockingIOError):
+        try:
             while message := self._channel.recv(4096):
                 event = json.loads(message)
-                if "seq" in event:
-                    process = self._forks.pop(-event["seq"])
+                if "ended" in event:
+                    self._forks.pop(event["ended"]).status.set_result(event["status"])
+                    continue
+                process = self._forks.pop(-event["seq"])
+                if "problem" in event:
+                    process.not_started = event["problem"]
+                    process.status.set_result(-signal.SIGKILL)
+                else:
                     self._forks[event["pid"]] = process
                     process.pid.set_result(event["pid"])
-                else:
-                    self._forks.pop(event["ended"]).status.set_result(event["status"])
-            self._loop.remove_reader(self._channel)
-            self._lost()
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            pass
+        self._lost()
 
     def _lost(self) -> None:
-        """Let nobody wait for news of a fork."""
+        """Let nobody wait for news of a fork, and none be asked for: there is no process that forks."""
+        if self._channel.fileno() >= 0:
+            self._loop.remove_reader(self._channel)
+            self._channel.close()
         for process in self._forks.values():
             if not process.status.done():
                 process.status.set_result(-signal.SIGKILL)
