@@ -21,7 +21,7 @@ from typing import NamedTuple
 import orjson
 
 from paddock.errors import InfraError
-from paddock.processes import Supervised, exit_in_words, restart_wait_s, start_supervised
+from paddock.processes import LinkedProcess, Supervised, exit_in_words, restart_wait_s, start_supervised
 from paddock.resources_servers.nemo_gym.environment import GymCommand
 from paddock.temporary import Hold, hold_scratch
 from paddock.types import JsonObject
@@ -124,33 +124,38 @@ class GymProcess:
         _progress.info("%s: ready after %.1f s", self._name, time.monotonic() - started_at)
 
     def _spawn(self, folder: Path) -> Supervised:
-        (folder / "ready").unlink(missing_ok=True)
-        # Short, because sockets are made in it; it is gone with the process.
-        scratch = tempfile.mkdtemp(prefix="gym-")
-        file = folder / "config.json"
-        file.write_bytes(orjson.dumps({**self._handover, "ready": str(folder / "ready")}))
-        file.chmod(0o600)
-        with (folder / "log").open("wb") as log:
-            try:
-                started = start_supervised(
-                    [self._command.python, "-P", PROGRAM, file],
-                    scratch=scratch,
-                    grace_s=GRACE_S,
-                    stdout=log,
-                    stderr=log,
-                    env={**_own_variables(), **self._env, **_variables(self._command, scratch)},
-                    cwd=self._command.folder,
-                )
-            except OSError as error:
+        scratch: str | None = None
+        try:
+            (folder / "ready").unlink(missing_ok=True)
+            # Short, because sockets are made in it; it is gone with the process.
+            scratch = tempfile.mkdtemp(prefix="gym-")
+            started = self._start(folder, scratch)
+        except OSError as error:
+            if scratch is not None:
                 shutil.rmtree(scratch, ignore_errors=True)
-                text = f"{self._name}: can't be started: {error}"
-                raise InfraError(text, kind="start_failed", retryable=False) from error
+            text = f"{self._name}: can't be started: {error}"
+            raise InfraError(text, kind="start_failed", retryable=False) from error
         return Supervised(
             started,
             name=f"{self._name}-exit",
             grace_s=GRACE_S,
             at_end=lambda: shutil.rmtree(scratch, ignore_errors=True),
         )
+
+    def _start(self, folder: Path, scratch: str) -> LinkedProcess:
+        file = folder / "config.json"
+        file.touch(mode=0o600)
+        file.write_bytes(orjson.dumps({**self._handover, "ready": str(folder / "ready")}))
+        with (folder / "log").open("wb") as log:
+            return start_supervised(
+                [self._command.python, "-P", PROGRAM, file],
+                scratch=scratch,
+                grace_s=GRACE_S,
+                stdout=log,
+                stderr=log,
+                env={**_own_variables(), **self._env, **_variables(self._command, scratch)},
+                cwd=self._command.folder,
+            )
 
     async def _watch(self, folder: Path) -> None:
         """Start it again whenever it has died."""

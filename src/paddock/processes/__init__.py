@@ -8,11 +8,12 @@ its end. `restart_wait_s` says how long to wait before one is started again.
 from paddock.processes.child import Child, exit_in_words
 from paddock.processes.command import CommandResult, run, run_supervised
 from paddock.processes.restarts import restart_wait_s
-from paddock.processes.supervised import Supervised, start_supervised, supervised_argv
+from paddock.processes.supervised import LinkedProcess, Supervised, start_supervised, supervised_argv
 
 __all__ = [
     "Child",
     "CommandResult",
+    "LinkedProcess",
     "Supervised",
     "exit_in_words",
     "restart_wait_s",

@@ -5,6 +5,7 @@ One server process serves the whole file, but for the tests of how one starts: i
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -168,3 +169,25 @@ async def test_a_start_that_takes_too_long_is_ended(tmp_path: Path) -> None:
 async def test_what_is_not_there_is_a_fault_of_the_config(settings: Any, told: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=told):
         await MisdeedCase(tmp_path / "children", **settings).gym.start()
+
+
+def folder_of(pid: int) -> Path:
+    """Of the process under a supervisor: where the file is that its command ends with."""
+    return Path(Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0").rpartition("\0")[2]).parent
+
+
+async def test_a_restart_that_fails_is_not_the_last(tmp_path: Path) -> None:
+    """Such as on a disk that was full for a while."""
+    async with served(MisdeedCase(tmp_path / "children")) as case:
+        folder = folder_of(case.gym.pid)
+        away = folder.rename(folder.with_name(f"{folder.name}-away"))
+        try:
+            os.killpg(case.gym.pid, signal.SIGKILL)
+            await asyncio.sleep(0.4)
+            assert await case.gym.why_not_ready() is not None
+        finally:
+            away.rename(folder)
+        async with asyncio.timeout(60):
+            while await case.gym.why_not_ready() is not None:
+                await asyncio.sleep(0.1)
+        assert (await case.run("right")).reward == 1.0
