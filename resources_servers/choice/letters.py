@@ -2,8 +2,9 @@
 
 Places  each rule has places in a text where an answer stands (a box, a line with `Answer:`, a match of the row's
         pattern). A place gives a letter, or none: `Place`.
-Choice  `committed`: all places that give a letter give the same. `nemo_gym`: the first place decides, of a pattern's
-        matches the last; what NeMo-Gym's `mcqa` reads, letter for letter.
+Choice  `committed`: all places that give a letter, after the last `</think>`, give the same; a thought that does not
+        end is no answer. `nemo_gym`: the first place decides, of a pattern's matches the last; what NeMo-Gym's `mcqa`
+        reads, letter for letter.
 Time    linear in the text, but for the row's own patterns, which `paddock.patterns` bounds.
 """
 
@@ -52,7 +53,9 @@ def read_choice(text: str, task: ChoiceTask, reading: Reading, cpu_s: float = MA
     texts = task.texts
     committed = reading == "committed"
     if committed:
-        text = _WRAPPED_LETTER.sub(r"\1", text)
+        text = _WRAPPED_LETTER.sub(r"\1", text.rpartition("</think>")[2])
+        if "<think>" in text:
+            return Choice(None)
     for pattern in task.patterns:
         places = [_captured(found, texts) for found in captures(pattern, text, flags=PATTERN_FLAGS, cpu_s=cpu_s)]
         choice = _all_of(places) if committed else Choice(places[-1] if places else None)

@@ -11,8 +11,10 @@ import pytest
 from paddock.errors import RowError
 from paddock.http import VERIFY, Call, VerifyRequest, read_row
 from paddock.resources_servers.choice import ChoiceServer
+from paddock.resources_servers.choice.letters import Choice, read_choice
 from paddock.resources_servers.choice.make_rows import make_rows
 from paddock.resources_servers.choice.server import ChoiceConfig
+from paddock.resources_servers.choice.task import ChoiceTask
 from paddock.testing.transports import over
 from paddock.types import JsonObject, Verdict
 from paddock.types.responses import make_response, message_item
@@ -180,3 +182,11 @@ def test_made_rows_have_one_right_option() -> None:
         texts = [text for option in line["options"] for text in option.values()]
         assert len(set(texts)) == len(texts) > 1
         json.dumps(line)
+
+
+def test_a_thought_is_no_answer() -> None:
+    task = ChoiceTask(options=[{"A": "8"}, {"B": "7"}], expected_answer="B")
+    assert read_choice("<think>\\boxed{A}? No.</think>\\boxed{B}", task, "committed") == Choice("B")
+    assert read_choice("\\boxed{A}? No.</think>\\boxed{B}", task, "committed") == Choice("B")
+    assert read_choice("<think>It may be \\boxed{B}", task, "committed") == Choice(None)
+    assert read_choice("<think>\\boxed{B}</think>\\boxed{A} \\boxed{B}", task, "committed").several
