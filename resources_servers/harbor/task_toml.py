@@ -63,7 +63,7 @@ class EnvironmentBlock(TomlBlock):
     docker_image: str | None = None
     os: str = "linux"
     cpus: float | None = None
-    memory_mb: int | None = None
+    memory_mb: int | None = Field(default=None, gt=0)
     memory: str | None = None
     """The older form: `2G`."""
     storage_mb: int | None = None

@@ -44,6 +44,25 @@ class TaskYaml(BaseModel):
     run_tests_in_same_shell: bool = False
 
 
+class ComposeService(BaseModel):
+    """What is read of a service in `docker-compose.yaml`."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    environment: dict[Any, Any] | list[Any] | None = None
+    working_dir: str | None = None
+    volumes: list[Any] | None = None
+    privileged: Any = None
+    cap_add: Any = None
+    devices: Any = None
+
+
+class ComposeFile(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    services: dict[Any, ComposeService] | None = None
+
+
 def read_task_yaml(folder: Path) -> PublishedTask:
     """Read the task of a folder that has a `task.yaml`."""
     path = folder / "task.yaml"
@@ -100,20 +119,21 @@ def _service(path: Path) -> tuple[dict[str, str], str | None]:
     if not path.is_file():
         return {}, None
     try:
-        services: Any = (yaml.safe_load(path.read_text()) or {}).get("services") or {}
-    except (yaml.YAMLError, AttributeError) as error:
-        raise RowError(f"{path}: {error}", kind="harbor_invalid", stage="seed") from error
+        services = ComposeFile.model_validate(yaml.safe_load(path.read_text()) or {}).services or {}
+    except (yaml.YAMLError, UnicodeDecodeError, ValidationError) as error:
+        why = describe(error) if isinstance(error, ValidationError) else str(error)
+        raise RowError(f"{path}: {why}", kind="harbor_invalid", stage="seed") from error
     if len(services) != 1:
         raise refused(path, f"several containers are not run: {', '.join(map(str, services)) or 'none'}")
     (service,) = services.values()
-    if service.get("privileged") or service.get("cap_add") or service.get("devices"):
+    if service.privileged or service.cap_add or service.devices:
         raise refused(path, "rights beyond a sandbox's: privileged, cap_add or devices")
-    for volume in service.get("volumes") or []:
+    for volume in service.volumes or []:
         if not isinstance(volume, str) or not _OF_THE_RUNNER.fullmatch(volume.strip()):
             raise refused(path, f"a volume that brings files of the host in: {volume}")
-    given = service.get("environment") or {}
+    given = service.environment or {}
     pairs = given.items() if isinstance(given, dict) else (str(entry).partition("=")[::2] for entry in given)
     env = {
         str(name): re.sub(r"\$\{(\w+)\}", lambda match: _VALUES.get(match[1], ""), str(value)) for name, value in pairs
     }
-    return env, service.get("working_dir")
+    return env, service.working_dir

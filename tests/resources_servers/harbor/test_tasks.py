@@ -105,6 +105,7 @@ def test_what_can_not_be_run_is_refused_by_name(folder: Any, toml: str, files: d
         PLAIN + "cpus = 'x'",
         PLAIN + "memory = '2X'",
         PLAIN + "memory = 'infG'",
+        PLAIN + "memory_mb = -5",
         PLAIN + "[agent]\ntimeout_sec = inf",
     ],
 )
@@ -162,6 +163,13 @@ def test_the_older_form_is_read(folder: Any) -> None:
     assert {file.path for file in task.tests} == {"/tests/run-tests.sh", "/tests/test_outputs.py"}
     assert task.solution is not None
     assert task.solution.argv == ["bash", "/oracle/solution.sh"]
+
+
+@pytest.mark.parametrize("services", ["{a: null}", "[a]", "{a: [1]}", "{a: {working_dir: 5}}", "{a: {environment: 5}}"])
+def test_a_compose_file_that_is_wrong_is_the_rows_fault(folder: Any, services: str) -> None:
+    with pytest.raises(RowError) as caught:
+        read_folder(old(folder, **{"docker-compose.yaml": f"services: {services}"}))
+    assert caught.value.kind == "harbor_invalid"
 
 
 def test_an_instruction_may_be_a_key_of_descriptions(folder: Any) -> None:
