@@ -15,6 +15,7 @@ import regex
 
 from paddock.patterns import MATCH_CPU_S, captures
 from paddock.resources_servers.choice.task import PATTERN_FLAGS, ChoiceTask, GradingMode
+from paddock.types.responses import without_thought
 
 Reading = Literal["committed", "nemo_gym"]
 Place = str | None
@@ -53,9 +54,10 @@ def read_choice(text: str, task: ChoiceTask, reading: Reading, cpu_s: float = MA
     texts = task.texts
     committed = reading == "committed"
     if committed:
-        text = _WRAPPED_LETTER.sub(r"\1", text.rpartition("</think>")[2])
-        if "<think>" in text:
+        answer = without_thought(text)
+        if answer is None:
             return Choice(None)
+        text = _WRAPPED_LETTER.sub(r"\1", answer)
     for pattern in task.patterns:
         places = [_captured(found, texts) for found in captures(pattern, text, flags=PATTERN_FLAGS, cpu_s=cpu_s)]
         choice = _all_of(places) if committed else Choice(places[-1] if places else None)

@@ -13,7 +13,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from paddock.types import JsonObject
-from paddock.types.responses import messages
+from paddock.types.responses import final_text
 
 FENCE = "```"
 PYTHON = "python"
@@ -78,10 +78,10 @@ class CodeTask(BaseModel):
 
 def program_of(response: JsonObject) -> str | None:
     """The program of a response; None: it has none."""
-    text = next((text for text in reversed(messages(response)) if text.strip()), "")
-    if text.rfind("<think>") > text.rfind("</think>"):
+    text = final_text(response)
+    if text is None:
         return None
-    lines = text.rpartition("</think>")[2].split("\n")
+    lines = text.split("\n")
     fences = [number for number, line in enumerate(lines) if line.lstrip().startswith(FENCE)]
     if len(fences) % 2:
         fences.pop()  # the last was not closed

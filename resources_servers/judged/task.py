@@ -10,7 +10,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from paddock.types import JsonObject, Row
-from paddock.types.responses import content_text, messages
+from paddock.types.responses import content_text, final_text
 
 
 class JudgedTask(BaseModel):
@@ -56,6 +56,4 @@ def question_of(task: JudgedTask, row: Row) -> str:
 
 def answer_of(response: JsonObject) -> str:
     """Return a response's answer; empty: it has none."""
-    text = next((text for text in reversed(messages(response)) if text.strip()), "")
-    answer = text.rpartition("</think>")[2]
-    return "" if "<think>" in answer else answer.strip()
+    return (final_text(response) or "").strip()

@@ -13,14 +13,13 @@ import re
 from typing import NamedTuple
 
 from paddock.types import JsonObject
-from paddock.types.responses import messages
+from paddock.types.responses import final_text
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _MAX_BOXES = 64
 """More in one answer are not looked at, the last ones are."""
 _MAX_CHARS = 10_000
 """Of a box and of a last line, that are looked at. No answer may be as long."""
-_THOUGHT = "<think>", "</think>"
 _MARK = re.compile(r"\banswer\b(?:\s+is\b)?\s*[:=]*\s*", re.IGNORECASE)
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _FORMULA = re.compile(r"\$\$?([^$]+)\$\$?|\\\((.+?)\\\)|\\\[(.+?)\\\]")
@@ -63,12 +62,9 @@ class FoundAnswer(NamedTuple):
 
 def answer_of(response: JsonObject) -> FoundAnswer:
     """The final answer of a response."""
-    text = next((text for text in reversed(messages(response)) if text.strip()), "")
-    opened, closed = text.rfind(_THOUGHT[0]), text.rfind(_THOUGHT[1])
-    if opened > closed:
+    text = final_text(response)
+    if text is None:
         return FoundAnswer(problem="no_answer")
-    if closed >= 0:
-        text = text[closed + len(_THOUGHT[1]) :]
     boxes = _boxes(text)
     return _found(boxes) if boxes else _last_line(text)
 

@@ -9,7 +9,7 @@ Source  OpenClaw-RL's swe-rl, where whatever is no vote is left out of the mean,
 import re
 from typing import Any, Literal, NamedTuple
 
-from paddock.types.responses import is_complete, messages
+from paddock.types.responses import is_complete, messages, without_thought
 
 _FIRST = re.compile(r"\\boxed\s*\{")
 _VOTE = re.compile(r"\s*([+-]?1)\s*\}")
@@ -26,10 +26,9 @@ def read_vote(response: Any) -> Vote:
     """Read the vote of a Responses API response; never raises."""
     if not is_complete(response):
         return Vote(None, "incomplete")
-    text = "\n".join(messages(response))
-    if "<think>" in text.rpartition("</think>")[2]:
+    answer = without_thought("\n".join(messages(response)))
+    if answer is None:
         return Vote(None, "unfinished_thinking")
-    answer = text.rpartition("</think>")[2]
     box = _FIRST.search(answer)
     if box is None:
         return Vote(None, "no_box")

@@ -103,6 +103,18 @@ def messages(response: Any) -> list[str]:
     ]
 
 
+def without_thought(text: str) -> str | None:
+    """What follows the last `</think>` of a text; None: a thought in it does not end."""
+    answer = text.rpartition("</think>")[2]
+    return None if "<think>" in answer else answer
+
+
+def final_text(response: Any) -> str | None:
+    """The last message with text, without its thought; None: there is none, or its thought does not end."""
+    text = next((text for text in reversed(messages(response)) if text.strip()), None)
+    return None if text is None else without_thought(text)
+
+
 def is_complete(response: Any) -> bool:
     """False when the response says that it was cut or failed; a response that says nothing is complete."""
     if not isinstance(response, dict):
