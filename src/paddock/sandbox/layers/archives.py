@@ -139,7 +139,9 @@ def archive(view: View, paths: Sequence[str], *, exclude: Sequence[str] = (), ma
                 missing.append(readable(path))
     except _TooLargeError:
         return Archive(data=b"", missing=missing, left_out=writer.left_out, too_large=True)
-    return Archive(data=writer.close(), missing=missing, left_out=writer.left_out)
+    finally:
+        data = writer.close()
+    return Archive(data=data, missing=missing, left_out=writer.left_out)
 
 
 def _each_once(paths: Iterable[str]) -> Iterator[bytes]:
