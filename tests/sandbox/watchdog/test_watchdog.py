@@ -13,7 +13,10 @@ import pytest
 from paddock.sandbox.failures import SandboxGone
 from paddock.sandbox.processes import started_at
 from paddock.sandbox.records import SandboxLimits
-from paddock.sandbox.watchdog import FreeSpace, HostMemory, Watchdog, WatchdogSettings
+from paddock.sandbox.watchdog import FreeSpace, HostMemory, Watchdog, WatchdogSettings, monitor
+from paddock.sandbox.watchdog.deleted import deleted_use
+from paddock.sandbox.watchdog.disk import DiskUse
+from paddock.sandbox.watchdog.walk_schedule import WalkSchedule
 
 pytestmark = pytest.mark.sandbox
 MIB = 2**20
@@ -137,7 +140,39 @@ async def test_deleted_files_that_are_open_count(dog: Watchdog, space: Any, told
     await asyncio.to_thread(_hold, space, upper)
     await until(lambda: told.exhausted)
     assert told.exhausted[0][0] == "disk"
-    assert "6 MiB on disk, with what is deleted and still open" in told.exhausted[0][1]
+    assert "MiB on disk, with what is deleted and still open, over its limit of 5 MiB" in told.exhausted[0][1]
+
+
+async def test_a_file_that_is_deleted_between_walk_and_search_counts_once(
+    dog: Watchdog, space: Any, told: Any, upper: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = HOLD.replace('    os.unlink(f"{UPPER}/{number}")\n', "")
+    await asyncio.to_thread(_hold, space, upper, code)
+
+    def delete_first(*args: Any, **kwargs: Any) -> DiskUse:
+        for path in list(upper.iterdir()):
+            path.unlink()
+        return deleted_use(*args, **kwargs)
+
+    monkeypatch.setattr(monitor, "deleted_use", delete_first)
+    await dog.watch(told.watched(space, limits(disk_mib=8), upper=upper))
+    assert 6 * MIB <= (await dog.measure("one")).disk.bytes < 7 * MIB
+    assert told.exhausted == []
+
+
+async def test_a_deleted_file_that_has_been_closed_counts_no_more(
+    dog: Watchdog, space: Any, told: Any, upper: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(WalkSchedule, "due_open", lambda *_: False)
+    await asyncio.to_thread(_hold, space, upper)
+    await dog.watch(told.watched(space, limits(disk_mib=8), upper=upper))
+    assert (await dog.measure("one")).disk.bytes >= 6 * MIB
+    space.do("kill $!")
+    space.do(f"wait; head -c 4M /dev/zero > {upper}/after")
+    space.say("written")
+    await asyncio.sleep(6 * QUICK.disk_period_s)
+    assert (await dog.measure("one")).disk.bytes < 5 * MIB
+    assert told.exhausted == []
 
 
 async def test_a_thread_with_descriptors_of_its_own_hides_nothing(

@@ -12,6 +12,7 @@ Thread  `look` runs in the watchdog's one thread, `walk` in its other; `disk`, `
 
 import contextlib
 from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from paddock.sandbox.failures import Budget
@@ -132,18 +133,30 @@ class SandboxMonitor:
         if upper is None or self.ended:
             return self.disk
         most_files = float("inf") if limits.disk_files is None else limits.disk_files
-        most_bytes = float("inf") if limits.disk_mib is None else limits.disk_mib * MIB
         walked = disk_use(upper, most_files=most_files)
         if open_too:
-            # A sandbox whose cgroup is gone is ending.
-            with contextlib.suppress(OSError):
-                members = self.members(self._census_pids)
-                self._deleted = deleted_use(members, self._overlay, upper, most_bytes=most_bytes)
-        deleted = self._deleted
-        return DiskUse(walked.bytes + deleted.bytes, walked.files + deleted.files, walked.whole and deleted.whole)
+            self._search_deleted(upper)
+        use = _sum(walked, self._deleted)
+        if self._deleted.files and self._disk_overrun(use):
+            # A file that was deleted between walk and search counted twice, or the search was of an earlier walk. After
+            # this search none of what it found is in a folder any more.
+            self._search_deleted(upper)
+            use = _sum(disk_use(upper, most_files=most_files), self._deleted)
+        return use
+
+    def _search_deleted(self, upper: Path) -> None:
+        limits = self.watched.limits
+        most_bytes = float("inf") if limits.disk_mib is None else limits.disk_mib * MIB
+        # A sandbox whose cgroup is gone is ending.
+        with contextlib.suppress(OSError):
+            members = self.members(self._census_pids)
+            self._deleted = deleted_use(members, self._overlay, upper, most_bytes=most_bytes)
 
     def disk_verdict(self) -> BudgetOverrun | None:
-        disk, limits = self.disk, self.watched.limits
+        return self._disk_overrun(self.disk)
+
+    def _disk_overrun(self, disk: DiskUse) -> BudgetOverrun | None:
+        limits = self.watched.limits
         if limits.disk_mib is not None and disk.bytes > limits.disk_mib * MIB:
             wrote = f"it has {disk.bytes / MIB:.0f} MiB on disk, with what is deleted and still open"
             return BudgetOverrun("disk", f"{wrote}, over its limit of {limits.disk_mib} MiB")
@@ -246,3 +259,7 @@ class SandboxMonitor:
             return MemoryKill(command=UNKNOWN, memory_mib=limit_mib, limit_mib=limit_mib, by=by)
         memory_mib = round(largest.memory_bytes / MIB, 1)
         return MemoryKill(command=largest.command, memory_mib=memory_mib, limit_mib=limit_mib, by=by)
+
+
+def _sum(walked: DiskUse, deleted: DiskUse) -> DiskUse:
+    return DiskUse(walked.bytes + deleted.bytes, walked.files + deleted.files, walked.whole and deleted.whole)
