@@ -47,6 +47,19 @@ interpreter() {
     }
 }
 
+# Both are downloads for the most part: the sandboxes have the cores meanwhile.
+if [ "${DEMO_PROGRAMS:-1}" != 0 ]; then
+    trap wait EXIT
+    interpreter verifiers "$bin/python" -r scripts/trainers/verifiers.txt uv -e . &
+    verifiers=$!
+    if "$python312" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then
+        interpreter nemo-gym "$python312" nemo-gym==0.4.0 &
+        nemo_gym=$!
+    else
+        skipped+=("NeMo-Gym: $python312 is no Python 3.12 (PYTHON312=... names one)")
+    fi
+fi
+
 rm -rf runs/demo-* runs/demo runs/artifacts
 "$bin/paddock" eval configs/demo.yaml --isolate --out runs/demo-pivot "${oracle[@]}"
 scripts/ensure_sandbox.sh "$bin/paddock"
@@ -63,15 +76,13 @@ evaluate configs/environments_demo.yaml environments 100 math_agent code_agent i
 evaluate configs/judged_demo.yaml judged 1 judged_agent
 evaluate configs/harbor_demo.yaml harbor 1 harbor_agent
 if [ "${DEMO_PROGRAMS:-1}" != 0 ]; then
-    interpreter verifiers "$bin/python" -r scripts/trainers/verifiers.txt uv -e .
+    wait "$verifiers"
     export PADDOCK_VERIFIERS_PYTHON=$PWD/.venv-verifiers/bin/python
     evaluate configs/verifiers_demo.yaml verifiers 1 verifiers_agent
-    if "$python312" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then
-        interpreter nemo-gym "$python312" nemo-gym==0.4.0
+    if [ -n "${nemo_gym:-}" ]; then
+        wait "$nemo_gym"
         export PADDOCK_NEMO_GYM_PYTHON=$PWD/.venv-nemo-gym/bin/python
         evaluate configs/nemo_gym_demo.yaml nemo-gym 1 mcqa_agent
-    else
-        skipped+=("NeMo-Gym: $python312 is no Python 3.12 (PYTHON312=... names one)")
     fi
 fi
 if [ ${#skipped[@]} -gt 0 ]; then

@@ -1,8 +1,11 @@
 """The journals of a run: every rollout and every failed attempt, group by group.
 
-    rollouts.jsonl     rollouts with a verdict          validation.jsonl   those of validations
-    failures.jsonl     failed attempts of both          groups.jsonl       a line for each group that ended
+    rollouts.jsonl     rollouts with a verdict          index.jsonl               where each of them stands
+    failures.jsonl     attempts without one             groups.jsonl              a line for each group that ended
+    validation.jsonl   rollouts of validations          validation_failures.jsonl attempts of these without a verdict
 
+Ids     in `index.jsonl` and `failures.jsonl` the group is the run's (`Group.id`), not the row's index: a row comes
+        again in each epoch. A run that was begun without an index has none.
 Law     a group's lines are written when all its members have ended, so none of a group that was given up is here. What
         was written before a checkpoint is on the disk with it; `restore` forgets what came after. A group that ended
         just before a checkpoint, and had not reached the loop then, is run again by the resumed run: of two groups with
@@ -11,22 +14,22 @@ Errors  InfraError, kind `disk`, not retryable, when the disk refuses.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import orjson
 
-from paddock.collect.folder import write_json
-from paddock.collect.lines import JournalWriter, Part, to_line
+from paddock.collect.folder import FAILURES, INDEX, ROLLOUTS, write_json
+from paddock.collect.lines import JournalWriter, Part, digest_of, to_line
 from paddock.collect.results import FailedAttempt, RolloutResult
 from paddock.errors import InfraError
 from paddock.training.core.records import Group
 
-ROLLOUTS = "rollouts.jsonl"
 VALIDATION = "validation.jsonl"
-FAILURES = "failures.jsonl"
+VALIDATION_FAILURES = "validation_failures.jsonl"
 GROUPS = "groups.jsonl"
-NAMES = (ROLLOUTS, VALIDATION, FAILURES, GROUPS)
+NAMES = (ROLLOUTS, INDEX, FAILURES, VALIDATION, VALIDATION_FAILURES, GROUPS)
 LENGTHS = "journals.json"
 """File of a checkpoint: how many bytes of each journal belong to it."""
 
@@ -36,14 +39,17 @@ class GroupLines:
 
     def __init__(self) -> None:
         self.rollouts: list[bytes] = []
-        self.failures: list[bytes] = []
+        self.results: list[RolloutResult] = []
+        """One for each line of `rollouts`."""
+        self.failures: list[FailedAttempt] = []
 
     async def rollout(self, result: RolloutResult, line: bytes) -> RolloutResult:
         self.rollouts.append(line)
+        self.results.append(result)
         return result
 
     async def failure(self, failed: FailedAttempt) -> None:
-        self.failures.append(to_line(failed))
+        self.failures.append(failed)
 
 
 class Journals:
@@ -52,23 +58,33 @@ class Journals:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._writer: JournalWriter | None = None
+        self._indexed = True
 
     async def group(self, group: Group, lines: GroupLines) -> None:
         """Write the lines of a group that has ended."""
-        await self._put([*_parts(ROLLOUTS, lines), Part(GROUPS, orjson.dumps(_facts(group)) + b"\n")])
+        failures = [to_line(failed.model_copy(update={"group_id": group.id})) for failed in lines.failures]
+        with self._disk_errors():
+            writer = self._open()
+            index = _index_lines(group.id, lines, writer.end_of(ROLLOUTS)) if self._indexed else b""
+            await writer.put(
+                Part(ROLLOUTS, b"".join(lines.rollouts)),
+                Part(INDEX, index),
+                Part(FAILURES, b"".join(failures)),
+                Part(GROUPS, orjson.dumps(_facts(group)) + b"\n"),
+            )
 
     async def validation(self, lines: GroupLines) -> None:
-        await self._put(_parts(VALIDATION, lines))
+        failures = b"".join(map(to_line, lines.failures))
+        with self._disk_errors():
+            await self._open().put(Part(VALIDATION, b"".join(lines.rollouts)), Part(VALIDATION_FAILURES, failures))
 
     async def checkpoint(self, folder: Path) -> None:
         """Put all lines so far on the disk, and the lengths of the journals into `folder`."""
-        await self._put([])
-        try:
+        with self._disk_errors():
+            await self._open().put()
             for name in NAMES:
                 _sync(self._folder / name)
             write_json(folder / LENGTHS, {name: _length(self._folder / name) for name in NAMES})
-        except OSError as error:
-            raise _disk_error(self._folder, error) from error
 
     async def restore(self, folder: Path) -> None:
         await self.close()
@@ -79,13 +95,18 @@ class Journals:
             writer, self._writer = self._writer, None
             await writer.close()
 
-    async def _put(self, parts: Sequence[Part]) -> None:
+    def _open(self) -> JournalWriter:
+        if self._writer is None:
+            self._indexed = bool(_length(self._folder / INDEX)) or not _length(self._folder / ROLLOUTS)
+            self._writer = JournalWriter({name: self._folder / name for name in NAMES}, durable=frozenset())
+        return self._writer
+
+    @contextmanager
+    def _disk_errors(self) -> Iterator[None]:
         try:
-            if self._writer is None:
-                self._writer = JournalWriter({name: self._folder / name for name in NAMES}, durable=frozenset())
-            await self._writer.put(*parts)
+            yield
         except OSError as error:
-            raise _disk_error(self._folder, error) from error
+            raise InfraError(f"{self._folder}: can't be written: {error}", kind="disk", retryable=False) from error
 
 
 def cut(folder: Path, lengths: "dict[str, int]") -> None:
@@ -97,8 +118,14 @@ def cut(folder: Path, lengths: "dict[str, int]") -> None:
                 file.truncate(min(lengths.get(name, 0), path.stat().st_size))
 
 
-def _parts(name: str, lines: GroupLines) -> list[Part]:
-    return [Part(name, b"".join(lines.rollouts)), Part(FAILURES, b"".join(lines.failures))]
+def _index_lines(group_id: int, lines: GroupLines, start: int) -> bytes:
+    """`start`: where the first of the rollouts' lines begins in its file."""
+    made = []
+    for result, line in zip(lines.results, lines.rollouts, strict=True):
+        place = {"group_id": group_id, "start": start, "end": start + len(line), "crc32": digest_of(line)}
+        made.append(to_line(result.model_copy(update=place)))
+        start += len(line)
+    return b"".join(made)
 
 
 def _facts(group: Group) -> "dict[str, object]":
@@ -125,7 +152,3 @@ def _sync(path: Path) -> None:
 
 def _length(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
-
-
-def _disk_error(folder: Path, error: OSError) -> InfraError:
-    return InfraError(f"{folder}: can't be written: {error}", kind="disk", retryable=False)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from paddock.collect.folder import locked
+from paddock.collect.folder import FAILURES, locked
 from paddock.config import Config
 from paddock.errors import ConfigError, InfraError
 from paddock.server.loops import loop_factory, spare_collector
@@ -27,7 +27,7 @@ from paddock.signals import cancel_on_signal
 from paddock.training.core.flaws import FlawRules
 from paddock.training.grpo.checkpoints import Checkpoints
 from paddock.training.grpo.config import TrainConfig
-from paddock.training.grpo.journals import FAILURES, cut
+from paddock.training.grpo.journals import cut
 from paddock.training.grpo.layout_check import require_layout, require_nodes
 from paddock.training.grpo.loop import Loop, LoopSettings, RunResult
 from paddock.training.grpo.model_server import engine_settings

@@ -19,6 +19,7 @@ COMMANDS = {
     "eval": "run rollouts over rows and summarise them",
     "train": "train a policy on the environments of a config",
     "launch": "begin a training run, or go on with it, here or on SLURM",
+    "view": "look at runs in a browser, live while they are written",
     "show": "show a run's rollouts: a list, one turn by turn, or two side by side",
     "runs": "check what a run's folder holds, line by line, and repair it",
     "verify": "score stored rollouts again, without a model",

@@ -40,12 +40,14 @@ HOW_TO_FIND = (
 
 
 class RequireToken:
-    """Answers 401 to whoever does not bring the token. `made`: at start; its user's clients find it by themselves."""
+    """Answers 401 to whoever does not bring the token. `made`: at start; its user's clients find it by themselves.
+    `also_open`: how paths begin that need none."""
 
-    def __init__(self, app: ASGIApp, token: str, made: bool) -> None:
+    def __init__(self, app: ASGIApp, token: str, made: bool, *, also_open: str | None = None) -> None:
         self._app = app
         self._expected = (SCHEME + token).encode()
         self._made = made
+        self._also_open = also_open
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan" or self._has_token(scope):
@@ -61,6 +63,8 @@ class RequireToken:
         await refusal(scope["path"], error, 401)(scope, receive, send)
 
     def _is_open(self, path: str) -> bool:
+        if self._also_open is not None and path.startswith(self._also_open):
+            return True
         return path in OPEN_PATHS or (self._made and (path in PAGES or path.startswith(f"{ASSETS}/")))
 
     def _has_token(self, scope: Scope) -> bool:

@@ -17,6 +17,8 @@ from paddock.training.grpo.journals import cut
 from paddock.training.grpo.roles import GroupJob
 from paddock.training.grpo.rollouts import RowSettings, RunRollouts, RunRows, Sampler
 from paddock.training.grpo.worker import RolloutWorker, WorkerSettings
+from paddock.viewer import read_entries
+from paddock.viewer.entries import load as load_rollout
 
 SCRIPTED = "paddock.conformance.scripted"
 GRPO: dict[str, Any] = {"num_prompts_per_step": 2, "num_generations_per_prompt": 4}
@@ -195,6 +197,31 @@ async def test_what_came_after_a_checkpoint_is_forgotten(start: Start, tmp_path:
     assert len(one.lines("rollouts")) == 8
     cut(one.folder, {})
     assert one.lines("rollouts") == one.lines("groups") == []
+
+
+async def test_the_index_says_where_the_rollouts_of_each_group_stand(start: Start, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    checkpoint.mkdir()
+    async with start(["yes", "no"]) as one:
+        await one.rollouts.run_group(GroupJob(0, 1, 0), 0)
+        await one.rollouts.checkpoint(checkpoint)
+        await one.rollouts.run_group(GroupJob(1, 0, 0), 0)
+        await one.rollouts.restore(checkpoint)
+        await one.rollouts.run_group(GroupJob(1, 1, 1), 0)
+    entries = read_entries(one.folder)
+    assert [entry.result.group_id for entry in entries] == [0] * 4 + [1] * 4
+    assert [entry.result.member for entry in entries] == [0, 1, 2, 3] * 2
+    rollouts = [load_rollout(entry) for entry in entries]
+    assert [rollout and rollout.row.stamp.epoch for rollout in rollouts] == [0] * 4 + [1] * 4
+    assert [rollout and rollout.reward for rollout in rollouts] == [entry.result.reward for entry in entries]
+
+
+async def test_failures_are_of_their_group_and_those_of_validations_apart(start: Start) -> None:
+    async with start(["yes"], model={"fail_first": 1000}) as one:
+        await one.rollouts.run_group(GroupJob(7, 0, 0), 0)
+        await one.rollouts.validate(1)
+    assert {line["group_id"] for line in one.lines("failures")} == {7}
+    assert {line["group_id"] for line in one.lines("validation_failures")} == {0}
 
 
 async def test_validation_has_prompts_rollouts_and_sampling_of_its_own(start: Start) -> None:

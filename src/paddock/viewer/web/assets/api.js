@@ -1,0 +1,63 @@
+// Requests to the server, and the page's state, which is all in the address: `#/PAGE?KEY=VALUE`.
+
+const TOKEN = "paddock-token";
+
+// The address that the command printed has the token in its fragment; it is kept for this tab alone.
+export function takeToken() {
+  const match = /^#token=([^&]+)$/.exec(location.hash);
+  if (match) {
+    sessionStorage.setItem(TOKEN, decodeURIComponent(match[1]));
+    history.replaceState(null, "", "#/");
+  }
+}
+
+export class ApiError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export async function api(name, query = {}, body) {
+  const address = `/api/${name}?${new URLSearchParams(query)}`;
+  const headers = { authorization: `Bearer ${sessionStorage.getItem(TOKEN) ?? ""}` };
+  const options = body === undefined ? { headers } : {
+    method: "POST",
+    headers: { ...headers, "content-type": "application/json" },
+    body: JSON.stringify(body),
+  };
+  let reply;
+  try {
+    reply = await fetch(address, options);
+  } catch {
+    throw new ApiError(0, "the server does not answer: `paddock view` has ended, or the tunnel to it");
+  }
+  if (reply.ok) return reply.json();
+  const text = await reply.text();
+  let message = text;
+  try {
+    message = JSON.parse(text).error.message;
+  } catch { /* no JSON: the text is the message */ }
+  throw new ApiError(reply.status, message);
+}
+
+export function readState() {
+  const [path, query] = location.hash.replace(/^#/, "").split("?");
+  return { page: path.replace(/^\//, "") || "runs", ...Object.fromEntries(new URLSearchParams(query)) };
+}
+
+export function href(page, query = {}) {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  return `#/${page}${given.length ? `?${new URLSearchParams(given)}` : ""}`;
+}
+
+// `replace`: for what is typed, so that "back" leaves the page.
+export function go(page, query, { replace = false } = {}) {
+  const address = href(page, query);
+  if (replace) {
+    history.replaceState(null, "", address);
+    dispatchEvent(new HashChangeEvent("hashchange"));
+  } else {
+    location.hash = address;
+  }
+}

@@ -1,0 +1,113 @@
+// One rollout as a conversation, or two side by side.
+
+import { html, useEffect, useState } from "./vendor/preact-htm-3.1.1.js";
+import { api, go, href } from "./api.js";
+import { number, outcomeTone, seconds, short, visible } from "./format.js";
+import { Notes } from "./notes.js";
+import { linkTo, useShown } from "./run.js";
+import { Text } from "./text.js";
+import { Calls } from "./tokens.js";
+
+const STEPS = { n: 1, p: -1 };
+
+export function Rollout({ state }) {
+  const { rows, shown, error } = useShown(state);
+  const at = shown.findIndex((row) => row.key === state.at);
+  const group = Number(state.at.split("-")[0]);
+  const members = rows.filter((row) => row.group === group);
+  const others = rows.filter((row) => row.key !== state.at && row.name && row.name === rows.find((one) => one.key === state.at)?.name && row.group !== group);
+  const back = href("run", { ...state, page: undefined, at: undefined, with: undefined });
+  useEffect(() => {
+    const press = (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return;
+      const next = shown[at + (STEPS[event.key] ?? 0)];
+      if (event.key in STEPS && next) location.hash = linkTo(state, next);
+      else if (event.key === "Escape") location.hash = back;
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  });
+  const compare = (key) => href("rollout", { ...state, page: undefined, with: state.with === key ? undefined : key });
+  const line = (title, list) => list.length > 0 && html`<div class="bar"><span class="hint">${title}</span>${list.map((row) => html`
+    <span key=${row.key}><a class=${outcomeTone(row.outcome, row.reward)} href=${linkTo(state, row)} aria-current=${row.key === state.at ? "page" : undefined}>${row.key} ${row.variant ?? ""} ${short(row.reward) || row.outcome}</a>
+      ${row.key !== state.at && html` <a class="hint" href=${compare(row.key)}>${state.with === row.key ? "close" : "beside"}</a>`}</span>`)}</div>`;
+  const keys = state.with ? [state.at, state.with] : [state.at];
+  return html`<nav><a href=${href("runs")}>all runs</a><a href=${back}>${state.run}</a>
+      ${at >= 0 && html`<span class="end">${number(at + 1)} of ${number(shown.length)}</span>`}
+      ${shown[at - 1] && html`<a href=${linkTo(state, shown[at - 1])}>← previous (p)</a>`}${shown[at + 1] && html`<a href=${linkTo(state, shown[at + 1])}>next (n) →</a>`}</nav>
+    ${error && html`<p class="error" role="alert">${error}</p>`}
+    ${members.length > 1 && line("group", members)}${line("the same row", others.slice(0, 12))}
+    <div class=${keys.length > 1 ? "columns two" : "columns"}>${keys.map((key) => html`<${One} key=${key} run=${state.run} at=${key} row=${rows.find((one) => one.key === key)} />`)}</div>`;
+}
+
+function One({ run, at, row }) {
+  const [answer, setAnswer] = useState({});
+  const [group, member] = at.split("-");
+  const source = { run, group, member };
+  const verdictKey = `${row?.outcome}${row?.start}`;
+  useEffect(() => {
+    let ended = false;
+    api("rollout", source).then((value) => !ended && setAnswer({ value })).catch((error) => !ended && setAnswer({ error: error.message }));
+    return () => { ended = true; };
+  }, [run, at, verdictKey]);
+  const title = html`<h1>${at} ${row?.name ?? ""} ${row && html`<span class=${outcomeTone(row.outcome, row.reward)}>${row.reward === null ? row.outcome : `reward ${short(row.reward)}`}${row.reason ? `, ${row.reason}` : ""}</span>`}</h1>`;
+  if (answer.error) return html`<article>${title}<p class="error" role="alert">${answer.error}</p></article>`;
+  if (!answer.value) return html`<article>${title}<p>Loading…</p></article>`;
+  const value = answer.value;
+  return html`<article aria-label=${`rollout ${at}`}>${title}
+    <${Notes} ...${source} />
+    ${value.failure ? html`<${Facts} facts=${Object.entries(value.failure)} />` : html`<${Whole} value=${value} source=${source} />`}
+    <${Times} timing=${value.timing} /></article>`;
+}
+
+function Whole({ value, source }) {
+  return html`
+    <${Facts} facts=${value.facts} />
+    ${value.task.length > 0 && html`<details><summary>task</summary>${value.task.map((item) => html`<${Item} key=${item.part} item=${item} source=${source} />`)}</details>`}
+    <h2>Turns</h2>
+    ${value.turns.length === 0 && html`<p class="hint">no turns: the model was not called</p>`}
+    ${value.turns.map((items, i) => html`<section class="turn" key=${i} id=${`turn-${i + 1}`}><h3>turn ${i + 1}</h3>
+      ${items.map((item) => html`<${Item} key=${item.part} item=${item} source=${source} />`)}</section>`)}
+    ${value.patch && html`<h2>Patch</h2>${value.patch.length ? html`<${Text} ...${value.patch} kind="diff" source=${{ ...source, part: "patch" }} />` : html`<p class="hint">nothing was changed</p>`}`}
+    ${Object.keys(value.tests).length > 0 && html`<h2>Tests</h2>${Object.entries(value.tests).map(([name, tests]) => html`<${Tests} key=${name} name=${name} tests=${tests} />`)}`}
+    ${value.extras.map((extra) => html`<details key=${extra.name}><summary>${extra.name}</summary><${Text} ...${extra} source=${{ ...source, part: extra.part }} /></details>`)}
+    <${Calls} calls=${value.calls} source=${source} />
+    <details><summary>the row, the stored line</summary><${Lazy} title="row" source=${{ ...source, part: "row" }} /><${Lazy} title="stored line" source=${{ ...source, part: "raw" }} /></details>`;
+}
+
+function Item({ item, source }) {
+  const text = html`<${Text} text=${item.text} length=${item.length} source=${{ ...source, part: item.part }} />`;
+  if (item.kind === "reasoning") return html`<details class="item faint"><summary>reasoning, ${number(item.length)} characters</summary>${text}</details>`;
+  if (item.kind === "call") return html`<div class="item"><span class="call strong">${visible(item.title || "a call without a name")}</span>${item.length > 0 && text}</div>`;
+  if (item.kind === "result") return html`<div class="item result">${item.length > 0 ? text : html`<span class="hint">no output</span>`}</div>`;
+  return html`<div class="item">${item.title && html`<span class="hint">${visible(item.title)}</span>`}${text}</div>`;
+}
+
+function Facts({ facts }) {
+  return html`<table class="small"><tbody>${facts.map(([label, value, tone]) => html`<tr><td class="hint">${label}</td><td class=${tone ?? ""}>${visible(String(value ?? ""))}</td></tr>`)}</tbody></table>`;
+}
+
+function Tests({ name, tests }) {
+  const wrong = tests.shown.filter(([, status]) => status !== "PASSED" && status !== "XFAIL").length;
+  return html`<details open=${wrong > 0}><summary class=${wrong ? "bad" : "good"}>${name}: ${number(tests.count - wrong)} of ${number(tests.count)} passed</summary>
+    <table class="small"><tbody>${tests.shown.map(([test, status]) => html`<tr><td class=${status === "PASSED" || status === "XFAIL" ? "good" : "bad"}>${visible(status)}</td><td class="mono">${visible(test)}</td></tr>`)}</tbody></table>
+    ${tests.count > tests.shown.length && html`<p class="hint">and ${number(tests.count - tests.shown.length)} more</p>`}</details>`;
+}
+
+function Times({ timing }) {
+  const stages = Object.entries(timing).filter(([name, value]) => value && name !== "total_s");
+  return html`<p class="hint">${seconds(timing.total_s)}${stages.length ? `: ${stages.map(([name, value]) => `${name.replace(/_s$/, "").replace("_", " ")} ${seconds(value)}`).join(", ")}` : ""}</p>`;
+}
+
+function Lazy({ title, source }) {
+  const [answer, setAnswer] = useState(null);
+  const open = async () => {
+    try {
+      setAnswer(await api("text", source));
+    } catch (error) {
+      setAnswer({ error: error.message });
+    }
+  };
+  if (!answer) return html`<button onClick=${open}>${title}</button>`;
+  return answer.error ? html`<p class="error">${answer.error}</p>` : html`<${Text} text=${answer.text} length=${answer.length} source=${source} />`;
+}

@@ -1,0 +1,93 @@
+// The rows of a run, as they come, and what is made of them.
+
+import { api } from "./api.js";
+
+// The next value of a run's rows from the last: rows by key, the later one of a key counts.
+export const readRows = (run) => async (last) => {
+  const reply = await api("rows", { run, cursor: last?.cursor ?? "" });
+  if (last && !reply.restarted && reply.rows.length === 0) return last;
+  const byKey = new Map(reply.restarted || !last ? [] : last.byKey);
+  for (const values of reply.rows) {
+    const row = Object.fromEntries(reply.columns.map((name, i) => [name, values[i]]));
+    row.key = `${row.group}-${row.member}`;
+    row.order = byKey.size;
+    byKey.delete(row.key);
+    byKey.set(row.key, row);
+  }
+  const rows = [...byKey.values()];
+  return { cursor: reply.cursor, byKey, rows, stages: reply.stages, damaged: reply.damaged, firstDamaged: reply.first_damaged };
+};
+
+export const COLUMNS = [
+  { name: "key", title: "rollout", by: (row) => row.group * 1e6 + row.member },
+  { name: "name", title: "row" },
+  { name: "agent", title: "agent" },
+  { name: "variant", title: "harness" },
+  { name: "outcome", title: "outcome" },
+  { name: "reward", title: "reward", numeric: true },
+  { name: "reason", title: "reason" },
+  { name: "turns", title: "turns", numeric: true },
+  { name: "output_tokens", title: "tokens out", numeric: true },
+  { name: "total_s", title: "time", numeric: true },
+];
+
+export const reasonOf = (row) => row.reason ?? (row.failure ? `${row.failure[1]}: ${row.failure[3]}` : "");
+
+const words = (row) => [row.key, row.name, row.agent, row.variant, row.outcome, reasonOf(row), ...Object.values(row.labels ?? {})]
+  .join("\n").toLowerCase();
+
+// Rows that a state of the page shows, in its order. `found`: keys that a search in texts gave, or null.
+export function shownRows(rows, state, { found = null, groups = null } = {}) {
+  const filter = (state.filter ?? "").toLowerCase();
+  const kept = rows.filter((row) =>
+    (!state.outcome || row.outcome === state.outcome)
+    && (!state.agent || row.agent === state.agent)
+    && (!state.variant || row.variant === state.variant)
+    && (!state.kind || row.failure?.[1] === state.kind)
+    && (!state.reward || (state.reward === "above" ? row.reward > 0 : row.reward !== null && row.reward <= 0))
+    && (!groups || groups.has(row.group))
+    && (!found || found.has(row.key))
+    && (!filter || words(row).includes(filter)));
+  const [name, direction] = (state.sort ?? "").split(".");
+  const column = COLUMNS.find((one) => one.name === name);
+  if (!column) return kept;
+  const value = column.by ?? ((row) => (name === "reason" ? reasonOf(row) : row[name]));
+  const sign = direction === "down" ? -1 : 1;
+  return kept.sort((a, b) => {
+    const [one, other] = [value(a), value(b)];
+    if (one === other) return a.order - b.order;
+    if (one === null || one === undefined) return 1;
+    if (other === null || other === undefined) return -1;
+    return sign * (typeof one === "number" ? one - other : String(one).localeCompare(String(other)));
+  });
+}
+
+export function countBy(rows, of) {
+  const counts = new Map();
+  for (const row of rows) {
+    const value = of(row);
+    if (value !== null && value !== undefined && value !== "") counts.set(value, (counts.get(value) ?? 0) + 1);
+  }
+  return [...counts].sort((a, b) => b[1] - a[1]);
+}
+
+export const mean = (values) => (values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : null);
+
+// One line for each value of `of`: rewards, outcomes, cost.
+export function summary(rows, of) {
+  const parts = new Map();
+  for (const row of rows) {
+    const name = of(row) ?? "";
+    if (!parts.has(name)) parts.set(name, []);
+    parts.get(name).push(row);
+  }
+  return [...parts].map(([name, own]) => ({
+    name,
+    count: own.length,
+    reward: mean(own.map((row) => row.reward).filter((reward) => reward !== null)),
+    failed: own.filter((row) => row.reward === null).length,
+    turns: mean(own.map((row) => row.turns)),
+    tokens: mean(own.map((row) => row.output_tokens)),
+    time: mean(own.map((row) => row.total_s)),
+  })).sort((a, b) => String(a.name).localeCompare(String(b.name)));
+}

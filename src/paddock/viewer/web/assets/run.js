@@ -1,0 +1,136 @@
+// One run: what it comes to, and its rollouts in a table.
+
+import { html, useEffect, useMemo, useState } from "./vendor/preact-htm-3.1.1.js";
+import { api, go, href } from "./api.js";
+import { Curve } from "./chart.js";
+import { number, outcomeTone, seconds, short } from "./format.js";
+import { usePolled } from "./live.js";
+import { COLUMNS, countBy, mean, readRows, reasonOf, shownRows, summary } from "./rows.js";
+import { Table } from "./table.js";
+import { Training } from "./training.js";
+
+const CELLS = {
+  key: (row) => row.key, name: (row) => row.name ?? "", agent: (row) => row.agent, variant: (row) => row.variant ?? "",
+  outcome: (row) => row.outcome, reward: (row) => short(row.reward), reason: reasonOf, turns: (row) => number(row.turns),
+  output_tokens: (row) => number(row.output_tokens), total_s: (row) => seconds(row.total_s),
+};
+const TONES = {
+  outcome: (row) => outcomeTone(row.outcome, row.reward), reward: (row) => outcomeTone(row.outcome, row.reward),
+  reason: (row) => (row.failure ? "bad" : ""), key: () => "mono",
+};
+
+// Rows found by a text in them; null: nothing is searched for.
+function useFound(run, text) {
+  const [answer, setAnswer] = useState({ text: "", found: null, error: null });
+  useEffect(() => {
+    let ended = false;
+    if (text) {
+      api("search", { run, text })
+        .then((reply) => !ended && setAnswer({ text, found: new Set(reply.found.map((key) => key.join("-"))), more: reply.more }))
+        .catch((error) => !ended && setAnswer({ text, found: new Set(), error: error.message }));
+    }
+    return () => { ended = true; };
+  }, [run, text]);
+  return text && answer.text === text ? answer : { found: text ? new Set() : null, pending: Boolean(text) };
+}
+
+export function useShown(state) {
+  const polled = usePolled(readRows(state.run), 1000, state.run);
+  const search = useFound(state.run, state.text);
+  const rows = polled.value?.rows ?? [];
+  const groups = useMemo(() => (state.groups ? new Set(state.groups.split(",").map(Number)) : null), [state.groups]);
+  const shown = useMemo(() => shownRows(rows, state, { found: search.found, groups }), [rows, search.found, JSON.stringify(state)]);
+  return { ...polled, search, rows, shown };
+}
+
+export function Run({ state }) {
+  const { value, error, search, rows, shown } = useShown(state);
+  const [selected, setSelected] = useState(-1);
+  const set = (changes, options) => go("run", { ...state, page: undefined, ...changes }, options);
+  useKeys({ shown, selected, setSelected, state });
+  if (error && !value) return html`<p class="error" role="alert">${error}</p>`;
+  if (!value) return html`<p>Loading…</p>`;
+  const rewards = shown.map((row) => row.reward).filter((reward) => reward !== null);
+  const [sorted, direction] = (state.sort ?? "").split(".");
+  const columns = COLUMNS.map((column) => ({ ...column, align: column.numeric ? "right" : "", cell: CELLS[column.name], tone: TONES[column.name] }));
+  const sortBy = (name) => set({ sort: sorted !== name ? name : direction === "down" ? undefined : `${name}.down` });
+  return html`<nav><a href=${href("runs")}>all runs</a></nav><h1>${state.run}</h1>
+    ${error && html`<p class="error" role="alert">${error}</p>`}
+    ${value.damaged > 0 && html`<p class="error" role="alert">${number(value.damaged)} damaged lines were left out; the first: ${value.firstDamaged}. <code>paddock runs check</code> says more.</p>`}
+    <${Training} run=${state.run} />
+    <${Overview} rows=${shown} />
+    <${Filters} state=${state} rows=${rows} set=${set} />
+    <div class="bar"><span>${number(shown.length)} of ${number(rows.length)} rollouts${rewards.length ? html`, mean reward <strong>${short(mean(rewards))}</strong> of ${number(rewards.length)}` : ""}</span>
+      ${search.pending && html`<span class="hint">searching…</span>`}${search.more && html`<span class="hint">and more with that text</span>`}
+      ${search.error && html`<span class="bad">${search.error}</span>`}
+      ${state.groups && html`<button onClick=${() => set({ groups: undefined, step: undefined })}>step ${state.step}: show all</button>`}
+      <span class="hint">keys: j k Enter / Esc</span></div>
+    <${Table} label="rollouts" rows=${shown} columns=${columns} keyOf=${(row) => row.key} selected=${selected} onSelect=${setSelected}
+      sort=${sorted ? { column: sorted, descending: direction === "down" } : null} onSort=${sortBy} link=${(row) => linkTo(state, row)} />`;
+}
+
+export const linkTo = (state, row) => href("rollout", { ...state, page: undefined, at: row.key, with: undefined });
+
+function useKeys({ shown, selected, setSelected, state }) {
+  useEffect(() => {
+    const press = (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.target.matches("input, select, textarea")) {
+        if (event.key === "Escape") event.target.blur();
+        return;
+      }
+      if (event.key === "j" || event.key === "ArrowDown") setSelected((now) => Math.min(shown.length - 1, now + 1));
+      else if (event.key === "k" || event.key === "ArrowUp") setSelected((now) => Math.max(0, now - 1));
+      else if (event.key === "Enter" && shown[selected] && !event.target.matches("a, button")) location.hash = linkTo(state, shown[selected]);
+      else if (event.key === "Escape") go("runs", {});
+      else return;
+      event.preventDefault();
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  });
+}
+
+function Filters({ state, rows, set }) {
+  const chips = (name, of) => countBy(rows, of).map(([value, count]) => html`<button key=${value} aria-pressed=${state[name] === value}
+    onClick=${() => set({ [name]: state[name] === value ? undefined : value })}>${value} ${number(count)}</button>`);
+  const several = (title, name, of) => (countBy(rows, of).length > 1 ? html`<div class="bar"><span class="hint">${title}</span>${chips(name, of)}</div>` : null);
+  const search = (event) => { event.preventDefault(); set({ text: new FormData(event.currentTarget).get("text") }); };
+  return html`<div class="bar">
+      <input type="search" id="filter" aria-label="filter rollouts" placeholder="filter rows, reasons, failures (/)" value=${state.filter ?? ""} onInput=${(event) => set({ filter: event.currentTarget.value }, { replace: true })} />
+      <form onSubmit=${search}><input type="search" name="text" aria-label="search in texts and patches" placeholder="in texts and patches (Enter)" value=${state.text ?? ""} /></form>
+      <button aria-pressed=${state.reward === "above"} onClick=${() => set({ reward: state.reward === "above" ? undefined : "above" })}>reward above 0</button>
+      <button aria-pressed=${state.reward === "none"} onClick=${() => set({ reward: state.reward === "none" ? undefined : "none" })}>reward 0 or less</button>
+      ${chips("outcome", (row) => row.outcome)}</div>
+    ${several("agent", "agent", (row) => row.agent)}${rows.some((row) => row.variant && row.variant !== row.agent) && several("harness", "variant", (row) => row.variant)}
+    ${rows.some((row) => row.failure) && html`<div class="bar"><span class="hint">failures</span>${chips("kind", (row) => row.failure?.[1])}</div>`}`;
+}
+
+const PARTS = [["agent", (row) => row.agent], ["harness", (row) => row.variant], ["repository", (row) => row.labels?.repo]];
+
+// The mean reward as rollouts ended, and a line for each agent, harness, repository.
+function Overview({ rows }) {
+  const parts = PARTS.map(([name, of]) => [name, summary(rows.filter((row) => of(row)), of)]).filter(([, lines]) => lines.length > 1);
+  const curve = useMemo(() => {
+    let sum = 0;
+    const points = [];
+    for (const row of [...rows].sort((a, b) => a.order - b.order)) {
+      if (row.reward === null) continue;
+      sum += row.reward;
+      points.push(sum / (points.length + 1));
+    }
+    return points;
+  }, [rows]);
+  const metrics = useMemo(() => {
+    const values = new Map();
+    for (const row of rows) for (const [name, value] of Object.entries(row.metrics ?? {})) values.set(name, [...(values.get(name) ?? [0, 0])].map((total, i) => total + (i ? 1 : value)));
+    return [...values].map(([name, [sum, count]]) => [name, sum / count, count]).sort();
+  }, [rows]);
+  return html`<details><summary>overview: rewards as they came, by agent, harness and repository, components</summary>
+    ${curve.length > 1 && html`<div class="charts"><${Curve} title="mean reward as rollouts ended" xs=${curve.map((_, i) => i + 1)} ys=${curve} /></div>`}
+    ${parts.map(([name, lines]) => html`<table class="small"><thead><tr><th>${name}</th>${["rollouts", "mean reward", "without verdict", "turns", "tokens out", "time"].map((title) => html`<th class="right">${title}</th>`)}</tr></thead>
+      <tbody>${lines.map((line) => html`<tr><td>${line.name}</td><td class="right">${number(line.count)}</td><td class="right">${short(line.reward)}</td><td class="right">${number(line.failed)}</td>
+        <td class="right">${short(line.turns, 1)}</td><td class="right">${short(line.tokens, 0)}</td><td class="right">${seconds(line.time)}</td></tr>`)}</tbody></table>`)}
+    ${metrics.length > 0 && html`<table class="small"><thead><tr><th>metric of the verdict</th><th class="right">mean</th><th class="right">of</th></tr></thead>
+      <tbody>${metrics.map(([name, value, count]) => html`<tr><td>${name}</td><td class="right">${short(value)}</td><td class="right">${number(count)}</td></tr>`)}</tbody></table>`}</details>`;
+}

@@ -1,0 +1,152 @@
+"""One rollout as JSON for its page: what was said, cut; each text whole, in pieces; the tokens of one call.
+
+Part    the name of a text: `turns/3/0` (turn from 0, item), `task/0`, `patch`, `detail`, `extras/NAME`, `row`, `raw`.
+Units   lengths and offsets in characters; seconds; log-probs are natural.
+Errors  KeyError: no such part, or no such call.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from paddock.collect.results import FailedAttempt
+from paddock.types import Rollout, Turn
+from paddock.types.responses import output_items
+from paddock.viewer.rollout import outcome_facts, patch_text, tests_of
+from paddock.viewer.turns import TurnItem, turn_items, turn_views
+
+PREVIEW = 4000
+"""Characters of a text that come with the page; `MANY` texts and more have `SHORT_PREVIEW`."""
+SHORT_PREVIEW = 1000
+MANY = 200
+PIECE = 200_000
+"""Characters of a text that are given at once."""
+MAX_TESTS = 2000
+MAX_TOKENS = 100_000
+"""Ids of one call that are given."""
+
+
+class _Texts(NamedTuple):
+    """All texts of a rollout, by part."""
+
+    by_part: dict[str, str]
+
+    def preview(self, part: str) -> dict[str, Any]:
+        text = self.by_part[part]
+        length = PREVIEW if len(self.by_part) < MANY else SHORT_PREVIEW
+        return {"part": part, "text": text[:length], "length": len(text)}
+
+
+def rollout_page(rollout: Rollout) -> dict[str, Any]:
+    """Everything of a rollout, with its texts cut."""
+    texts = _Texts(_texts(rollout))
+    turns = turn_views(rollout)
+    positions = {turn.id: i for i, turn in enumerate(rollout.turns)}
+    verdict = rollout.verdict
+    return {
+        "task": [_item(item, texts, f"task/{i}") for i, item in enumerate(_task_items(rollout))],
+        "turns": [
+            [_item(item, texts, f"turns/{i}/{j}") for j, item in enumerate(turn.items)] for i, turn in enumerate(turns)
+        ],
+        "calls": [_call(turn, positions) for turn in rollout.turns],
+        "patch": texts.preview("patch") if "patch" in texts.by_part else None,
+        "tests": {name: _tests(tests) for name, tests in tests_of(rollout).items()},
+        "extras": [
+            {"name": part.partition("/")[2], **texts.preview(part)}
+            for part in texts.by_part
+            if part.startswith("extras/")
+        ],
+        "facts": [list(fact) for fact in outcome_facts(rollout, len(turns))],
+        "components": verdict.reward_components if verdict else {},
+        "timing": rollout.timing.model_dump(),
+        "engine": rollout.engine,
+    }
+
+
+def failure_page(failed: FailedAttempt) -> dict[str, Any]:
+    """What there is of a rollout without a verdict: its last attempt."""
+    return {"failure": failed.model_dump(exclude={"timing", "usage"}), "timing": failed.timing.model_dump()}
+
+
+def text_piece(rollout: Rollout, part: str, offset: int) -> dict[str, Any]:
+    """A piece of a text from `offset` on, and where the next begins (None: it is the last)."""
+    text = _json(rollout.to_wire()) if part == "raw" else _texts(rollout)[part]
+    end = offset + PIECE
+    return {"text": text[offset:end], "length": len(text), "next": end if end < len(text) else None}
+
+
+def call_tokens(rollout: Rollout, index: int) -> dict[str, Any]:
+    """The tokens of one recorded call: ids of its prompt since its parent's end, and what was sampled."""
+    if not 0 <= index < len(rollout.turns):
+        raise KeyError(f"call {index}")
+    turn = rollout.turns[index]
+    return {
+        "prompt_ids": (turn.prompt_ids or [])[:MAX_TOKENS],
+        "sampled_ids": (turn.sampled_ids or [])[:MAX_TOKENS],
+        "log_probs": (turn.log_probs or [])[:MAX_TOKENS],
+        "weight_version": turn.weight_version,
+        "weight_spans": [span.model_dump() for span in turn.weight_spans],
+        "exact": turn.sampled_ids is not None and turn.prompt_ids is not None and not turn.splice_broken,
+        "sampling": turn.sampling,
+    }
+
+
+def _texts(rollout: Rollout) -> dict[str, str]:
+    texts = {f"task/{i}": item.text for i, item in enumerate(_task_items(rollout))}
+    for i, turn in enumerate(turn_views(rollout)):
+        texts |= {f"turns/{i}/{j}": item.text for j, item in enumerate(turn.items)}
+    if (patch := patch_text(rollout)) is not None:
+        texts["patch"] = patch
+    if rollout.verdict is not None:
+        texts |= {f"extras/{name}": _text(value) for name, value in _shown_extras(rollout.verdict.extras)}
+    texts["row"] = _json(rollout.row.to_wire())
+    return texts
+
+
+def _shown_extras(extras: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    return ((name, value) for name, value in extras.items() if name != "tests" and value not in (None, [], {}))
+
+
+def _task_items(rollout: Rollout) -> list[TurnItem]:
+    """What the policy was given, then what its row expects."""
+    task, params = rollout.row.task, rollout.row.responses_create_params
+    items = []
+    for text in (task.get("problem_statement"), params.get("instructions")):
+        if isinstance(text, str) and text:
+            items.append(TurnItem("text", "", text))
+    given = params.get("input")
+    items += turn_items([{"role": "user", "content": given}] if isinstance(given, str) else output_items(given))
+    expected = task.get("expected_action", task.get("expected_answer"))
+    if expected is not None:
+        items.append(TurnItem("other", "expected", _text(expected)))
+    return items
+
+
+def _item(item: TurnItem, texts: _Texts, part: str) -> dict[str, Any]:
+    return {"kind": item.kind, "title": item.title, **texts.preview(part)}
+
+
+def _call(turn: Turn, positions: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        "parent": None if turn.parent is None else positions.get(turn.parent),
+        "prompt_tokens": None if turn.prompt_ids is None else len(turn.prompt_ids),
+        "sampled_tokens": None if turn.sampled_ids is None else len(turn.sampled_ids),
+        "usage": turn.usage and turn.usage.model_dump(),
+        "weight_version": turn.weight_version,
+        "finish_reason": turn.finish_reason,
+        "splice_broken": turn.splice_broken,
+    }
+
+
+def _tests(tests: Mapping[str, str]) -> dict[str, Any]:
+    ordered = sorted(tests.items(), key=lambda one: one[1] in ("PASSED", "XFAIL"))
+    return {"count": len(tests), "shown": ordered[:MAX_TESTS]}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else _json(value)
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2, default=str).decode()
