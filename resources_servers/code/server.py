@@ -9,7 +9,6 @@ Errors  RowError: a language that the config does not know or the image lacks. A
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import ClassVar
 
 from pydantic import Field, field_validator
@@ -17,17 +16,16 @@ from pydantic import Field, field_validator
 from paddock.config.problems import suggestion
 from paddock.errors import ConfigError, RowError
 from paddock.http import Peer
-from paddock.resources_servers.code.languages import LANGUAGES, ProgramLanguage
-from paddock.resources_servers.code.runs import ProgramLimits, ProgramResult, ProgramRunner
-from paddock.resources_servers.code.task import FENCE, CodeTask, program_of
+from paddock.resources_servers.code.box import ProgramLimits
+from paddock.resources_servers.code.languages import FILE, LANGUAGES, ProgramLanguage
+from paddock.resources_servers.code.runs import ProgramResult, ProgramRunner
+from paddock.resources_servers.code.task import FENCE, PYTHON, CodeTask, program_of
 from paddock.sandbox import Provider, SandboxSettings
 from paddock.sandbox.images import ImageStore
 from paddock.sandbox.leases import Lease, shared_provider
 from paddock.server import ResourcesServer, ServerConfig
 from paddock.types import JsonObject, Row, Verdict
 from paddock.types.responses import message_item
-
-_CALLER = Path(__file__).with_name("call_function.py")
 
 
 class CodeConfig(ServerConfig):
@@ -48,7 +46,10 @@ class CodeConfig(ServerConfig):
     @field_validator("languages")
     @classmethod
     def _added(cls, given: dict[str, ProgramLanguage]) -> dict[str, ProgramLanguage]:
-        return {**LANGUAGES, **given}
+        languages = {**LANGUAGES, **given}
+        if FILE not in languages[PYTHON].run:
+            raise ValueError(f"{PYTHON}.run: give {FILE} as a word of its own, as in `python3 {FILE}`")
+        return languages
 
 
 class CodeServer(ResourcesServer[CodeConfig, CodeTask]):
@@ -79,7 +80,7 @@ class CodeServer(ResourcesServer[CodeConfig, CodeTask]):
                 kind="image_missing",
             )
         self._lease = await shared_provider(sandbox)
-        self._runner = ProgramRunner(self._lease.value, image, self.config.limits, _CALLER.read_text())
+        self._runner = ProgramRunner(self._lease.value, image, self.config.limits)
 
     async def stop(self) -> None:
         lease, self._lease = self._lease, None
