@@ -5,6 +5,15 @@ from typing import Literal
 from paddock.types import JsonObject, Record
 
 
+class SampleModel(Record):
+    """A model that a sample may ask."""
+
+    base_url: str
+    """Ends in `/v1`."""
+    api_key: str
+    model: str
+
+
 class SampleJob(Record):
     """One sample to run."""
 
@@ -12,12 +21,11 @@ class SampleJob(Record):
     """As `inspect eval` names it."""
     args: JsonObject = {}
     sample_id: str | int
-    base_url: str
-    """The rollout's model, ends in `/v1`."""
-    api_key: str
-    model: str
+    policy: SampleModel
+    judge: SampleModel | None = None
+    """What scorers ask as the role `grader`."""
     generate: JsonObject = {}
-    """Fields of inspect_ai's `GenerateConfig`."""
+    """Fields of inspect_ai's `GenerateConfig` for the policy."""
     message_limit: int | None = None
     token_limit: int | None = None
     time_limit_s: int | None = None
@@ -26,8 +34,9 @@ class SampleJob(Record):
 class SampleResult(Record):
     """How it ended."""
 
-    failed: Literal["row", "task", "sample", "scorer"] | None = None
-    """What failed: the row names no sample; the task could not be read; its solver or model; its scorer. None: none."""
+    failed: Literal["row", "task", "sample", "scorer", "judge"] | None = None
+    """What failed: the row names no sample; the task could not be read; its solver or model; its scorer; its scorer
+    grades by the policy. None: none."""
     error: str = ""
     scores: dict[str, float | str] = {}
     """By the scorer's name, and `/key` for each of several values. A text is a value that is no number."""

@@ -1,24 +1,28 @@
 """An agent whose rollouts are samples of inspect_ai tasks: dataset, solver and scorer are the task's, the model ours.
 
-Run     inspect_ai's own `eval` of the row's sample, in a worker process. Its model calls go to the rollout's URL of the
-        model server, so they are recorded as any rollout's. `python` of the block names the environment that holds
-        inspect_ai and this package.
+Run     inspect_ai's own `eval` of the row's sample, in a worker process. It asks a loopback endpoint with a key of its
+        own, which adds the rollout's secret, so its model calls are recorded as any rollout's; those of a `judge` are
+        recorded nowhere. `python` of the block names the environment that holds inspect_ai and this package.
 Ends    a limit of inspect_ai's, or a last answer that was cut: `truncated`. An error in the task's scorer is the
-        verifier's, a sample that is not there the row's, any other the infrastructure's.
+        verifier's, and so is one that would ask the policy for its grade; a sample that is not there is the row's, any
+        other error the infrastructure's.
 """
 
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from importlib.util import find_spec
 from typing import Any
 
 from pydantic import Field
 
-from paddock.agents.inspect_ai.jobs import SampleJob, SampleResult
+from paddock.agents.inspect_ai.jobs import SampleJob, SampleModel, SampleResult
 from paddock.agents.inspect_ai.workers import SampleWorkers
 from paddock.errors import ConfigError, InfraError, RequestError, RowError, VerifierError
-from paddock.http import SEED, VERIFY, Call, HttpPeer, ModelReply, Peer, VerifyRequest
-from paddock.server import AgentConfig, AgentServer
+from paddock.http import SEED, VERIFY, Call, ModelReply, Peer, VerifyRequest
+from paddock.sandbox.tunnel import TunnelSettings
+from paddock.server import AgentConfig, AgentServer, Reference
 from paddock.server.rollout import RolloutRun
+from paddock.server.seat_endpoints import SeatEndpoint, SeatModel, open_endpoint, open_unrecorded
 from paddock.types import JsonObject, Rollout, Row
 from paddock.types.responses import make_response
 
@@ -28,6 +32,9 @@ _PARAMETERS = {"temperature": "temperature", "top_p": "top_p", "max_output_token
 
 
 class InspectAgentConfig(AgentConfig):
+    judge: Reference | None = None
+    """The model server that scorers ask as the role `grader`, as those of inspect_ai do that grade by a model. Its
+    calls are no part of the rollout. None: a scorer that would ask the policy instead is refused."""
     workers: int = Field(default=4, ge=1)
     """Samples that run at once: each takes a process with inspect_ai, of about 300 MiB."""
     message_limit: int | None = Field(default=None, ge=1)
@@ -36,6 +43,8 @@ class InspectAgentConfig(AgentConfig):
     """Tokens of a sample, as the model server counts them, in place of the task's own; None: the task's."""
     time_limit_s: int | None = Field(default=None, ge=1)
     """Seconds of a sample, in place of the task's own; None: the task's."""
+    tunnel: TunnelSettings = TunnelSettings()
+    """Bounds of the ways from inspect_ai to the models; `port` is any free one."""
 
 
 class InspectAgent(AgentServer[InspectAgentConfig]):
@@ -70,7 +79,7 @@ class InspectAgent(AgentServer[InspectAgentConfig]):
         with run.stage("seed"):
             session = await self.resources.call(SEED, run.row, run.call)
         with run.stage("model"):
-            result = await self._workers.run(self._job(run, session.visible), run.call.remaining_s)
+            result = await self._sample(run, session.visible)
             if result.failed == "row":
                 raise RowError(result.error, kind="inspect_sample")
             if result.failed == "task":
@@ -78,26 +87,37 @@ class InspectAgent(AgentServer[InspectAgentConfig]):
             if result.failed == "sample":
                 raise InfraError(f"the sample failed: {result.error}", kind="inspect_sample")
         with run.stage("verify"):
+            if result.failed == "judge":
+                raise VerifierError(result.error, kind="inspect_no_judge", retryable=False)
             if result.failed == "scorer":
                 raise VerifierError(f"the task's scorer: {result.error}", kind="inspect_scorer")
             run.truncated = result.limit is not None or result.is_cut
             run.response = self._response(run.row, result)
             run.verdict = await self.resources.call(VERIFY, VerifyRequest(row=run.row, response=run.response), run.call)
 
-    def _job(self, run: RolloutRun, visible: JsonObject) -> SampleJob:
-        params = run.row.responses_create_params
+    async def _sample(self, run: RolloutRun, visible: JsonObject) -> SampleResult:
+        settings, model, judge = self.config.tunnel, self.config.model_server.name, self.config.judge
+        async with AsyncExitStack() as stack:
+            way = open_endpoint(SeatModel(self.model, model), run.call, run.secret, settings)
+            policy = _endpoint(await stack.enter_async_context(way), model)
+            grader = None
+            if judge is not None:
+                way = open_unrecorded(SeatModel(self.peers[judge.name], judge.name), run.call, settings)
+                grader = _endpoint(await stack.enter_async_context(way), judge.name)
+            job = self._job(run.row, visible, policy, grader)
+            return await self._workers.run(job, run.call.remaining_s)
+
+    def _job(self, row: Row, visible: JsonObject, policy: SampleModel, judge: SampleModel | None) -> SampleJob:
+        params = row.responses_create_params
         generate: dict[str, Any] = {
             theirs: params[ours] for ours, theirs in _PARAMETERS.items() if params.get(ours) is not None
         }
-        if not isinstance(self.model, HttpPeer):
-            raise InfraError(f"{self.model.name}: has no URL for a client in another process", kind="no_url")
         return SampleJob(
             task=visible["inspect_task"],
             args=visible["inspect_args"],
             sample_id=visible["sample_id"],
-            base_url=f"{self.model.base_url}/r/{run.secret}/v1",
-            api_key=self.model.token or "unused",
-            model=self.config.model_server.name,
+            policy=policy,
+            judge=judge,
             generate=generate,
             message_limit=self.config.message_limit,
             token_limit=self.config.token_limit,
@@ -112,3 +132,7 @@ class InspectAgent(AgentServer[InspectAgentConfig]):
             incomplete_reason="max_output_tokens" if result.is_cut else None,
         )
         return {**response, RESULT: result.model_dump(include={"scores", "explanations", "limit"})}
+
+
+def _endpoint(seat: SeatEndpoint, model: str) -> SampleModel:
+    return SampleModel(base_url=seat.tunnel.base_url, api_key=seat.key, model=model)

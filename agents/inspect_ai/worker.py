@@ -4,8 +4,11 @@ Usage   python -m paddock.agents.inspect_ai.worker, in an environment with inspe
         jobs from its standard input and writes results to its standard output; whatever else is printed goes to
         standard error.
 Law     the sample is run by inspect_ai's `eval`, with the task's own solver and scorer; nothing is judged here. Its
-        model is inspect_ai's client of OpenAI-compatible servers, at the rollout's URL. Logs go to a folder that is
-        removed. When its standard input ends, so does this process with its group, in the middle of a sample too.
+        models are inspect_ai's client of OpenAI-compatible servers, at the endpoints of the job. Logs go to a folder
+        that is removed. When its standard input ends, so does this process with its group, in the middle of a sample
+        too.
+        A scorer never asks the policy: one of inspect_ai's own that would is refused before the sample is run, a
+        score of any other that did counts for nothing.
         A call of a model that failed, and did not succeed another time, fails the sample, whatever the task's code made
         of it: a model that gave no answer is no reward.
 """
@@ -20,17 +23,24 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import dropwhile
 from typing import Any, Literal
 
 from pydantic_core import to_json
 
-from paddock.agents.inspect_ai.jobs import SampleJob, SampleResult
+from paddock.agents.inspect_ai.jobs import SampleJob, SampleModel, SampleResult
 from paddock.types import JsonObject
 from paddock.types.responses import call_item, message_item
 
 CUT = ("max_tokens", "model_length")
-SERVICE = "paddock"
+POLICY, JUDGE = "policy", "judge"
+"""Services of inspect_ai's client, by which a call's event says whose model it asked."""
 MAX_TEXT = 2000
+GRADER = "grader"
+"""The role of a model that grades, as inspect_ai's own scorers name it."""
+GRADERS = ("model_graded_qa", "model_graded_fact")
+"""Scorers of inspect_ai's that ask a model."""
+NO_JUDGE = "name a model server by `judge` of the agent's block, which is the task's role `grader`"
 LIMIT = "Cancelled by limit"
 """Error of a call that a limit of the sample has ended, as inspect_ai has it."""
 
@@ -38,20 +48,18 @@ LIMIT = "Cancelled by limit"
 def run_sample(job: SampleJob) -> SampleResult:
     """Run one sample. Raises what inspect_ai raises for a task that it can't read."""
     from inspect_ai import eval as inspect_eval
-    from inspect_ai.model import GenerateConfig, get_model
+    from inspect_ai._eval.loader import load_tasks
 
-    model = get_model(
-        f"openai-api/{SERVICE}/{job.model}",
-        base_url=job.base_url,
-        api_key=job.api_key,
-        config=GenerateConfig(**{"max_retries": 1, **job.generate}),
-        memoize=False,
-    )
+    tasks = load_tasks([job.task], job.args)
+    if job.judge is None:
+        for name in _self_graders(tasks):
+            return SampleResult(failed="judge", error=f"{job.task}: the scorer {name} grades by a model: {NO_JUDGE}")
+    judge = None if job.judge is None else {GRADER: _client_of(JUDGE, job.judge, {})}
     with tempfile.TemporaryDirectory(prefix="paddock-inspect-") as folder:
         (log,) = inspect_eval(
-            job.task,
-            model=model,
-            task_args=job.args,
+            tasks,
+            model=_client_of(POLICY, job.policy, job.generate),
+            model_roles=judge,
             sample_id=[glob.escape(str(job.sample_id))],
             epochs=1,
             message_limit=job.message_limit,
@@ -70,14 +78,39 @@ def run_sample(job: SampleJob) -> SampleResult:
         return read_sample(samples[0])
 
 
+def _client_of(service: str, endpoint: SampleModel, generate: JsonObject) -> Any:
+    from inspect_ai.model import GenerateConfig, get_model
+
+    return get_model(
+        f"openai-api/{service}/{endpoint.model}",
+        base_url=endpoint.base_url,
+        api_key=endpoint.api_key,
+        config=GenerateConfig(**{"max_retries": 1, **generate}),
+        memoize=False,
+    )
+
+
+def _self_graders(tasks: list[Any]) -> Iterator[str]:
+    """Names of scorers that would have the policy grade itself."""
+    from inspect_ai._util.registry import registry_info, registry_params, registry_unqualified_name
+
+    for task in tasks:
+        roles = task.model_roles or {}
+        for scorer in task.scorer or ():
+            name, given = registry_unqualified_name(registry_info(scorer)), registry_params(scorer)
+            role = given.get("model_role", GRADER)
+            if name in GRADERS and given.get("model") is None and getattr(role, "name", role) not in roles:
+                yield name
+
+
 def read_sample(sample: Any) -> SampleResult:
     """Read the result from a sample of an evaluation's log."""
     if sample.error is not None:
         failed: Literal["scorer", "sample"] = "scorer" if any(map(_begins_scoring, sample.events)) else "sample"
         return SampleResult(failed=failed, error=sample.error.message[:MAX_TEXT])
-    unanswered = _unanswered(sample.events)
-    if unanswered is not None:
-        return unanswered
+    failure = _unanswered(sample.events) or _self_graded(sample.events)
+    if failure is not None:
+        return failure
     if not sample.scores:
         return SampleResult(failed="scorer", error="the task has no scorer, or it gave no score")
     return SampleResult(
@@ -110,6 +143,14 @@ def _unanswered(events: list[Any]) -> SampleResult | None:
             text = f"the model {event.model} gave no answer: {event.error}"
             failures[asked] = SampleResult(failed=failed, error=text[:MAX_TEXT])
     return next(iter(failures.values()), None)
+
+
+def _self_graded(events: list[Any]) -> SampleResult | None:
+    """The failure of scorers that asked the policy; None: they did not."""
+    scoring = dropwhile(lambda event: not _begins_scoring(event), events)
+    if any(event.event == "model" and event.model.startswith(f"openai-api/{POLICY}/") for event in scoring):
+        return SampleResult(failed="judge", error=f"a scorer asked the policy for its grade: {NO_JUDGE}")
+    return None
 
 
 def _values(name: str, value: Any) -> Iterator[tuple[str, float | str]]:

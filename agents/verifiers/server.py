@@ -16,14 +16,15 @@ from contextlib import AsyncExitStack, ExitStack, aclosing
 from typing import Any
 
 from paddock.agents.verifiers.config import VerifiersAgentConfig
-from paddock.agents.verifiers.endpoints import open_endpoint, open_unrecorded
 from paddock.agents.verifiers.episodes import EpisodeHost
 from paddock.agents.verifiers.outcomes import failure_of, is_truncated, output_of, trace_of
 from paddock.config.files import find_folder
 from paddock.errors import InfraError, PaddockError, RequestError, RowError, VerifierError
 from paddock.http import SEED, VERIFY, Call, ModelReply, Peer, VerifyRequest
 from paddock.server import AgentServer, ResourcesServer
+from paddock.server.dialects.conversation import sampling_of
 from paddock.server.rollout import RolloutRun, Stage
+from paddock.server.seat_endpoints import SeatModel, open_endpoint, open_unrecorded
 from paddock.types import JsonObject, Rollout, Row
 from paddock.types.responses import make_response
 
@@ -92,12 +93,13 @@ class VerifiersAgent(AgentServer[VerifiersAgentConfig]):
         assert self._host is not None
         config, name = self.config.tunnel, self.config.model_server.name
         job: JsonObject = {"data": run.row.task.get("task_data"), "model": name, "others": None}
+        model = SeatModel(self.model, name, sampling_of(run.row.responses_create_params))
         async with AsyncExitStack() as stack:
-            seat = await stack.enter_async_context(open_endpoint(self.model, run, run.secret, name, config))
+            seat = await stack.enter_async_context(open_endpoint(model, run.call, run.secret, config))
             job["seat"] = {"url": seat.tunnel.base_url, "key": seat.key}
             tunnels = [seat.tunnel]
             if self._host.has_others:
-                others = await stack.enter_async_context(open_unrecorded(self.model, run, name, config))
+                others = await stack.enter_async_context(open_unrecorded(model, run.call, config))
                 job["others"] = {"url": others.tunnel.base_url, "key": others.key}
                 tunnels.append(others.tunnel)
             record = await self._record(run, self._host, job)

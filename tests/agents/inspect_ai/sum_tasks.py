@@ -6,8 +6,8 @@ from typing import Any
 
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import ChatMessageUser
-from inspect_ai.scorer import Score, Target, accuracy, includes, mean, scorer
+from inspect_ai.model import ChatMessageUser, get_model
+from inspect_ai.scorer import Score, Target, accuracy, includes, mean, model_graded_fact, model_graded_qa, scorer
 from inspect_ai.solver import Generate, TaskState, generate, solver, system_message, use_tools
 from inspect_ai.tool import Tool, tool
 
@@ -187,3 +187,46 @@ def not_a_number() -> Any:
 @task
 def unscored() -> Task:
     return Task(dataset=dataset(1), solver=generate(), scorer=not_a_number())
+
+
+@task
+def graded_by_model() -> Task:
+    return Task(dataset=dataset(2), solver=generate(), scorer=model_graded_qa())
+
+
+@task
+def graded_by_default_model() -> Task:
+    return Task(dataset=dataset(2), solver=generate(), scorer=[includes(), model_graded_fact(model_role=None)])
+
+
+@scorer(metrics=[mean()])
+def asking(role: str | None) -> Any:
+    async def score(state: TaskState, target: Target) -> Score:
+        answer = await get_model(role=role).generate(f"Is this right: {state.output.completion}? GRADE: C or I.")
+        return Score(value=1.0, explanation=answer.completion)
+
+    return score
+
+
+@task
+def asks_policy() -> Task:
+    return Task(dataset=dataset(1), solver=generate(), scorer=asking(None))
+
+
+@task
+def asks_grader() -> Task:
+    return Task(dataset=dataset(1), solver=generate(), scorer=asking("grader"))
+
+
+@scorer(metrics=[mean()])
+def curious() -> Any:
+    async def score(state: TaskState, target: Target) -> Score:
+        api: Any = get_model().api
+        return Score(value=1.0, explanation=f"{api.base_url} {api.api_key}")
+
+    return score
+
+
+@task
+def shows_endpoint() -> Task:
+    return Task(dataset=dataset(1), solver=generate(), scorer=curious())

@@ -36,6 +36,8 @@ def answer_to(body: JsonObject) -> JsonObject:
     """Answer a sum by rule: right, wrong, in another form, not at all; by a tool where there is one."""
     asked = [message for message in body["messages"] if message["role"] == "user"][-1]["content"]
     text = asked if isinstance(asked, str) else asked[0]["text"]
+    if "GRADE: C" in text:
+        return {"role": "assistant", "content": "GRADE: C"}
     found = re.search(r"(\d+) \+ (\d+)", text)
     assert found is not None
     left, right = (int(number) for number in found.groups())
@@ -59,9 +61,12 @@ class SumsEndpoint(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     status = 200
     reason = "stop"
+    asked_as = Counter[str]()
+    """Calls by the name of the model that was asked."""
 
     def do_POST(self) -> None:
         body = orjson.loads(self.rfile.read(int(self.headers["content-length"])))
+        type(self).asked_as[body["model"]] += 1
         unasked = "What is the question?" in str(body["messages"][-1])
         message = {} if unasked else answer_to(body)
         finish = "tool_calls" if message.get("tool_calls") else type(self).reason
@@ -84,6 +89,7 @@ class SumsEndpoint(BaseHTTPRequestHandler):
 @pytest.fixture
 def endpoint() -> Iterator[str]:
     SumsEndpoint.status, SumsEndpoint.reason = 200, "stop"
+    SumsEndpoint.asked_as.clear()
     with ThreadingHTTPServer(("127.0.0.1", 0), SumsEndpoint) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -115,6 +121,7 @@ def evaluate(folder: Path, endpoint: str, rows: list[JsonObject], **agent: Any) 
     config = {
         "samples": {"resources_servers": {"inspect_ai": agent.get("resources", {})}},
         "policy_model": {"models_servers": {"openai": {"base_url": endpoint, "model": "m", "attempts": 1}}},
+        "judge_model": {"models_servers": {"openai": {"base_url": endpoint, "model": "judge", "attempts": 1}}},
         "sampler": {"agents": {"inspect_ai": {key: value for key, value in block.items() if key != "resources"}}},
     }
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
@@ -188,6 +195,47 @@ def test_what_goes_wrong_is_no_reward(
     assert said in line["message"]
 
 
+@pytest.mark.parametrize(
+    ("task", "named", "calls"),
+    [
+        ("graded_by_model", "model_graded_qa", 0),
+        ("graded_by_default_model", "model_graded_fact", 0),
+        ("asks_policy", "a scorer asked the policy", 2),
+        ("asks_grader", "a scorer asked the policy", 2),
+    ],
+)
+def test_a_policy_does_not_grade_itself(tmp_path: Path, endpoint: str, task: str, named: str, calls: int) -> None:
+    (line,) = evaluate(tmp_path, endpoint, rows_of(task, "--count", "1"))
+    assert (outcome_of(line), line.get("reward")) == ("verifier", None)
+    assert named in line["message"]
+    assert "judge" in line["message"]
+    assert SumsEndpoint.asked_as.total() == calls
+
+
+JUDGED = {"judge": {"type": "models_servers", "name": "judge_model"}}
+
+
+def test_a_judge_grades_and_its_calls_are_no_turns(tmp_path: Path, endpoint: str) -> None:
+    for number, task in enumerate(("graded_by_model", "asks_grader"), 1):
+        folder = tmp_path / task
+        folder.mkdir()
+        (line,) = evaluate(folder, endpoint, rows_of(task, "--count", "1"), **JUDGED)
+        assert (outcome_of(line), line.get("reward")) == ("completed", 1.0), line
+        assert len(line["rollout"]["turns"]) == 1
+        assert SumsEndpoint.asked_as == {"m": number, "judge": number}
+
+
+def test_a_scorer_that_asks_the_policy_beside_a_judge_is_no_reward(tmp_path: Path, endpoint: str) -> None:
+    (line,) = evaluate(tmp_path, endpoint, rows_of("asks_policy", "--count", "1"), **JUDGED)
+    assert (outcome_of(line), line.get("reward")) == ("verifier", None)
+
+
+def test_a_task_does_not_learn_the_rollouts_secret(tmp_path: Path, endpoint: str) -> None:
+    (line,) = evaluate(tmp_path, endpoint, rows_of("shows_endpoint", "--count", "1"))
+    shown = line["response"]["inspect_ai"]["explanations"]["curious"]
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/v1/? [0-9a-f]{32}", shown), shown
+
+
 def test_a_model_that_fails_and_a_sample_that_is_not_there_are_no_reward(tmp_path: Path, endpoint: str) -> None:
     SumsEndpoint.status = 500
     good = rows_of("sums", "--count", "1")[0]
@@ -216,14 +264,15 @@ def test_a_solver_that_asks_no_model_is_scored(tmp_path: Path, endpoint: str) ->
 
 def test_a_worker_ends_with_the_agent_in_the_middle_of_a_sample(tmp_path: Path) -> None:
     """The agent's end, in whatever way, is the end of its standard input."""
-    job = {"task": f"{TASKS}@hanging", "sample_id": "s[0]", "base_url": "http://127.0.0.1:9/v1", "api_key": "x"}
+    policy = {"base_url": "http://127.0.0.1:9/v1", "api_key": "x", "model": "m"}
+    job = {"task": f"{TASKS}@hanging", "sample_id": "s[0]", "policy": policy}
     command = [str(PYTHON), "-m", "paddock.agents.inspect_ai.worker"]
     with subprocess.Popen(
         command, env=ENVIRONMENT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, cwd=tmp_path
     ) as worker:
         assert worker.stdin is not None
         try:
-            worker.stdin.write(orjson.dumps({**job, "model": "m"}) + b"\n")
+            worker.stdin.write(orjson.dumps(job) + b"\n")
             worker.stdin.flush()
             with pytest.raises(subprocess.TimeoutExpired):
                 worker.wait(15)
