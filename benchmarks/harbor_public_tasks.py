@@ -1,9 +1,9 @@
-"""Published tasks, one after the other: each is built, its solution played where it has one, and graded.
+"""Published tasks, one after the other: each is built, graded after nothing was done, and after its solution.
 
 Usage   python benchmarks/harbor_public_tasks.py FOLDER ... [--isolation shared|fresh] [--build-network host]
         FOLDER: a task's. The images that its Dockerfile starts from must be in reach of the container engine.
-Prints  a line for each task: seconds for its image and its rollout, its outcome, its reward; then sums. Exit 1 where
-        a task with a solution is not paid, one without is, or one has no verdict. Images are removed again.
+Prints  a line for each task: seconds for its image and its rollouts, outcomes, rewards; then sums. Exit 1 where a
+        solution is not paid, nothing is, or either has no verdict. Images are removed again.
 """
 
 import argparse
@@ -31,13 +31,13 @@ from paddock.types import Rollout
 
 class TaskReport(NamedTuple):
     image_s: float
-    rollout_s: float
-    result: str
+    rollouts_s: float
+    results: list[str]
     is_right: bool
 
 
 async def report(folder: Path, options: argparse.Namespace) -> TaskReport:
-    """Build, run and grade one task."""
+    """Build a task, and run and grade it."""
     settings = SandboxSettings()
     images = HarborImages(build_network=options.build_network)
     row = read_row(row_of(folder, folder.parent))
@@ -50,31 +50,40 @@ async def report(folder: Path, options: argparse.Namespace) -> TaskReport:
     )
     peers: dict[str, Peer] = {}
     server = HarborServer(config, name="harbor", peers=peers)
-    solution = row.task.get("solution")
-    agent = SweAgent(
-        SweAgentConfig(
-            resources_server={"type": "resources_servers", "name": "harbor"},
-            model_server={"type": "models_servers", "name": "policy"},
-            harness="gold" if solution else "null",
-            limits=SandboxLimits(memory_mib=8192),
-        ),
-        name="agent",
-        peers=peers,
-    )
+    harnesses = ["null", "gold"] if row.task.get("solution") else ["null"]
+    agents = [agent_of(harness, peers) for harness in harnesses]
     store = ImageStore(settings.home, payload_id=settings.payload_id)
     started = time.monotonic()
     image = (await TaskImages(store, images).ensure(server.read_task(row).published.image)).record.name
     built = time.monotonic()
     try:
-        async with over("direct", server, ScriptedModel(ModelConfig(), name="policy", peers=peers), agent) as found:
-            rollout: Rollout = await found["agent"].call(RUN, row, Call())
+        async with over("direct", server, ScriptedModel(ModelConfig(), name="policy", peers=peers), *agents) as found:
+            rollouts: list[Rollout] = [await found[name].call(RUN, row, Call()) for name in harnesses]
     finally:
         store.remove(image)
         store.remove(image.partition("#")[0])
-    words = rollout.failure.message[-300:] if rollout.failure else f"{rollout.reward:g}" if rollout.reward else "0"
-    result = f"{'solution' if solution else 'nothing'}: {rollout.outcome} {words}"
-    right = rollout.reward is not None and (rollout.reward == 1.0) == bool(solution)
-    return TaskReport(built - started, time.monotonic() - built, result, right)
+    played = list(zip(harnesses, rollouts, strict=True))
+    right = all(rollout.reward is not None and (rollout.reward == 1.0) == (name == "gold") for name, rollout in played)
+    results = [f"{name} {result_of(rollout)}" for name, rollout in played]
+    return TaskReport(built - started, time.monotonic() - built, results, right)
+
+
+def agent_of(harness: str, peers: dict[str, Peer]) -> SweAgent:
+    """Make the agent that plays a harness, called as the harness is."""
+    config = SweAgentConfig(
+        resources_server={"type": "resources_servers", "name": "harbor"},
+        model_server={"type": "models_servers", "name": "policy"},
+        harness=harness,
+        limits=SandboxLimits(memory_mib=8192),
+    )
+    return SweAgent(config, name=harness, peers=peers)
+
+
+def result_of(rollout: Rollout) -> str:
+    """Say how a rollout ended."""
+    if rollout.failure:
+        return f"{rollout.outcome}: {rollout.failure.message[-300:]}"
+    return f"{rollout.outcome} {rollout.reward:g}"
 
 
 async def main() -> int:
@@ -92,8 +101,9 @@ async def main() -> int:
             print(f"{folder.name}: {error.message[-600:]}", flush=True)
             continue
         counts["right" if found.is_right else "wrong"] += 1
-        times = f"image {found.image_s:.1f} s, rollout {found.rollout_s:.1f} s"
-        print(f"{folder.name}: {times}: {found.result}{'' if found.is_right else ' (wrong)'}", flush=True)
+        times = f"image {found.image_s:.1f} s, rollouts {found.rollouts_s:.1f} s"
+        wrong = "" if found.is_right else " (wrong)"
+        print(f"{folder.name}: {times}: {'; '.join(found.results)}{wrong}", flush=True)
     print(", ".join(f"{number} {name}" for name, number in counts.items()))
     return int(set(counts) != {"right"})
 

@@ -53,7 +53,7 @@ async def test_rewards_and_metrics_of_208_tasks_are_those_of_its_own_command(tmp
         assert rollout["rollout"]["outcome"] == ("truncated" if is_cut else "completed")
         sampled = sum(node["sampled"] for node in rollout["response"]["verifiers"]["traces"][0]["nodes"])
         assert len(rollout["rollout"]["turns"]) == sampled
-    assert len({rollout["reward"] for rollout in runs.ours}) > 20
+    assert len({rollout["reward"] for rollout in runs.ours}) > 10
 
 
 async def test_tools_of_a_task_serve_the_harness_null(tmp_path: Path) -> None:
