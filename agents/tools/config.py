@@ -42,6 +42,9 @@ class McpServerConfig(BaseModel):
     """Bearer token of each request to it."""
     connect_timeout_s: float = Field(default=60.0, gt=0)
     """Seconds from its start to its list of tools; then the rollout's outcome is `infra`."""
+    max_message_mib: int = Field(default=32, ge=1)
+    """MiB of one message of a server in a sandbox or at a URL; a longer one is read no further, and the rollout's
+    outcome is `infra`."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:

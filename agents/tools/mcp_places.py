@@ -5,7 +5,8 @@ Child   a process of the agent's user, with its files and network. It gets no va
 
 Sandbox the host listens on the sandbox's loopback; a shell inside connects to it and becomes the server, whose standard
         input and output are that connection. So it works in every sandbox that has a tunnel, and needs bash inside.
-Law     a message of more than MAX_MESSAGE_BYTES ends the connection: what runs inside is not trusted with our memory.
+Law     a message of more than `max_message_mib` is read no further: what runs in a sandbox or at a URL is not trusted
+        with our memory.
 Errors  InfraError where the server can't be started or does not connect.
 """
 
@@ -35,7 +36,6 @@ from paddock.server.sockets import is_loopback
 
 PORT = 47_613
 """Inside: the sandbox is the server's own."""
-MAX_MESSAGE_BYTES = 32 << 20
 MAX_ERROR_BYTES = 2000
 LAST_WORDS_S = 5.0
 """Seconds to wait for the end of a server in a sandbox, which is when its standard error can be seen."""
@@ -62,19 +62,47 @@ class HttpPlace:
         self._url = str(config.url)
         self._headers = {name: value.get_secret_value() for name, value in config.headers.items()}
         self._headers |= bearer(secret_text(config.token))
+        self._max_bytes = config.max_message_mib << 20
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[TransportStreams]:
         here = is_loopback(httpx2.URL(self._url).host)
         timeout = httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S)
         async with (
-            httpx2.AsyncClient(headers=self._headers, timeout=timeout, trust_env=not here) as client,
-            streamable_http_client(self._url, http_client=client) as streams,
+            httpx2.AsyncClient(
+                headers=self._headers, timeout=timeout, trust_env=not here, event_hooks={"response": [self._bound]}
+            ) as client,
+            streamable_http_client(self._url, http_client=client, max_sse_event_size=self._max_bytes) as streams,
         ):
             yield streams
 
+    async def _bound(self, response: httpx2.Response) -> None:
+        """Bound what is read of an answer that is one message; the client bounds each event of a stream."""
+        if not response.headers.get("content-type", "").startswith("text/event-stream"):
+            assert isinstance(response.stream, httpx2.AsyncByteStream)  # it is an asynchronous client's
+            response.stream = BoundedStream(response.stream, self._max_bytes)
+
     async def last_words(self) -> str:
         return ""
+
+
+class BoundedStream(httpx2.AsyncByteStream):
+    """The body of an answer, as far as it has no more than so many bytes; then StreamError."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, max_bytes: int) -> None:
+        self._stream = stream
+        self._max_bytes = max_bytes
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for part in self._stream:
+            size += len(part)
+            if size > self._max_bytes:
+                raise httpx2.StreamError(f"an answer of more than {self._max_bytes} bytes")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 class ChildPlace:
@@ -112,6 +140,7 @@ class SandboxPlace:
     def __init__(self, config: McpServerConfig, provider: Provider, spec: SandboxSpec) -> None:
         self._argv = ["bash", "-c", _CONNECT, str(PORT), str(config.command), *config.args]
         self._env = config.env
+        self._max_bytes = config.max_message_mib << 20
         self._provider = provider
         self._spec = spec
         self._process: asyncio.Task[ExecResult] | None = None
@@ -150,7 +179,10 @@ class SandboxPlace:
             write, sent = anyio.create_memory_object_stream[SessionMessage](0)
             for stream in (received, read, write, sent):
                 stack.callback(stream.close)
-            pumps = [asyncio.create_task(_receive(connection, received)), asyncio.create_task(_send(connection, sent))]
+            pumps = [
+                asyncio.create_task(_receive(connection, received, self._max_bytes)),
+                asyncio.create_task(_send(connection, sent)),
+            ]
             stack.push_async_callback(_end, *pumps)
             yield read, write
 
@@ -174,14 +206,16 @@ async def _end(*tasks: asyncio.Task[object]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _receive(connection: TunnelConnection, received: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+async def _receive(
+    connection: TunnelConnection, received: MemoryObjectSendStream[SessionMessage | Exception], max_bytes: int
+) -> None:
     """Pass on messages as lines come, until the other side closes or breaks the protocol."""
     waiting = bytearray()
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         async with received:
             while data := await connection.read():
                 waiting += data
-                if len(waiting) > MAX_MESSAGE_BYTES:
+                if len(waiting) > max_bytes:
                     return
                 if b"\n" not in data:
                     continue

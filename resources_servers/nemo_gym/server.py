@@ -16,6 +16,9 @@ from paddock.resources_servers.nemo_gym.process import GymProcess, RestartLimits
 from paddock.server.relay_server import Destination, ForwardingServer
 from paddock.types import JsonObject, Verdict
 
+BAD_ANSWERS = ("peer_status", "timeout", "reply_unreadable", "reply_too_large")
+"""Kinds of failures of a server that was there to judge."""
+
 
 class NemoGymServer(ForwardingServer[NemoGymConfig]):
     SHARED = True
@@ -67,7 +70,7 @@ class NemoGymServer(ForwardingServer[NemoGymConfig]):
             try:
                 verdict = await super().judge(peer, request, call.within(self.config.verify_timeout_s))
             except InfraError as error:
-                if error.kind not in ("peer_status", "timeout", "reply_unreadable") and not failures.texts:
+                if error.kind not in BAD_ANSWERS and not failures.texts:
                     raise
                 texts = "; ".join([*failures.texts, error.message])
                 raise VerifierError(f"{self.name}: {texts}", kind="verify_failed", stage="verify") from error

@@ -3,8 +3,8 @@
 Wire    `/ws`: `{"type": reset|step|close, "data"}`, answered by `{"type": "observation", "data": {observation, reward,
         done}}` or `{"type": "error", "data": {code, message}}`. Its HTTP `/reset` and `/step` keep no episode.
 Errors  InvalidAction for an action that the environment's schema does not take; InfraError for a connection that is
-        lost (`connection`), an answer that does not come (`timeout`) or is none (`reply_unreadable`), an environment
-        that is full (`environment_full`) or fails (`environment_error`).
+        lost (`connection`), an answer that does not come (`timeout`), is none (`reply_unreadable`) or too long
+        (`reply_too_large`), an environment that is full (`environment_full`) or fails (`environment_error`).
 """
 
 import asyncio
@@ -15,12 +15,10 @@ from typing import Any, Self
 import orjson
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
+from websockets.frames import CloseCode
 
 from paddock.errors import InfraError
 from paddock.types import JsonObject
-
-MAX_MESSAGE = 1 << 26
-"""Bytes of one answer."""
 
 
 class InvalidAction(Exception):  # noqa: N818 - the model's mistake, which it is shown
@@ -42,10 +40,10 @@ class OpenEnvEpisode:
         """Calls of one answer may run side by side; a question and its answer are one."""
 
     @classmethod
-    async def begin(cls, url: str, reset: JsonObject, timeout_s: float) -> Self:
+    async def begin(cls, url: str, reset: JsonObject, timeout_s: float, max_reply_bytes: int) -> Self:
         """Connect and reset."""
         try:
-            connection = await connect(f"{url}/ws", max_size=MAX_MESSAGE, open_timeout=timeout_s, proxy=None)
+            connection = await connect(f"{url}/ws", max_size=max_reply_bytes, open_timeout=timeout_s, proxy=None)
         except (OSError, WebSocketException, TimeoutError) as error:
             raise InfraError(f"OpenEnv server at {url}: {error}", kind="connection") from error
         episode = cls(connection, timeout_s)
@@ -87,6 +85,8 @@ class OpenEnvEpisode:
         except TimeoutError as error:
             raise InfraError(f"{kind}: no answer within {self._timeout_s:g} s", kind="timeout") from error
         except (OSError, WebSocketException) as error:
+            if isinstance(error, ConnectionClosed) and error.sent and error.sent.code == CloseCode.MESSAGE_TOO_BIG:
+                raise InfraError(f"{kind}: the answer is too long: {error}", kind="reply_too_large") from error
             raise InfraError(f"{kind}: the connection is lost: {error}", kind="connection") from error
         except orjson.JSONDecodeError as error:
             raise InfraError(f"{kind}: an answer that is no JSON", kind="reply_unreadable") from error

@@ -7,13 +7,16 @@ Reward  the sum of the steps' rewards, or the last one (`reward`). Reasons: `don
 Errors  those of `episode`; VerifierError `no_reward` where no step had one.
 """
 
+import asyncio
 import math
 from typing import Literal
 
 import httpx
+import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from paddock.errors import InfraError, VerifierError
+from paddock.http.client import read_reply
 from paddock.resources_servers.openenv.episode import InvalidAction, OpenEnvEpisode
 from paddock.server import ToolMistake, ToolsServer, ToolsServerConfig, tool
 from paddock.types import JsonObject, Row, Session, Verdict
@@ -25,6 +28,8 @@ class OpenEnvConfig(ToolsServerConfig):
     once: `max_concurrent_envs`."""
     answer_timeout_s: float = Field(default=60.0, gt=0)
     """Seconds that one reset or step may take; then the rollout's outcome is `infra`."""
+    max_reply_mib: int = Field(default=64, ge=1)
+    """MiB of one answer of the server; a longer one is read no further, and the rollout's outcome is `infra`."""
     reward: Literal["sum", "last"] = "sum"
     """The rollout's reward: the sum of its steps', or that of the last step that had one."""
 
@@ -67,7 +72,9 @@ class OpenEnvServer(ToolsServer[OpenEnvConfig, OpenEnvTask, OpenEnvEpisode]):
 
     async def open_state(self, task: OpenEnvTask, row: Row) -> OpenEnvEpisode:
         url = "ws" + self.config.base_url.rstrip("/").removeprefix("http")
-        return await OpenEnvEpisode.begin(url, task.reset, self.config.answer_timeout_s)
+        return await OpenEnvEpisode.begin(
+            url, task.reset, self.config.answer_timeout_s, self.config.max_reply_mib << 20
+        )
 
     async def close_state(self, state: OpenEnvEpisode) -> None:
         await state.close()
@@ -84,9 +91,16 @@ class OpenEnvServer(ToolsServer[OpenEnvConfig, OpenEnvTask, OpenEnvEpisode]):
     async def _action_schema(self) -> JsonObject:
         url = f"{self.config.base_url.rstrip('/')}/schema"
         try:
-            async with httpx.AsyncClient(timeout=self.config.answer_timeout_s, trust_env=False) as client:
-                answer = (await client.get(url)).raise_for_status().json()
-        except (httpx.HTTPError, ValueError) as error:
+            async with (
+                asyncio.timeout(self.config.answer_timeout_s),
+                httpx.AsyncClient(timeout=self.config.answer_timeout_s, trust_env=False) as client,
+                client.stream("GET", url) as reply,
+            ):
+                content = await read_reply(reply.raise_for_status(), self.config.max_reply_mib << 20, url)
+            answer = orjson.loads(content)
+        except (TimeoutError, httpx.TimeoutException) as error:
+            raise InfraError(f"{url}: no answer in time", kind="timeout") from error
+        except (httpx.HTTPError, orjson.JSONDecodeError) as error:
             raise InfraError(f"{url}: {type(error).__name__}: {error}", kind="connection") from error
         schema = answer.get("action") if isinstance(answer, dict) else None
         if not isinstance(schema, dict):

@@ -1,7 +1,7 @@
 """A server elsewhere that keeps a session in a cookie: what is sent, and what comes of a server that misbehaves."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -19,6 +19,12 @@ def row(*names: Any) -> Row:
     return read_row({"responses_create_params": {"input": "x", "tools": [{"name": name} for name in names]}})
 
 
+ENDLESS_BYTES = 1 << 30
+MAX_REPLY_MIB = 2
+SLACK_BYTES = 64 << 20
+"""What sockets and pipes of both ends may hold, and more."""
+
+
 class CookieCounter:
     """Counts in the cookie itself: each answer sets another one."""
 
@@ -26,9 +32,23 @@ class CookieCounter:
         self.seed_cookies = seed_cookies
         self.failing_verdicts = 0
         """How many more verdicts fail, each after it has dropped the state."""
+        self.is_endless = False
+        """Whether verdicts have no end."""
+        self.n_sent = 0
+        """Bytes of endless answers."""
         self.requests: list[tuple[str, str | None]] = []
 
-    async def answer(self, request: web.Request) -> web.Response:
+    async def flood(self, request: web.Request) -> web.StreamResponse:
+        reply = web.StreamResponse()
+        reply.content_type = "application/json"
+        await reply.prepare(request)
+        with suppress(ConnectionError):
+            while self.n_sent < ENDLESS_BYTES:
+                await reply.write(b" " * (1 << 16))
+                self.n_sent += 1 << 16
+        return reply
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
         cookie = request.headers.get("cookie")
         self.requests.append((request.path, cookie))
         match request.path:
@@ -40,6 +60,10 @@ class CookieCounter:
             case "/add":
                 count = int(str(cookie).partition("=")[2]) + 1
                 return web.Response(text=f"now {count}", headers={"set-cookie": f"count={count}; Path=/"})
+            case "/flood":
+                return await self.flood(request)
+            case "/verify" if self.is_endless:
+                return await self.flood(request)
             case "/verify" if self.failing_verdicts:
                 self.failing_verdicts -= 1
                 return web.Response(status=500, text="broken", headers={"set-cookie": "count=0; Path=/"})
@@ -60,7 +84,9 @@ async def gym(*seed_cookies: str, transport: Transport = "direct") -> AsyncItera
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     try:
-        async with over(transport, ExternalServer(ExternalConfig(base_url=url), name="gym", peers={})) as at:
+        async with over(
+            transport, ExternalServer(ExternalConfig(base_url=url, max_reply_mib=MAX_REPLY_MIB), name="gym", peers={})
+        ) as at:
             yield at["gym"], counter
     finally:
         await runner.cleanup()
@@ -108,6 +134,20 @@ async def test_a_verdict_that_failed_is_not_asked_for_again(transport: Transport
         with pytest.raises(InfraError, match="500"):
             await peer.call(VERIFY_SESSION, request, Call(), session=session)
         assert [path for path, _ in counter.requests].count("/verify") == 1
+
+
+async def test_an_answer_without_an_end_is_no_verdict_and_no_result() -> None:
+    one = row("flood")
+    async with gym("count=2") as (peer, counter):
+        session = str((await peer.call(SEED, one, Call())).session_id)
+        with pytest.raises(InfraError) as of_tool:
+            await call(peer, session, "flood")
+        counter.is_endless = True
+        request = VerifyRequest(row=one, response={"output": []})
+        with pytest.raises(InfraError) as of_verdict:
+            await peer.call(VERIFY_SESSION, request, Call().within(30), session=session)
+        assert [one.value.kind for one in (of_tool, of_verdict)] == ["reply_too_large"] * 2
+        assert counter.n_sent < 2 * (MAX_REPLY_MIB << 20) + SLACK_BYTES
 
 
 @pytest.mark.parametrize("cookie", ["", ";;;", "a,b=1", "=1", "path=/", "\u00e9=1"])

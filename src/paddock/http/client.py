@@ -6,7 +6,7 @@ Context request id, deadline and the rollout's secret, never part of a record. O
 Retry   only routes marked replayable are sent again, on connection failures and 5xx/429 that are marked retryable, at
         most `attempts` times, with the same request id and exponential waits within the call's deadline.
 Errors  what the server raised, by owner (`paddock.errors.from_wire`); InfraError for connection trouble (kinds
-        `connection`, `timeout`, `reply_unreadable`).
+        `connection`, `timeout`, `reply_unreadable`, `reply_too_large`).
 Source  httpx for HTTP and, through `httpx.ASGITransport`, for ASGI.
 """
 
@@ -168,13 +168,15 @@ class HttpPeer:
         retry: RetryPolicy = DEFAULT_RETRY,
         token: str | None = None,
         cookies: dict[str, str] | None = None,
+        max_reply_bytes: int | None = None,
     ) -> None:
         """`cookies`: of a session; they go with each call, and are those of the last answer that set them. None: none
-        are kept."""
+        are kept. `max_reply_bytes`: of one answer; None: any number, for a server of ours."""
         self.name = name
         self.base_url = base_url.rstrip("/")
         self.token = token
         """What the server asks its callers for; None: nothing is known."""
+        self.max_reply_bytes = max_reply_bytes
         self._cookies = cookies
         self._client = client
         self._retry = retry
@@ -217,7 +219,8 @@ class HttpPeer:
         try:
             # One clock for the whole exchange: httpx's own limits are per read, and would never end a dripping body.
             async with asyncio.timeout(call.remaining_s):
-                reply = await self._client.request(route.method, url, content=body, headers=headers, timeout=None)
+                async with self._client.stream(route.method, url, content=body, headers=headers, timeout=None) as reply:
+                    content = await read_reply(reply, self.max_reply_bytes, where)
         except (TimeoutError, httpx.TimeoutException) as error:
             raise InfraError(f"{where}: no answer in time", kind="timeout") from error
         except httpx.HTTPError as error:
@@ -225,16 +228,35 @@ class HttpPeer:
         if self._cookies is not None:
             self._cookies |= set_cookies(reply.headers)
         try:
-            wire = orjson.loads(reply.content) if reply.content else {}
+            wire = orjson.loads(content) if content else {}
         except orjson.JSONDecodeError as error:
             if reply.status_code >= 400:
-                raise from_wire(reply.status_code, reply.text) from error
+                raise from_wire(reply.status_code, text_of(reply, content)) from error
             raise InfraError(f"{where}: answer is no JSON: {error}", kind="reply_unreadable") from error
         if reply.status_code >= 400:
             raise from_wire(reply.status_code, wire)
         if not isinstance(wire, dict):
             raise InfraError(f"{where}: answer is no JSON object", kind="reply_unreadable")
         return wire
+
+
+async def read_reply(reply: httpx.Response, max_bytes: int | None, where: str) -> bytes:
+    """The body of an answer that streams. InfraError `reply_too_large` where it has more than `max_bytes`, of which no
+    more are read; None: any number may be."""
+    if max_bytes is None:
+        return await reply.aread()
+    parts, size = list[bytes](), 0
+    async for part in reply.aiter_bytes():
+        size += len(part)
+        if size > max_bytes:
+            raise InfraError(f"{where}: an answer of more than {max_bytes} bytes", kind="reply_too_large")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def text_of(reply: httpx.Response, content: bytes) -> str:
+    """The text of an answer's body, in the encoding that the answer names."""
+    return content.decode(reply.encoding or "utf-8", errors="replace")
 
 
 def cookie_header(cookies: Mapping[str, str] | None) -> dict[str, str]:

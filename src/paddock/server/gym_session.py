@@ -11,14 +11,14 @@ import asyncio
 import re
 from collections.abc import Callable, Coroutine, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import orjson
 
 from paddock.errors import InfraError, RowError
 from paddock.http import Call, HttpPeer, SessionCall, SessionCallResult
-from paddock.http.client import cookie_header, set_cookies
+from paddock.http.client import cookie_header, read_reply, set_cookies, text_of
 from paddock.server.session_calls import SessionCalls
 from paddock.tools import InvalidCall, decode_object
 from paddock.types import Verdict
@@ -40,6 +40,13 @@ def tool_names(tools: Sequence[object]) -> frozenset[str]:
                 kind="row_invalid",
             )
     return frozenset(str(name) for name in names)
+
+
+class GymToolReply(NamedTuple):
+    """What a tool's route answered."""
+
+    status_code: int
+    text: str
 
 
 class GymSession:
@@ -81,18 +88,18 @@ class GymSession:
             self._verdict.cancel()
             await asyncio.gather(self._verdict, return_exceptions=True)
 
-    async def _post(self, name: str, body: bytes, call: Call) -> httpx.Response:
+    async def _post(self, name: str, body: bytes, call: Call) -> GymToolReply:
         headers = {"content-type": "application/json", **cookie_header(self._cookies)}
         try:
             async with (
                 asyncio.timeout(call.remaining_s),
                 self.peer.relay(f"/{name}", body, headers, call) as reply,
             ):
-                await reply.aread()
+                content = await read_reply(reply, self.peer.max_reply_bytes, f"{self.peer.name}: tool {name}")
         except (TimeoutError, httpx.TimeoutException) as error:
             raise InfraError(f"{self.peer.name}: tool {name}: no answer in time", kind="timeout") from error
         except httpx.HTTPError as error:
             problem = f"{type(error).__name__}: {error}"
             raise InfraError(f"{self.peer.name}: tool {name}: {problem}", kind="connection") from error
         self._cookies |= set_cookies(reply.headers)
-        return reply
+        return GymToolReply(reply.status_code, text_of(reply, content))

@@ -50,6 +50,8 @@ class ForwardingConfig(ServerConfig):
     """What has to run beside it, such as a judge; printed by `paddock train --dry-run`, read by nobody else."""
     session_idle_s: float = Field(default=3600.0, gt=0)
     """Seconds without a call after which the cookie of a session is forgotten: its agent has gone."""
+    max_reply_mib: int = Field(default=64, ge=1)
+    """MiB of one answer of the other server; a longer one is read no further, and its rollout gets no reward."""
 
 
 class ForwardedTask(BaseModel):
@@ -172,4 +174,12 @@ class ForwardingServer(ResourcesServer[ForwardingConfigT, ForwardedTask], Generi
         if self._client is None:
             raise BugError(f"{self.name}: was not started", kind="not_started")
         url, token = self.destination()
-        return HttpPeer(self.name, self._client, url, retry=retry, token=token, cookies=cookies)
+        return HttpPeer(
+            self.name,
+            self._client,
+            url,
+            retry=retry,
+            token=token,
+            cookies=cookies,
+            max_reply_bytes=self.config.max_reply_mib << 20,
+        )

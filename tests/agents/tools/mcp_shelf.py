@@ -1,4 +1,4 @@
-"""A real MCP server for tests: `python mcp_shelf.py stdio`, or `http PORT TOKEN`."""
+"""A real MCP server for tests: `python mcp_shelf.py stdio`, or `http PORT TOKEN [json]`."""
 
 import asyncio
 import base64
@@ -104,10 +104,10 @@ class TokenGate:
         await self._app(scope, receive, send)
 
 
-async def serve_http(port: int, token: str) -> None:
+async def serve_http(port: int, token: str, json_response: bool) -> None:
     import uvicorn
 
-    app = TokenGate(server.streamable_http_app(), token)
+    app = TokenGate(server.streamable_http_app(json_response=json_response), token)
     await uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error")).serve()
 
 
@@ -115,4 +115,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "stdio":
         server.run("stdio")
     else:
-        asyncio.run(serve_http(int(sys.argv[2]), sys.argv[3]))
+        asyncio.run(serve_http(int(sys.argv[2]), sys.argv[3], "json" in sys.argv[4:]))

@@ -10,16 +10,18 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import psutil
 import pytest
 from tests.agents.tools.test_tools_agent import PLACES, ROW, ended, results, run, servers
 
 from paddock.agents.tools import ToolsAgent
 from paddock.agents.tools.config import ToolsAgentConfig
+from paddock.agents.tools.mcp_places import BoundedStream
 from paddock.config import validate
 from paddock.errors import ConfigError, RowError
 from paddock.examples.inventory import InventoryServer
@@ -168,14 +170,15 @@ async def test_two_servers_with_the_same_tools() -> None:
     assert results(rollout) == ["2", "4"]
 
 
-@pytest.fixture
-def shelf_url(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+@pytest.fixture(params=["events"])
+def shelf_url(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[str, Path]]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     log = tmp_path / "log"
     with log.open("w") as stderr:
-        process = subprocess.Popen([sys.executable, str(SHELF), "http", str(port), "let-me-in"], stderr=stderr)
+        command = [sys.executable, str(SHELF), "http", str(port), "let-me-in", request.param]
+        process = subprocess.Popen(command, stderr=stderr)
     try:
         while True:
             with socket.socket() as probe:
@@ -200,6 +203,32 @@ async def test_a_server_over_http(shelf_url: tuple[str, Path]) -> None:
     assert rollout.outcome == "infra"
     assert rollout.failure is not None
     assert "wrong" not in rollout.failure.message
+
+
+@pytest.mark.parametrize("shelf_url", ["events", "json"], indirect=True)
+async def test_a_message_over_http_that_is_too_long_is_no_reward(shelf_url: tuple[str, Path]) -> None:
+    server = {"url": shelf_url[0], "token": "let-me-in", "max_message_mib": 1}
+    for size, outcome in ((1 << 18, "completed"), (3 << 19, "infra")):
+        turns = [[call_item("flood", json.dumps({"size": size}))], END]
+        rollout, _ = await run(turns, mcp_servers={"shelf": server}, tool_timeout_s=10.0, max_result_chars=1 << 22)
+        assert rollout.outcome == outcome, (rollout.failure, size)
+    assert rollout.failure is not None
+    assert (rollout.reward, rollout.failure.kind) == (None, "tool_failed")
+
+
+async def test_an_endless_answer_is_read_no_further() -> None:
+    read = 0
+
+    class Endless(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            nonlocal read
+            while True:
+                read += 1000
+                yield b" " * 1000
+
+    with pytest.raises(httpx2.StreamError, match="more than 10000 bytes"):
+        [part async for part in BoundedStream(Endless(), 10_000)]
+    assert read == 11_000
 
 
 @pytest.mark.slow

@@ -97,15 +97,21 @@ def is_alive(pid: int) -> bool:
 
 
 async def test_each_misdeed_is_an_outcome_and_the_server_comes_back(tmp_path: Path) -> None:
-    async with served(MisdeedCase(tmp_path / "children", verify_timeout_s=2)) as case:
+    async with served(MisdeedCase(tmp_path / "children", verify_timeout_s=2, max_reply_mib=1)) as case:
         rollout = await case.run("right")
         assert (rollout.outcome, rollout.reward) == ("completed", 1.0)
         assert (await case.run("variables")).reward == 1.0
-        for ask, kind in (("raise", "verify_failed"), ("hang", "verify_failed"), ("nan", None)):
+        for ask, kind in (
+            ("raise", "verify_failed"),
+            ("hang", "verify_failed"),
+            ("flood", "verify_failed"),
+            ("nan", None),
+        ):
             rollout = await case.run(ask)
             assert (ask, rollout.outcome, rollout.reward) == (ask, "verifier", None)
             assert rollout.failure is not None
             assert kind in (None, rollout.failure.kind)
+            assert ask != "flood" or "an answer of more than 1048576 bytes" in rollout.failure.message
         await _judges(case)
         await _death(case)
     assert len(case.pids()) == 4

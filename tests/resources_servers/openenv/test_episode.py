@@ -12,6 +12,8 @@ from websockets.asyncio.server import ServerConnection, serve
 from paddock.errors import InfraError
 from paddock.resources_servers.openenv.episode import OpenEnvEpisode
 
+MAX_REPLY_BYTES = 1 << 16
+
 
 @asynccontextmanager
 async def episode_of(*rewards: Any) -> AsyncIterator[OpenEnvEpisode]:
@@ -28,7 +30,7 @@ async def episode_of(*rewards: Any) -> AsyncIterator[OpenEnvEpisode]:
 
     async with serve(answer, "127.0.0.1", 0) as server:
         port = next(iter(server.sockets)).getsockname()[1]
-        episode = await OpenEnvEpisode.begin(f"ws://127.0.0.1:{port}", {}, 5.0)
+        episode = await OpenEnvEpisode.begin(f"ws://127.0.0.1:{port}", {}, 5.0, MAX_REPLY_BYTES)
         try:
             yield episode
         finally:
@@ -48,3 +50,11 @@ async def test_steps_at_once_are_taken_one_after_the_other() -> None:
         seen = await asyncio.gather(*(episode.step({"n": n}) for n in range(5)))
         assert [one and one["observation"]["n"] for one in seen] == [0, 1, 2, None, None]
         assert (episode.rewards, episode.steps, episode.done) == ([0.5, 0.25], 3, True)
+
+
+async def test_an_answer_that_is_too_long_is_infra() -> None:
+    async with episode_of(0.5, 0.5) as episode:
+        await episode.step({"text": "x" * (MAX_REPLY_BYTES // 2)})
+        with pytest.raises(InfraError) as failure:
+            await episode.step({"text": "x" * MAX_REPLY_BYTES})
+        assert failure.value.kind == "reply_too_large"

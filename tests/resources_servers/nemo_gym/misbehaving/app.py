@@ -7,9 +7,11 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from fastapi.responses import StreamingResponse
 from nemo_gym.base_resources_server import (
     BaseResourcesServerConfig,
     BaseVerifyRequest,
@@ -37,6 +39,11 @@ class AskedResponse(BaseVerifyResponse):
     model_config = ConfigDict(extra="allow")
 
 
+async def _endless() -> AsyncIterator[bytes]:
+    while True:
+        yield b" " * (1 << 16)
+
+
 class MisbehavingServer(SimpleResourcesServer):
     config: MisbehavingConfig
 
@@ -55,6 +62,8 @@ class MisbehavingServer(SimpleResourcesServer):
                 raise KeyError("no such answer")
             case "hang":
                 await asyncio.sleep(600)
+            case "flood":
+                return StreamingResponse(_endless(), media_type="application/json")
             case "die":
                 os.kill(os.getpid(), signal.SIGKILL)
             case "nan":
