@@ -230,7 +230,7 @@ class SweAgent(AgentServer[SweAgentConfig]):
         wanted = state.task_spec.end_state
         if wanted is None or not wanted.sandbox or state.exit.ended in ("budget", "killed"):
             return None
-        return stack.enter_context(lend(self._provider.value, sandbox_id))
+        return stack.enter_context(lend(self._provider.value, sandbox_id, state.task_spec.sandbox.limits))
 
     async def _take_changes(self, run: RolloutRun, state: RolloutState, sandbox_id: str) -> None:
         """Take what the environment wants of the sandbox: its artifacts, or the patch of what the harness changed."""

@@ -28,9 +28,9 @@ from paddock.resources_servers.harbor.parsers import solved
 from paddock.resources_servers.harbor.rewards import RewardFile, read_rewards, single_reward
 from paddock.resources_servers.harbor.task import PublishedTask
 from paddock.resources_servers.harbor.task_toml import PUBLISHED_ARTIFACTS
-from paddock.sandbox import SandboxSpec
+from paddock.sandbox import BudgetExceeded, SandboxSpec
 from paddock.sandbox.leases import Lease, shared_local_provider
-from paddock.sandbox.loans import SandboxLoan
+from paddock.sandbox.loans import SandboxLoan, share_used
 from paddock.sandbox.local import LocalProvider
 from paddock.sandbox.readiness import Readiness
 from paddock.sandbox.restore import restore
@@ -40,7 +40,10 @@ from paddock.types.artifacts import artifacts_of
 
 Reason = Literal["paid", "unpaid", "artifacts_too_large", "sandbox_ended"]
 REASONS: tuple[Reason, ...] = ("paid", "unpaid", "artifacts_too_large", "sandbox_ended")
-"""`paid`: a reward above 0; `sandbox_ended`: the agent used up its own sandbox's budget, which tests were to run in."""
+"""`paid`: a reward above 0; `sandbox_ended`: the agent used up its own sandbox's budget, or most of what the tests then
+used up, or left its workdir full."""
+MOST = 0.5
+"""Share of a budget."""
 LOG_CHARS = 1 << 16
 ONE_USER = {"TAR_OPTIONS": "--no-same-owner"}
 """A sandbox has one user: GNU tar, as root, would fail to give files to those of an archive."""
@@ -153,11 +156,8 @@ class HarborServer(ResourcesServer[HarborServerConfig, HarborTask]):
         image = await services.images.ensure(task.published.image)
         async with services.turns:
             waited_s = time.monotonic() - queued_at
-            box = Box(sandbox.provider, sandbox.sandbox_id)
-            if self.config.leftover_processes == "kill":
-                await box.kill_others()
-            files = await box.run_tests(task.published, task.published.workdir or image.record.workdir)
-        return self._verdict(task.published, files).model_copy(update={"waited_s": waited_s})
+            verdict = await self._run_shared(task.published, task.published.workdir or image.record.workdir, sandbox)
+        return verdict.model_copy(update={"waited_s": waited_s})
 
     async def reverify(self, task: HarborTask, row: Row, response: JsonObject, verdict: Verdict) -> Verdict:
         stored = verdict.extras.get("verifier")
@@ -190,6 +190,21 @@ class HarborServer(ResourcesServer[HarborServerConfig, HarborTask]):
         max_bytes = self.config.artifacts_max_mib << 20
         return EndState(artifacts=[*absolute, PUBLISHED_ARTIFACTS], exclude=task.exclude, max_bytes=max_bytes)
 
+    async def _run_shared(self, task: PublishedTask, workdir: str, loan: SandboxLoan) -> Verdict:
+        """Run the tests where the agent ran. A budget that ends is the agent's doing where it had used most of it."""
+        box, before = Box(loan.provider, loan.sandbox_id), None
+        try:
+            if self.config.leftover_processes == "kill":
+                await box.kill_others()
+            if not await box.has_room(workdir):
+                return _nothing("sandbox_ended", f"the agent left no room in {workdir}")
+            before = await loan.provider.stats(loan.sandbox_id)
+            return self._verdict(task, await box.run_tests(task, workdir))
+        except BudgetExceeded as error:
+            if before is None or share_used(error.budget, before, loan.limits) >= MOST:
+                return _nothing("sandbox_ended", f"the agent left too little of its sandbox's budget: {error.message}")
+            raise VerifierError(f"the tests' sandbox: {error.message}", kind="tests_budget") from error
+
     async def _run_fresh(self, task: PublishedTask, image: str, workdir: str, archive: bytes) -> VerifierFiles:
         provider, limits = self._started().lease.value, self.config.limits
         memory_mib = task.memory_mib or limits.memory_mib
@@ -205,6 +220,8 @@ class HarborServer(ResourcesServer[HarborServerConfig, HarborTask]):
         try:
             await restore(provider, handle.sandbox_id, archive)
             return await Box(provider, handle.sandbox_id).run_tests(task, spec.workdir)
+        except BudgetExceeded as error:
+            raise VerifierError(f"the tests' sandbox: {error.message}", kind="tests_budget") from error
         finally:
             await asyncio.shield(provider.destroy(handle.sandbox_id))
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from paddock.sandbox.failures import SandboxError
+from paddock.sandbox.failures import Budget, SandboxError
 from paddock.sandbox.protocol import Provider
+from paddock.sandbox.records import SandboxLimits, Stats
 
 
 class SandboxLoan(NamedTuple):
@@ -19,16 +20,18 @@ class SandboxLoan(NamedTuple):
 
     provider: Provider
     sandbox_id: str
+    limits: SandboxLimits
+    """Its budgets."""
 
 
 _loans: dict[str, SandboxLoan] = {}
 
 
 @contextmanager
-def lend(provider: Provider, sandbox_id: str) -> Iterator[str]:
+def lend(provider: Provider, sandbox_id: str, limits: SandboxLimits) -> Iterator[str]:
     """Lend a sandbox for the block; yields its handle."""
     handle = secrets.token_urlsafe(24)
-    _loans[handle] = SandboxLoan(provider, sandbox_id)
+    _loans[handle] = SandboxLoan(provider, sandbox_id, limits)
     try:
         yield handle
     finally:
@@ -46,3 +49,14 @@ def borrow(handle: str) -> SandboxLoan:
             retryable=False,
         )
     return loan
+
+
+def share_used(budget: Budget, stats: Stats, limits: SandboxLimits) -> float:
+    """Return how much of a budget is used, from 0 to 1; 0: it has no limit."""
+    budgets: dict[Budget, list[tuple[float, float | None]]] = {
+        "memory": [(stats.memory_mib, limits.memory_mib)],
+        "disk": [(stats.disk_mib, limits.disk_mib), (stats.disk_files, limits.disk_files)],
+        "cpu": [(stats.cpu_s, limits.cpu_s)],
+        "pids": [(stats.pids, limits.pids)],
+    }
+    return max(used / limit if limit else 0.0 for used, limit in budgets[budget])

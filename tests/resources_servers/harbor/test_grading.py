@@ -234,6 +234,44 @@ async def test_a_sandbox_that_ended_for_its_budget_is_a_verdict_in_either_mode(s
     assert ends == [(1.0, "paid"), (0.0, "sandbox_ended")]
 
 
+FILL = "head -c 200000000 /dev/zero > /dev/shm/x"
+FULL = {
+    "logs": "mkdir /dev/shm/logs; rm -rf /logs; ln -s /dev/shm/logs /logs",
+    "tests": "mkdir /dev/shm/tests; rm -rf /tests; ln -s /dev/shm/tests /tests",
+    "a workdir": "cd /; mkdir /dev/shm/app; rm -rf /app; ln -s /dev/shm/app /app",
+    "a folder for temporary files": "mkdir /dev/shm/tmp; rm -rf /tmp; ln -s /dev/shm/tmp /tmp",
+}
+NEEDS_ROOM = """#!/bin/bash
+set -e
+head -c 6000000 /dev/zero > /tmp/x
+if [ "$(cat /app/hello.txt 2>/dev/null)" = hello ]; then echo 1 > /logs/verifier/reward.txt
+else echo 0 > /logs/verifier/reward.txt; fi
+sleep 4
+"""
+SMALL = {"limits": {"memory_mib": 512, "disk_mib": 16}}
+
+
+@pytest.mark.parametrize("full", FULL)
+async def test_a_full_folder_that_an_agent_leaves_is_its_own_doing(standing: Any, make_task: Any, full: str) -> None:
+    async with standing(FULL[full], FILL, isolation="shared") as stand:
+        rollout = await stand.run(make_task(**{"tests/test.sh": NEEDS_ROOM}))
+    assert (rollout.outcome, rollout.reward) == ("completed", 0.0), rollout.failure
+
+
+async def test_a_budget_that_ends_in_the_tests_is_of_whoever_used_it(standing: Any, make_task: Any) -> None:
+    waste = "head -c 11000000 /dev/zero > /root/x"
+    async with standing(HONEST, waste, isolation="shared", agent=SMALL) as stand:
+        wasteful = await stand.run(make_task(**{"tests/test.sh": NEEDS_ROOM}))
+    assert (wasteful.outcome, wasteful.reward) == ("completed", 0.0), wasteful.failure
+    assert wasteful.verdict.reason == "sandbox_ended"
+    greedy = NEEDS_ROOM.replace("6000000", "15000000 /dev/zero > /root/x; head -c 6000000")
+    async with standing(HONEST, isolation="shared", agent=SMALL) as stand:
+        honest = await stand.run(make_task(**{"tests/test.sh": greedy}))
+        frugal = await stand.run(make_task("frugal", **{"tests/test.sh": NEEDS_ROOM}))
+    assert (honest.outcome, honest.failure.kind) == ("verifier", "tests_budget")
+    assert (frugal.outcome, frugal.reward) == ("completed", 1.0), frugal.failure
+
+
 async def test_a_stored_rollout_is_judged_again_with_and_without_its_tests(standing: Any, make_task: Any) -> None:
     async with standing(HONEST) as stand:
         rollout = await stand.run(make_task())
