@@ -8,7 +8,7 @@ import orjson
 from paddock.collect.folder import FAILURES, INDEX, ROLLOUTS
 from paddock.collect.lines import digest_of, seal, to_line
 from paddock.collect.results import RolloutResult
-from paddock.types import JsonObject
+from paddock.types import JsonObject, Rollout, Row, Verdict
 from paddock.types.responses import call_item, message_item
 
 
@@ -43,21 +43,21 @@ def write_run(folder: Path, *, rollouts: int, turns: int = 3, result_text: str =
 
 
 def rollout_line(group: int, member: int, reward: float, *, turns: int, result_text: str) -> bytes:
-    wire = {
-        "responses_create_params": {"input": "Fix it."},
-        "instance_id": f"made__made-{group}",
-        "_ng_task_index": group,
-        "_ng_rollout_index": member,
-        "response": {"output": list(_items(turns, result_text))},
-        "reward": reward,
-        "rollout": {
-            "outcome": "completed",
-            "turns": [],
-            "extras": [],
-            "verdict": {"reason": "resolved" if reward else "tests_fail"},
-        },
-    }
-    return seal(orjson.dumps(wire) + b"\n")
+    row = Row.from_wire(
+        {
+            "responses_create_params": {"input": "Fix it."},
+            "instance_id": f"made__made-{group}",
+            "_ng_task_index": group,
+            "_ng_rollout_index": member,
+        }
+    )
+    rollout = Rollout(
+        row=row,
+        outcome="completed",
+        response={"output": list(_items(turns, result_text))},
+        verdict=Verdict(reward=reward, reason="resolved" if reward else "tests_fail"),
+    )
+    return seal(orjson.dumps(rollout.to_wire()) + b"\n")
 
 
 def _items(turns: int, result_text: str) -> Iterator[JsonObject]:

@@ -261,3 +261,17 @@ def test_nothing_leaves_the_screen(browser: Any, runs: Path, tmp_path: Path, wid
             page.screenshot(path=tmp_path / f"{width}-{scheme}-{nth}.png", full_page=True)
             assert page.evaluate("() => document.documentElement.scrollWidth") <= width
     context.close()
+
+
+def test_a_hundred_megabytes_of_output_are_read_in_pieces(page: Any, tmp_path: Path) -> None:
+    write_run(tmp_path / "runs" / "loud", rollouts=1, turns=1, result_text="\x1b[31mred\x1b[0m " + "y" * 100_000_000)
+    received: list[int] = []
+    page.on("response", lambda reply: received.append(int(reply.headers.get("content-length", 0))))
+    with ServedView(page, tmp_path / "runs") as view:
+        page.goto(view.url)
+        page.goto(view.url.partition("#")[0] + "#/rollout?run=runs%2Floud&at=0-0")
+        expect_text(page, ".result", "0 red yyy")
+        assert page.locator(".result .ansi-red-fg").inner_text() == "red"
+        page.get_by_role("button", name="of 100,000,015 characters").click()
+        expect_text(page, ".more", "204,000 of 100,000,015 characters")
+        assert sum(received) < 1_000_000

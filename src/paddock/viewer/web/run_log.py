@@ -164,7 +164,8 @@ class RunLog:
 
     def _add(self, result: RolloutResult, failed: FailedAttempt | None) -> None:
         self._outcomes[result.key], self._rewards[result.key] = result.outcome, result.reward
-        self._rows.append(orjson.dumps(_row(result, failed)))
+        # A copy: orjson's own bytes hold 4 KiB, whatever their length.
+        self._rows.append(bytes(memoryview(orjson.dumps(_row(result, failed)))))
 
     def _add_damaged(self, path: Path, line: StoredLine, fault: Fault) -> None:
         self._n_damaged += 1
