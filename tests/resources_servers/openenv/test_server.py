@@ -1,6 +1,9 @@
 """Claims about episodes over a real OpenEnv server: state per rollout, rewards, the model's mistakes, failures."""
 
+import asyncio
+import json
 import os
+import random
 import socket
 import subprocess
 import time
@@ -15,6 +18,7 @@ import pytest
 from paddock.errors import InfraError
 from paddock.resources_servers.openenv import OpenEnvServer
 from paddock.resources_servers.openenv.server import OpenEnvConfig
+from paddock.server import ToolMistake
 from paddock.types import JsonObject, Row, Verdict
 from paddock.types.responses import call_item
 
@@ -134,3 +138,53 @@ async def test_a_full_server_and_one_that_dies_are_infra() -> None:
             with pytest.raises(InfraError) as lost:
                 await server.step(state, {"add": 1})
             assert lost.value.kind == "connection"
+
+
+def scripts(count: int) -> list[tuple[int, list[int]]]:
+    """Seeds and numbers to add: some hit the seed, some go beyond, some stop short, some are no action."""
+    draw = random.Random(11)
+    return [
+        (draw.randint(1, 60), [draw.choice((1, 2, 3, 5, 9, 20, 100, -1)) for _ in range(draw.randint(1, 9))])
+        for _ in range(count)
+    ]
+
+
+async def by_tools(server: OpenEnvServer, seed: int, adds: list[int]) -> tuple[list[Any], Verdict]:
+    """The same as `play_actions` has it, until the end of the episode, and the verdict of those calls."""
+    given = row(seed)
+    episode = await server.open_state(server.read_task(given), given)
+    steps: list[Any] = []
+    calls = []
+    for add in adds:
+        calls.append(call_item("step", json.dumps({"action": {"add": add}})))
+        try:
+            seen = await server.step(episode, {"add": add})
+        except ToolMistake:
+            steps.append(None)
+            continue
+        steps.append([seen["observation"], seen["reward"], seen["done"]])
+        if seen["done"]:
+            break
+    await server.close_state(episode)
+    return steps, await server.verify(server.read_task(given), given, {"output": calls})
+
+
+@pytest.mark.long
+async def test_200_scripted_episodes_are_those_of_its_own_client(url: str) -> None:
+    given = scripts(200)
+    command = [str(PYTHON), str(PROGRAM.with_name("play_actions.py")), url]
+    done = await asyncio.to_thread(
+        subprocess.run, command, input=json.dumps(given).encode(), check=True, capture_output=True
+    )
+    theirs = json.loads(done.stdout)
+    ends = set()
+    async with environment(url) as server:
+        for (seed, adds), expected in zip(given, theirs, strict=True):
+            steps, verdict = await by_tools(server, seed, adds)
+            assert steps == expected, (seed, adds)
+            taken = [step for step in expected if step is not None]
+            assert verdict.reward == pytest.approx(sum(reward for _, reward, _ in taken)), (seed, adds)
+            is_done = bool(taken) and taken[-1][2]
+            assert verdict.reason == ("no_step" if not taken else "done" if is_done else "not_done")
+            ends.add((verdict.reason, None in expected, verdict.reward > 0))
+    assert len(ends) > 6
