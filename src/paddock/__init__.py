@@ -1,9 +1,9 @@
 """Paddock: environments for reinforcement learning on software engineering.
 
 Resources servers hold a task's world and its verdict, agents drive harnesses, model servers record every token.
-`paddock.connect(config_or_url)` is the door for notebooks and scripts, `paddock.open_rollouts(config)` that for
-trainers; everything else has a module of its own. Importing this package imports nothing heavy: names load when they
-are first used.
+`paddock.connect(config_or_url)` is the door for notebooks and scripts; `paddock.runs("runs/*")` and
+`paddock.show(run, row)` look at what was run; `paddock.open_rollouts(config)` is the door for trainers; everything else
+has a module of its own. Importing this package imports nothing heavy: names load when they are first used.
 """
 
 from importlib import import_module
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         open_rollouts,
     )
     from paddock.server.connect import connect
+    from paddock.viewer.tables import runs, show
 
 __version__ = "0.1.0"
 __all__ = [
@@ -32,14 +33,13 @@ __all__ = [
     "__version__",
     "connect",
     "open_rollouts",
+    "runs",
+    "show",
 ]
+_ELSEWHERE = {"connect": "paddock.server.connect", "runs": "paddock.viewer.tables", "show": "paddock.viewer.tables"}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "connect":
-        from paddock.server.connect import connect
-
-        return connect
     if name in __all__:
-        return getattr(import_module("paddock.rollouts"), name)
+        return getattr(import_module(_ELSEWHERE.get(name, "paddock.rollouts")), name)
     raise AttributeError(f"module 'paddock' has no attribute {name!r}")
