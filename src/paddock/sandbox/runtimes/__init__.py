@@ -6,8 +6,8 @@ from paddock.sandbox.runtimes.docker import Docker
 from paddock.sandbox.runtimes.podman import Podman
 from paddock.sandbox.runtimes.runtime import ContainerRuntime, OverlayRuntime, RuntimeRequest
 
-RUNTIMES: tuple[type[ContainerRuntime], ...] = (Apptainer, Bubblewrap, Podman, Docker)
-"""In the order that `auto` tries them."""
+RUNTIMES: tuple[type[ContainerRuntime], ...] = (Bubblewrap, Apptainer, Podman, Docker)
+"""In the order that `auto` tries them: the sooner a sandbox has started, the earlier."""
 
 __all__ = [
     "RUNTIMES",
