@@ -21,10 +21,6 @@ import select
 import struct
 import sys
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import types
 
 READY = b"r"
 LENGTH = struct.Struct("<I")
@@ -155,20 +151,13 @@ def _write(fd: int, data: bytes) -> None:
         left = left[os.write(fd, left) :]
 
 
-def call(program: "types.CodeType", name: str, names: "dict[str, object]") -> None:
-    """Call the function of a program; `names`: what is there for it."""
-    out = os.dup(1)
-    os.dup2(2, 1)
-    arguments = [json.loads(line) for line in sys.stdin.read().split("\n")]
-    sys.setrecursionlimit(50_000)
-    exec(program, names)  # noqa: S102 - the program that is judged
+def call(name: str, names: "dict[str, object]", arguments: "list[object]") -> object:
+    """What the program's function returns."""
     solution = names.get("Solution")
     owner = solution() if callable(solution) else None
     function = getattr(owner, name, None) or names[name]
     assert callable(function)
-    value = function(*arguments)
-    with os.fdopen(out, "w") as answer:
-        json.dump(value, answer)
+    return function(*arguments)
 
 
 def end(names: "dict[str, object]") -> None:
@@ -200,15 +189,21 @@ if __name__ == "__main__":
             __import__(module)
     serve(int(port), int(cpu_s), int(output_bytes))
     sys.argv = [file]
-    program = compile(text, file, "exec")
+    if function:
+        out = os.fdopen(os.dup(1), "w")
+        os.dup2(2, 1)
+        arguments = [json.loads(line) for line in sys.stdin.read().split("\n")]
+        sys.setrecursionlimit(50_000)
+    else:
+        main = sys.modules["__main__"] = type(sys)("__main__")
+        main.__file__ = file
+        names = vars(main)
     try:
+        exec(compile(text, file, "exec"), names)  # noqa: S102 - the program that is judged
         if function:
-            call(program, function[0], names)
-        else:
-            main = sys.modules["__main__"] = type(sys)("__main__")
-            main.__file__ = file
-            names = vars(main)
-            exec(program, names)  # noqa: S102 - the program that is judged
+            value = call(function[0], names, arguments)
+            with out:
+                json.dump(value, out)
     except SystemExit as exit:
         if exit.code not in (None, 0):
             raise
