@@ -11,7 +11,7 @@ TESTS := WORKERS=$(WORKERS) scripts/run_tests.sh $(BIN)/pytest $(ARGUMENTS)
 # Its parsers and rules alone; what it needs to run containers of its own weighs half a gigabyte. In requirements.lock, too.
 SWEBENCH := 5.0.2
 
-.PHONY: setup demo train-demo train-demo-math train-demo-trl test tests test-slow check lint types rules bench wheel clean
+.PHONY: setup demo train-demo train-demo-math train-demo-trl test tests test-slow check lint types rules bench docs wheel clean
 
 setup: $(STAMP)
 
@@ -69,10 +69,15 @@ rules: $(STAMP)
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/sizes.py
 	$(BIN)/python scripts/settings.py --check
+	$(BIN)/python scripts/commands.py --check
 	$(BIN)/python scripts/rooms.py --check
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
+
+# The site of the pages in docs/ and beside the code, in build/site; links and anchors that lead nowhere are errors.
+docs: $(STAMP)
+	$(BIN)/python scripts/docs_site.py
 
 wheel: $(STAMP)
 	$(BIN)/python scripts/check_wheel.py

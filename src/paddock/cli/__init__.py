@@ -70,11 +70,8 @@ def _main(arguments: list[str], *, ours: bool) -> int:
     # `my_pkg.mod:Class` beside the caller's own files; last, so that it hides nothing installed.
     if str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))
-    # Only the asked command's module is imported: `--help` and start-up stay quick.
     module = importlib.import_module(f"paddock.cli.{name}")
-    summary = COMMANDS[name]
-    parser = argparse.ArgumentParser(prog=f"paddock {name}", description=summary[0].upper() + summary[1:] + ".")
-    module.add_arguments(parser)
+    parser = command_parser(name)
     # Files and overrides may stand before, between and after the options; argparse can't do that with sub-commands.
     nested = getattr(module, "SUBCOMMANDS", False)
     args = parser.parse_args(arguments[1:]) if nested else parser.parse_intermixed_args(arguments[1:])
@@ -87,6 +84,14 @@ def _main(arguments: list[str], *, ours: bool) -> int:
         return 2
     except KeyboardInterrupt:
         return signals.INTERRUPTED
+
+
+def command_parser(name: str) -> argparse.ArgumentParser:
+    """The parser of one command. Only its module is imported: `--help` and start-up stay quick."""
+    summary = COMMANDS[name]
+    parser = argparse.ArgumentParser(prog=f"paddock {name}", description=summary[0].upper() + summary[1:] + ".")
+    importlib.import_module(f"paddock.cli.{name}").add_arguments(parser)
+    return parser
 
 
 def _unknown(word: str) -> str:

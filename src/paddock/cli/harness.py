@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     doctor = commands.add_parser("doctor", help="try what is installed")
     doctor.add_argument("names", nargs="*", metavar="NAME", help="these have to be installed; default: all that are")
     remove = commands.add_parser("remove", help="remove an installed program")
-    remove.add_argument("name", metavar="NAME")
+    remove.add_argument("name", metavar="NAME", help="program to remove")
     remove.add_argument("--version", metavar="V", help="another version than the pinned one")
     drift = commands.add_parser("drift", help="what a version sends otherwise than the recorded one")
     harness_drift.add_arguments(drift)

@@ -90,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     image_spread.add_arguments(commands.add_parser("spread", help="have nodes fetch images from their peers"))
     remove = commands.add_parser("remove", help="forget images, and the layers that no other image has")
-    remove.add_argument("names", nargs="+", metavar="NAME")
+    remove.add_argument("names", nargs="+", metavar="NAME", help="image to remove, as `list` names it")
     prune = commands.add_parser("prune", help="remove downloads and layers that no image needs")
     prune.add_argument("--all", action="store_true", help="also downloads that listed images were made from")
     names = commands.add_parser("names", help="print the names that rows' images have, one a line")
