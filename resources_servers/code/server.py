@@ -36,8 +36,8 @@ class CodeConfig(ServerConfig):
     """Command templates by the names that rows use; those of the config are added to the ten that are there."""
     limits: ProgramLimits = ProgramLimits()
     """Bounds of one program."""
-    sandbox: SandboxSettings = SandboxSettings()
-    """Where programs run."""
+    sandbox: SandboxSettings = SandboxSettings(runtime="quickest")
+    """Where programs run. A program takes little longer than its sandbox takes to start."""
     max_concurrent_sandboxes: int = Field(default_factory=lambda: 2 * (os.cpu_count() or 1), ge=1)
     """Programs that run at the same time."""
     max_program_chars: int = Field(default=65_536, ge=1)

@@ -1,7 +1,7 @@
 """Opens a provider: a class of one's own, of a node, or over a container runtime that works here.
 
-Law     a runtime is used when it has passed its trial (`doctor.try_runtime`) since this machine started; `auto` takes
-        the first that does. Nothing is ever run without isolation.
+Law     a runtime is used when it has passed its trial (`doctor.try_runtime`) since this machine started; `auto` and
+        `quickest` take the first that does, each in its order. Nothing is ever run without isolation.
 """
 
 import asyncio
@@ -44,13 +44,14 @@ async def open_local_provider(settings: SandboxSettings) -> "LocalProvider":
     from paddock.sandbox.cgroups import find_cgroups
     from paddock.sandbox.doctor.trial import has_passed, remember, try_runtime
     from paddock.sandbox.local import LocalProvider
-    from paddock.sandbox.runtimes import RUNTIMES
+    from paddock.sandbox.runtimes import QUICKEST, RUNTIMES
 
     check_home(settings.home, settings.min_free_disk_mib)
     cgroups = await asyncio.to_thread(find_cgroups)
     failures = []
-    for runtime in (make() for make in RUNTIMES):
-        if settings.runtime not in ("auto", runtime.name):
+    classes = QUICKEST if settings.runtime == "quickest" else RUNTIMES
+    for runtime in (make() for make in classes):
+        if settings.runtime not in ("auto", "quickest", runtime.name):
             continue
         if not await asyncio.to_thread(has_passed, runtime, settings):
             trial = await try_runtime(runtime, settings, cgroups)

@@ -95,8 +95,9 @@ class SandboxSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    runtime: RuntimeName | Literal["auto"] = "auto"
-    """`auto`: the first that works here of bubblewrap, apptainer, podman, docker."""
+    runtime: RuntimeName | Literal["auto", "quickest"] = "auto"
+    """`auto`: the first that works here of apptainer, bubblewrap, podman, docker. `quickest`: bubblewrap before
+    apptainer, as its sandboxes start in a third of the time: for many short ones."""
     home: Path = Field(default_factory=default_home, validate_default=True)
     """Holds `images/`, `layers/`, `programs/` and `state/`; on a disk, not on tmpfs."""
     min_free_disk_mib: int = Field(default=64, ge=0)

@@ -2,7 +2,7 @@
 
 import shutil
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -10,7 +10,7 @@ from paddock.sandbox import RuntimeMissing, SandboxSettings, SandboxSpec, open_p
 from paddock.sandbox.doctor import Trial, try_runtime
 from paddock.sandbox.doctor.trial import has_passed, remember
 from paddock.sandbox.records import RuntimeName
-from paddock.sandbox.runtimes import RUNTIMES, Bubblewrap
+from paddock.sandbox.runtimes import QUICKEST, RUNTIMES, Bubblewrap, ContainerRuntime
 
 pytestmark = [
     pytest.mark.sandbox,
@@ -78,14 +78,15 @@ async def test_one_that_is_not_installed_is_named_with_the_line_that_installs_it
     assert not trial.works
 
 
-async def test_nothing_to_isolate_with_is_an_error_that_lists_every_runtime(
-    home: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("runtime", "classes"), [("auto", RUNTIMES), ("quickest", QUICKEST)])
+async def test_nothing_to_isolate_with_is_an_error_that_lists_every_runtime_in_its_order(
+    home: Path, monkeypatch: pytest.MonkeyPatch, runtime: Any, classes: tuple[type[ContainerRuntime], ...]
 ) -> None:
     monkeypatch.setenv("PATH", str(home))
     with pytest.raises(RuntimeMissing) as caught:
-        await open_provider(SandboxSettings(home=home))
+        await open_provider(SandboxSettings(home=home, runtime=runtime))
     lines = str(caught.value).splitlines()[1:]
-    assert [line.split(":")[0].strip() for line in lines] == [make.name for make in RUNTIMES]
+    assert [line.split(":")[0].strip() for line in lines] == [make.name for make in classes]
     assert all("install" in line for line in lines)
 
 

@@ -6,10 +6,13 @@ from paddock.sandbox.runtimes.docker import Docker
 from paddock.sandbox.runtimes.podman import Podman
 from paddock.sandbox.runtimes.runtime import ContainerRuntime, OverlayRuntime, RuntimeRequest
 
-RUNTIMES: tuple[type[ContainerRuntime], ...] = (Bubblewrap, Apptainer, Podman, Docker)
-"""In the order that `auto` tries them: the sooner a sandbox has started, the earlier."""
+RUNTIMES: tuple[type[ContainerRuntime], ...] = (Apptainer, Bubblewrap, Podman, Docker)
+"""In the order that `auto` tries them."""
+QUICKEST: tuple[type[ContainerRuntime], ...] = (Bubblewrap, Apptainer, Podman, Docker)
+"""In the order that `quickest` tries them: the sooner a sandbox of it has started, the earlier."""
 
 __all__ = [
+    "QUICKEST",
     "RUNTIMES",
     "Apptainer",
     "Bubblewrap",
