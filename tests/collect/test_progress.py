@@ -1,7 +1,11 @@
 """Claims about what a line of progress says: how far it is, and what it waits for when nothing ends."""
 
 import asyncio
+import os
+import pty
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +13,9 @@ import pytest
 
 from paddock.collect import Plan, evaluate
 from paddock.collect.attempts import InFlight, slowest_text
-from paddock.collect.results import MemberKey
+from paddock.collect.progress import ProgressView, screen_lines
+from paddock.collect.results import FailedAttempt, MemberKey
+from paddock.collect.tally import Board
 from paddock.server.rollout import RolloutRun
 from paddock.types import Row
 
@@ -32,6 +38,50 @@ async def test_a_line_names_what_hangs_its_stage_and_since_when(
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert any(line.startswith("1/2 | reward 1.000 | completed 1 | ") for line in lines)
+
+
+async def test_a_terminal_names_what_hangs_and_what_failed_and_is_clean_at_the_end(
+    make_case: MakeCase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = pty.openpty()
+    os.set_blocking(ours, False)
+    shown = ""
+    with os.fdopen(theirs, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        monkeypatch.setenv("TERM", "xterm-256color")
+        monkeypatch.setenv("COLUMNS", "200")
+        failing = {**ROW, "grade": "infra"}
+        task = asyncio.create_task(evaluate(make_case([ROW, failing, {**ROW, "grade": "hang"}]), tmp_path / "run"))
+        async with asyncio.timeout(60):
+            while not ("in flight 1: 2-0 in verify for" in shown and "failed 1-0: infra" in shown):
+                await asyncio.sleep(0.05)
+                with suppress(BlockingIOError):
+                    shown += os.read(ours, 1 << 20).decode(errors="replace")
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        terminal.flush()
+        with suppress(BlockingIOError):
+            shown += os.read(ours, 1 << 20).decode(errors="replace")
+    os.close(ours)
+    last = shown.rpartition("in flight")[2]
+    assert "reward 1.000" in last, "the bar stays, what was in flight does not"
+
+
+def test_a_message_moves_no_cursor() -> None:
+    board = Board()
+    failed = FailedAttempt(
+        group_id=0,
+        member=0,
+        attempt=0,
+        agent="",
+        outcome="infra",
+        owner="infra",
+        kind="x",
+        message="a\x1b[2J\n\u202eb",
+        at=0,
+    )
+    board.last_failures.append(failed)
+    assert list(screen_lines(ProgressView(board, 1, list))) == ["failed 0-0: infra, x: a?[2J ?b"]
 
 
 def test_the_longest_come_first_and_the_others_are_counted() -> None:

@@ -105,6 +105,7 @@ class Journal:
 
     async def failure(self, failed: FailedAttempt) -> None:
         await self._writer.put(Part(FAILURES, to_line(failed)))
+        self.board.last_failures.append(failed)
         self.breaker.failure(failed)
 
     def missing(self, group_id: int, size: int) -> list[int]:

@@ -1,13 +1,14 @@
-"""Progress of a collection: a bar on a terminal, else a line every few seconds.
+"""Progress of a collection: a screen part on a terminal, else a line every few seconds.
 
-Shows   the number of ended rollouts, mean reward, counts of outcomes, seconds. Where no rollout has ended since the
-        last line, it names those that run the longest, with stage and time. Goes to stderr; stdout stays free.
+Shows   the number of ended rollouts, mean reward, counts of outcomes, seconds. A line names those that run the longest,
+        with stage and time, where no rollout has ended since the last; a terminal always does, with how many run at
+        each worker and the last failures. Goes to stderr; stdout stays free.
 """
 
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 REFRESH_S = 0.25
+SHOWN_ROLLOUTS = 5
+"""Rollouts in flight that a terminal names."""
 
 
 class ProgressView(NamedTuple):
@@ -43,7 +46,7 @@ async def show_progress(view: ProgressView, *, every_s: float, quiet: bool = Fal
     if quiet:
         yield
         return
-    task = asyncio.create_task(_bar(view.board, view.total) if sys.stderr.isatty() else _lines(view, every_s))
+    task = asyncio.create_task(_screen(view) if sys.stderr.isatty() else _lines(view, every_s))
     try:
         yield
     finally:
@@ -63,15 +66,42 @@ async def _lines(view: ProgressView, every_s: float) -> None:
         before = ended
 
 
-async def _bar(board: Board, total: int) -> None:
-    with _progress() as progress:
-        task = progress.add_task("", total=total, status="")
+async def _screen(view: ProgressView) -> None:
+    from rich.console import Group
+    from rich.live import Live
+    from rich.text import Text
+
+    bar = _progress()
+    task = bar.add_task("", total=view.total, status="")
+
+    def update() -> None:
+        bar.update(task, completed=view.board.outcomes.total(), status=status_line(view.board))
+
+    with Live(bar, console=bar.console, refresh_per_second=1 / REFRESH_S, transient=False) as live:
         try:
             while True:
-                progress.update(task, completed=board.outcomes.total(), status=status_line(board))
+                update()
+                lines = (Text(line, overflow="ellipsis", no_wrap=True) for line in screen_lines(view))
+                live.update(Group(bar, *lines))
                 await asyncio.sleep(REFRESH_S)
         finally:
-            progress.update(task, completed=board.outcomes.total(), status=status_line(board))
+            # What is over does not stay on the terminal.
+            update()
+            live.update(bar)
+
+
+def screen_lines(view: ProgressView) -> Iterator[str]:
+    """What stands below the bar: who runs how many, the longest, the last failures."""
+    reports = list(view.running())
+    running = [report.n_running for report in reports]
+    if sum(running):
+        at = f" ({', '.join(map(str, running))} at {len(running)} workers)" if len(running) > 1 else ""
+        yield f"in flight {sum(running)}{at}: {slowest_text(reports, SHOWN_ROLLOUTS)}"
+    for failed in view.board.last_failures:
+        stage = f" in {failed.stage}" if failed.stage else ""
+        # Nothing that a sandbox or an endpoint says moves the cursor.
+        message = "".join(char if char.isprintable() else "?" for char in " ".join(failed.message.split()))
+        yield f"failed {failed.group_id}-{failed.member}: {failed.owner}, {failed.kind}{stage}: {message}"
 
 
 def _progress() -> "Progress":

@@ -12,19 +12,20 @@ Units   seconds, mean per rollout with a verdict; `wall` and `rollouts_per_s` ar
         what ended its harness.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from paddock.collect.comparison import Arm, compare_all
 from paddock.collect.identity import AgentIdentity
-from paddock.collect.results import RolloutResult
+from paddock.collect.results import FailedAttempt, RolloutResult
 from paddock.collect.statistics import RowScore, interval95, mean, pass_rate, pass_table
 from paddock.types import OUTCOMES, JsonObject, Usage
 from paddock.types.records import WEAK_ROW
 from paddock.types.step_rewards import OUTCOME_REWARD
 
 STAGES = ("total", "seed", "sandbox", "model", "tools", "verify_wait", "verify")
+SHOWN_FAILURES = 3
 
 OLD_SUMMARY_KEYS = {
     "malformed_each": "malformed_per_rollout",
@@ -173,6 +174,8 @@ class Board:
     def __init__(self) -> None:
         self.tallies: defaultdict[str, Tally] = defaultdict(Tally)
         self.outcomes: Counter[str] = Counter()
+        self.last_failures: deque[FailedAttempt] = deque(maxlen=SHOWN_FAILURES)
+        """The latest attempts of this command that gave no verdict, the latest last."""
         self._rewards = RowScore()
         self._names: dict[int, str] = {}
 
