@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from paddock.errors import VerifierError
 from paddock.resources_servers.harbor.rewards import JSON, MAX_BYTES, TEXT, RewardFile, reward_file
-from paddock.resources_servers.harbor.task import PublishedTask, TaskFile
+from paddock.resources_servers.harbor.task import PublishedTask, SolutionFiles, TaskFile
 from paddock.sandbox import ExecRequest, ExecResult, Provider, SandboxError
 
 VERIFIER = "/logs/verifier"
@@ -45,8 +45,8 @@ class Box:
     """A sandbox that tests run in."""
 
     def __init__(self, provider: Provider, sandbox_id: str) -> None:
-        self._provider = provider
-        self._id = sandbox_id
+        self.provider = provider
+        self.sandbox_id = sandbox_id
 
     async def run_tests(self, task: PublishedTask, workdir: str) -> VerifierFiles:
         """Put the tests in, run them, and read what they left."""
@@ -64,11 +64,17 @@ class Box:
             return VerifierFiles(await self._reward_file(), output)
         return VerifierFiles(None, output)
 
+    async def solve(self, task: PublishedTask, solution: SolutionFiles) -> None:
+        """Play the published solution."""
+        await self.upload(solution.files)
+        timeout_s = task.agent_timeout_s or STEP_TIMEOUT_S
+        await self._exec(ExecRequest(argv=solution.argv, env=solution.env, timeout_s=timeout_s))
+
     async def has_room(self, folder: str) -> bool:
         """Whether a small file can be written there, where there is such a folder."""
         path = f"{folder.rstrip('/')}/{ROOM_FILE}"
         try:
-            await self._provider.write(self._id, path, bytes(ROOM_BYTES))
+            await self.provider.write(self.sandbox_id, path, bytes(ROOM_BYTES))
         except OSError as error:
             return error.errno != errno.ENOSPC
         except SandboxError as error:
@@ -88,7 +94,7 @@ class Box:
         """Write files of the task; what has their paths is replaced."""
         for file in files:
             data = await asyncio.to_thread(file.source.read_bytes)
-            await self._provider.write(self._id, file.path, data, mode=0o755 if file.executable else 0o644)
+            await self.provider.write(self.sandbox_id, file.path, data, mode=0o755 if file.executable else 0o644)
 
     async def step(self, script: str) -> None:
         """Run a step of our own; VerifierError where it fails."""
@@ -99,7 +105,7 @@ class Box:
             raise VerifierError(f"`{script[:80]}` ended with {done.exit_code}: {text}", kind="tests_not_run")
 
     async def _exec(self, request: ExecRequest) -> ExecResult:
-        return await self._provider.exec(self._id, request, request_id=uuid.uuid4().hex)
+        return await self.provider.exec(self.sandbox_id, request, request_id=uuid.uuid4().hex)
 
     async def _reward_file(self) -> RewardFile | None:
         for name in (JSON, TEXT):
@@ -110,7 +116,7 @@ class Box:
 
     async def _read(self, path: str, max_bytes: int) -> bytes | None:
         try:
-            return await self._provider.read(self._id, path, max_bytes=max_bytes)
+            return await self.provider.read(self.sandbox_id, path, max_bytes=max_bytes)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
 

@@ -2,7 +2,7 @@
 
 Source  terminal-bench 0.2.18, `parsers/`: `pytest` reads the short test summary, where a skipped test and an expected
         failure have passed; `swebench` and `mlebench` read what stands between their marks.
-Errors  ValueError where the output has no results: nothing is known then, and it is no 0.
+Errors  ValueError where the output has no results: by itself that is no 0.
 """
 
 import re

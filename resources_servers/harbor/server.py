@@ -15,11 +15,13 @@ import asyncio
 import posixpath
 import time
 import uuid
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from paddock.errors import RequestError, RowError, VerifierError, describe
+from paddock.http import Peer
 from paddock.resources_servers.harbor.box import Box, VerifierFiles
 from paddock.resources_servers.harbor.config import HarborServerConfig
 from paddock.resources_servers.harbor.folders import find_folder, read_folder
@@ -29,6 +31,7 @@ from paddock.resources_servers.harbor.rewards import RewardFile, read_rewards, s
 from paddock.resources_servers.harbor.task import PublishedTask
 from paddock.resources_servers.harbor.task_toml import PUBLISHED_ARTIFACTS
 from paddock.sandbox import BudgetExceeded, SandboxSpec
+from paddock.sandbox.images.store import ImageRecord
 from paddock.sandbox.leases import Lease, shared_local_provider
 from paddock.sandbox.loans import SandboxLoan, share_used
 from paddock.sandbox.local import LocalProvider
@@ -38,10 +41,11 @@ from paddock.server import ResourcesServer
 from paddock.types import EndState, JsonObject, Row, Session, Verdict
 from paddock.types.artifacts import artifacts_of
 
-Reason = Literal["paid", "unpaid", "artifacts_too_large", "sandbox_ended"]
-REASONS: tuple[Reason, ...] = ("paid", "unpaid", "artifacts_too_large", "sandbox_ended")
+Reason = Literal["paid", "unpaid", "artifacts_too_large", "sandbox_ended", "no_results"]
+REASONS: tuple[Reason, ...] = ("paid", "unpaid", "artifacts_too_large", "sandbox_ended", "no_results")
 """`paid`: a reward above 0; `sandbox_ended`: the agent used up its own sandbox's budget, or most of what the tests then
-used up, or left its workdir full."""
+used up, or left its workdir full; `no_results`: a parser finds none in what the tests wrote, and some after the
+published solution."""
 MOST = 0.5
 """Share of a budget."""
 LOG_CHARS = 1 << 16
@@ -85,6 +89,11 @@ class HarborServer(ResourcesServer[HarborServerConfig, HarborTask]):
     config_type = HarborServerConfig
     task_type = HarborTask
     _services: HarborServices | None = None
+
+    def __init__(self, config: HarborServerConfig, *, name: str, peers: Mapping[str, Peer]) -> None:
+        super().__init__(config, name=name, peers=peers)
+        self._gradable: set[tuple[str, str | None]] = set()
+        """Tasks whose tests have results after the published solution."""
 
     async def start(self) -> None:
         lease = await shared_local_provider(self.config.sandbox)
@@ -143,12 +152,14 @@ class HarborServer(ResourcesServer[HarborServerConfig, HarborTask]):
         services = self._started()
         image = (await services.images.ensure(task.published.verifier_image or task.published.image)).record
         queued_at = time.monotonic()
+        archive = artifacts.archive if artifacts else b""
         async with services.turns:
             waited_s = time.monotonic() - queued_at
             files = await self._run_fresh(
-                task.published, image.name, image.workdir, artifacts.archive if artifacts else b""
+                task.published, image, lambda box: restore(box.provider, box.sandbox_id, archive)
             )
-        return self._verdict(task.published, files).model_copy(update={"waited_s": waited_s})
+            verdict = await self._judged(task, files)
+        return verdict.model_copy(update={"waited_s": waited_s})
 
     async def verify_sandbox(self, task: HarborTask, row: Row, response: JsonObject, sandbox: SandboxLoan) -> Verdict:
         queued_at = time.monotonic()
@@ -156,7 +167,7 @@ class HarborServer(ResourcesServer[HarborServerConfig, HarborTask]):
         image = await services.images.ensure(task.published.image)
         async with services.turns:
             waited_s = time.monotonic() - queued_at
-            verdict = await self._run_shared(task.published, task.published.workdir or image.record.workdir, sandbox)
+            verdict = await self._run_shared(task, task.published.workdir or image.record.workdir, sandbox)
         return verdict.model_copy(update={"waited_s": waited_s})
 
     async def reverify(self, task: HarborTask, row: Row, response: JsonObject, verdict: Verdict) -> Verdict:
@@ -190,7 +201,7 @@ class HarborServer(ResourcesServer[HarborServerConfig, HarborTask]):
         max_bytes = self.config.artifacts_max_mib << 20
         return EndState(artifacts=[*absolute, PUBLISHED_ARTIFACTS], exclude=task.exclude, max_bytes=max_bytes)
 
-    async def _run_shared(self, task: PublishedTask, workdir: str, loan: SandboxLoan) -> Verdict:
+    async def _run_shared(self, task: HarborTask, workdir: str, loan: SandboxLoan) -> Verdict:
         """Run the tests where the agent ran. A budget that ends is the agent's doing where it had used most of it."""
         box, before = Box(loan.provider, loan.sandbox_id), None
         try:
@@ -199,31 +210,60 @@ class HarborServer(ResourcesServer[HarborServerConfig, HarborTask]):
             if not await box.has_room(workdir):
                 return _nothing("sandbox_ended", f"the agent left no room in {workdir}")
             before = await loan.provider.stats(loan.sandbox_id)
-            return self._verdict(task, await box.run_tests(task, workdir))
+            files = await box.run_tests(task.published, workdir)
         except BudgetExceeded as error:
             if before is None or share_used(error.budget, before, loan.limits) >= MOST:
                 return _nothing("sandbox_ended", f"the agent left too little of its sandbox's budget: {error.message}")
             raise VerifierError(f"the tests' sandbox: {error.message}", kind="tests_budget") from error
+        return await self._judged(task, files)
 
-    async def _run_fresh(self, task: PublishedTask, image: str, workdir: str, archive: bytes) -> VerifierFiles:
+    async def _run_fresh(
+        self, task: PublishedTask, image: ImageRecord, prepare: Callable[[Box], Awaitable[None]]
+    ) -> VerifierFiles:
         provider, limits = self._started().lease.value, self.config.limits
         memory_mib = task.memory_mib or limits.memory_mib
         spec = SandboxSpec(
-            image=image,
-            workdir=task.workdir or workdir,
+            image=image.name,
+            workdir=task.workdir or image.workdir,
             env={**ONE_USER, **task.env},
             limits=limits.model_copy(update={"memory_mib": memory_mib}),
             purpose="grading",
             labels={"instance": task.name},
         )
         handle = await provider.create(spec, request_id=uuid.uuid4().hex)
+        box = Box(provider, handle.sandbox_id)
         try:
-            await restore(provider, handle.sandbox_id, archive)
-            return await Box(provider, handle.sandbox_id).run_tests(task, spec.workdir)
+            await prepare(box)
+            return await box.run_tests(task, spec.workdir)
         except BudgetExceeded as error:
             raise VerifierError(f"the tests' sandbox: {error.message}", kind="tests_budget") from error
         finally:
             await asyncio.shield(provider.destroy(handle.sandbox_id))
+
+    async def _judged(self, task: HarborTask, files: VerifierFiles) -> Verdict:
+        """Make a verdict of what the tests left. Where a parser finds no result in it, as of code that does not
+        compile, that is 0 if it finds some after the published solution: then the tests can be run here."""
+        try:
+            return self._verdict(task.published, files)
+        except VerifierError as error:
+            if error.kind != "no_results" or not await self._is_gradable(task):
+                raise
+            return _nothing("no_results", error.message)
+
+    async def _is_gradable(self, task: HarborTask) -> bool:
+        """Whether the tests have results after the published solution; found out once where they have."""
+        published, key = task.published, (task.row.task_folder, task.row.task_sha256)
+        solution = published.solution
+        if key in self._gradable or solution is None or published.parser is None:
+            return key in self._gradable
+        image = (await self._started().images.ensure(published.image)).record
+        files = await self._run_fresh(published, image, lambda box: box.solve(published, solution))
+        try:
+            solved(published.parser, files.output)
+        except ValueError:
+            return False
+        self._gradable.add(key)
+        return True
 
     def _verdict(self, task: PublishedTask, files: VerifierFiles) -> Verdict:
         """Make a verdict of what the tests left; VerifierError where that says nothing."""

@@ -107,11 +107,12 @@ async def standing(home: HarborHome, tmp_path: Path) -> Standing:
         harness: str = "script",
         transport: str = "direct",
         agent: JsonObject | None = None,
+        server_type: type[HarborServer] = HarborServer,
         **block: Any,
     ) -> AsyncIterator[HarborStand]:
         peers: dict[str, Peer] = {}
         config = HarborServerConfig(tasks_dir=tmp_path / "tasks", sandbox=settings, **block)
-        server = HarborServer(config, name="harbor", peers=peers)
+        server = server_type(config, name="harbor", peers=peers)
         policy = ScriptedModel(ModelConfig(), name="policy", peers=peers)
         agent_config = SweAgentConfig(
             resources_server={"type": "resources_servers", "name": "harbor"},

@@ -5,6 +5,9 @@ from typing import Any
 import pytest
 
 from paddock.http import VERIFY, Call, VerifyRequest
+from paddock.resources_servers.harbor import HarborServer
+from paddock.resources_servers.harbor.server import HarborTask
+from paddock.types import Row
 from paddock.types.artifacts import ARTIFACTS
 
 pytestmark = pytest.mark.sandbox
@@ -232,6 +235,38 @@ async def test_a_sandbox_that_ended_for_its_budget_is_a_verdict_in_either_mode(s
             assert rollout.outcome == "truncated", rollout.failure
             ends.append((rollout.reward, rollout.verdict.reason))
     assert ends == [(1.0, "paid"), (0.0, "sandbox_ended")]
+
+
+class ParsedHarborServer(HarborServer):
+    """Has its tasks graded by what their tests write, as those of Terminal-Bench are."""
+
+    def read_task(self, row: Row) -> HarborTask:
+        task = super().read_task(row)
+        return HarborTask.model_construct(row=task.row, published=task.published._replace(parser="pytest"))
+
+
+COMPILES = """#!/bin/bash
+[ "$(cat /app/hello.txt 2>/dev/null)" != broken ] && [ -e /app/hello.txt ] || exit 1
+echo "== short test summary info =="
+[ "$(cat /app/hello.txt)" = hello ] && echo PASSED tests.py::one || echo FAILED tests.py::one
+"""
+
+
+@BOTH
+async def test_tests_without_results_are_0_where_the_solution_gives_them_some(
+    standing: Any, make_task: Any, isolation: str
+) -> None:
+    tests = {"tests/test.sh": COMPILES}
+    ends = []
+    for command in (HONEST, "echo other > hello.txt", "echo broken > hello.txt", "true"):
+        async with standing(command, isolation=isolation, server_type=ParsedHarborServer) as stand:
+            rollout = await stand.run(make_task(**tests))
+            ends.append((rollout.outcome, rollout.reward, rollout.verdict and rollout.verdict.reason))
+    empty = ("completed", 0.0, "no_results")
+    assert ends == [("completed", 1.0, "paid"), ("completed", 0.0, "unpaid"), empty, empty]
+    async with standing("true", isolation=isolation, server_type=ParsedHarborServer) as stand:
+        rollout = await stand.run(make_task(**tests, **{"solution/solve.sh": "#!/bin/sh\ntrue\n"}))
+    assert (rollout.outcome, rollout.failure.kind) == ("verifier", "no_results")
 
 
 FILL = "head -c 200000000 /dev/zero > /dev/shm/x"
