@@ -1,8 +1,8 @@
 """Where MCP servers run: at a URL, beside the agent, or in a sandbox. Each gives the streams of the `mcp` client.
 
 HTTP    streamable HTTP. A token goes to the URL's own address alone; variables for proxies hold beyond loopback alone.
-Child   a process of the agent's user, with its files and network. It gets no variables but the usual ones and `env`.
-
+Child   a process of the agent's user, with its files and network. It gets no variables but the usual ones, a
+        TMPDIR of its own and `env`. However the agent ends, nothing of it is left: it has a supervisor.
 Sandbox the host listens on the sandbox's loopback; a shell inside connects to it and becomes the server, whose standard
         input and output are that connection. So it works in every sandbox that has a tunnel, and needs bash inside.
 Law     a message of more than `max_message_mib` is read no further: what runs in a sandbox or at a URL is not trusted
@@ -12,6 +12,7 @@ Errors  InfraError where the server can't be started or does not connect.
 
 import asyncio
 import os
+import shutil
 import tempfile
 import uuid
 from collections.abc import AsyncIterator
@@ -30,6 +31,7 @@ from mcp_types import jsonrpc_message_adapter
 from paddock.agents.tools.config import McpServerConfig
 from paddock.errors import InfraError
 from paddock.http.access import bearer
+from paddock.processes import supervised_argv
 from paddock.sandbox import BudgetExceeded, ExecRequest, ExecResult, Provider, SandboxSpec, TunnelConnection
 from paddock.server.fields import secret_text
 from paddock.server.sockets import is_loopback
@@ -40,6 +42,8 @@ MAX_ERROR_BYTES = 2000
 LAST_WORDS_S = 5.0
 """Seconds to wait for the end of a server in a sandbox, which is when its standard error can be seen."""
 CONNECT_TIMEOUT_S = 30.0
+CHILD_GRACE_S = 1.0
+"""Seconds that a child has to end when its standard input has ended, and again when it was told to."""
 _CONNECT = 'exec 3<>"/dev/tcp/127.0.0.1/$0" && exec "$@" <&3 >&3 3>&-'
 
 
@@ -109,19 +113,24 @@ class ChildPlace:
     """A server that is a child of the agent."""
 
     def __init__(self, config: McpServerConfig) -> None:
-        self._parameters = StdioServerParameters(command=str(config.command), args=config.args, env=config.env)
+        self._argv = [str(config.command), *config.args]
+        self._env = config.env
         self._log: IO[str] | None = None
         self._said = ""
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[TransportStreams]:
-        with tempfile.TemporaryFile("w+", errors="replace") as log:
+        if shutil.which(self._argv[0], path=self._env.get("PATH")) is None:
+            raise InfraError(f"{self._argv[0]}: there is no such program", kind="mcp_start_failed")
+        with tempfile.TemporaryFile("w+", errors="replace") as log, tempfile.TemporaryDirectory() as scratch:
             self._log = log
+            python, *args = supervised_argv(self._argv, scratch=scratch, grace_s=CHILD_GRACE_S, passes_stdin=True)
+            parameters = StdioServerParameters(command=python, args=args, env={"TMPDIR": scratch, **self._env})
             try:
-                async with stdio_client(self._parameters, errlog=log) as streams:
+                async with stdio_client(parameters, errlog=log) as streams:
                     yield streams
             except OSError as error:
-                raise InfraError(f"{self._parameters.command}: {error}", kind="mcp_start_failed") from error
+                raise InfraError(f"{self._argv[0]}: {error}", kind="mcp_start_failed") from error
             finally:
                 self._said, self._log = self._read(log), None
 

@@ -45,10 +45,14 @@ class Supervised(Child):
             await self.wait_or_kill(self._grace_s + KILL_S)
 
 
-def supervised_argv(argv: Sequence[str | Path], *, scratch: str | Path, grace_s: float) -> list[str]:
+def supervised_argv(
+    argv: Sequence[str | Path], *, scratch: str | Path, grace_s: float, passes_stdin: bool = False
+) -> list[str]:
     """The command line of the supervisor over `argv`. Its stdin is the lifeline; `scratch` is a folder that it removes
-    at the end; `grace_s` are the seconds between the signal to end and the kill."""
-    return [sys.executable, "-I", "-S", str(SUPERVISOR), str(grace_s), str(scratch), *map(str, argv)]
+    at the end; `grace_s` are the seconds between the signal to end and the kill. `passes_stdin`: its stdin is that of
+    `argv` too, which has `grace_s` to end by itself when it is closed."""
+    options = ["--stdin"] if passes_stdin else []
+    return [sys.executable, "-I", "-S", str(SUPERVISOR), *options, str(grace_s), str(scratch), *map(str, argv)]
 
 
 def start_supervised(

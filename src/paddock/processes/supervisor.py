@@ -1,10 +1,12 @@
-"""`python -I -S supervisor.py GRACE_S SCRATCH COMMAND...`: runs a command, and leaves nothing of it behind.
+"""`python -I -S supervisor.py [--stdin] GRACE_S SCRATCH COMMAND...`: runs a command, and leaves nothing of it behind.
 
 Law     when its stdin ends, because whoever started it closed it or died in whatever way, the command's group is told
         to end (SIGTERM), and what is left after GRACE_S seconds is killed. When the command ends by itself, what it
         started is killed. Then the folder SCRATCH is deleted. Descendants that left the group are found too: orphans
         among them become children of this process. If this process is killed, the command is too; the group is left
         to whoever started it.
+--stdin our stdin is the command's, which alone reads it; when nobody holds its other end, the command has GRACE_S
+        seconds to end by itself before it is told to.
 Exit    the command's code; 128 and the signal's number where one killed it; 127 when it could not start.
 Imports nothing of the package: it is started by path, in a few milliseconds.
 """
@@ -23,18 +25,20 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def main(grace_s: float, scratch: str, command: list[str]) -> int:
+def main(grace_s: float, scratch: str, command: list[str], *, passes_stdin: bool) -> int:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     if os.getpgrp() != os.getpid():
         os.setpgid(0, 0)  # the group that is told to end is never that of whoever started it
     try:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_in_child)  # noqa: PLW1509 - one thread
+        stdin = None if passes_stdin else subprocess.DEVNULL
+        process = subprocess.Popen(command, stdin=stdin, preexec_fn=_in_child)  # noqa: PLW1509 - one thread
     except OSError as error:
         sys.stderr.write(f"can't start {command[0]}: {error.strerror}\n")
         return 127
     try:
-        if not _ended_by_itself(process.pid):
+        ended = _ended_within(process.pid, grace_s) if passes_stdin else _ended_by_itself(process.pid)
+        if not ended:
             os.killpg(0, signal.SIGTERM)
             deadline = time.monotonic() + grace_s
             while _reap(process) and time.monotonic() < deadline:
@@ -67,6 +71,18 @@ def _ended_by_itself(pid: int) -> bool:
             return False
 
 
+def _ended_within(pid: int, grace_s: float) -> bool:
+    """Wait for its end, or for that of whoever writes to stdin and `grace_s` more."""
+    ended = os.pidfd_open(pid)
+    poll = select.poll()
+    poll.register(ended, select.POLLIN)
+    poll.register(0, 0)  # its hang-up alone: what can be read is the command's
+    if ended not in {fd for fd, _ in poll.poll()}:
+        poll.unregister(0)
+        return bool(poll.poll(1000 * grace_s))
+    return True
+
+
 def _reap(process: "subprocess.Popen[bytes]") -> bool:
     """Whether any child is left, after those that have ended are gone."""
     process.poll()
@@ -91,4 +107,7 @@ def _kill_children() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(float(sys.argv[1]), sys.argv[2], sys.argv[3:]))
+    given = sys.argv[1:]
+    passes = given[0] == "--stdin"
+    grace, folder, *program = given[passes:]
+    sys.exit(main(float(grace), folder, program, passes_stdin=passes))

@@ -10,7 +10,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from paddock.types import Row
 from paddock.types.responses import call_item, message_item
 
 SHELF = Path(__file__).with_name("mcp_shelf.py")
+ROOT = Path(__file__).parents[3]
 CHILD = {"command": sys.executable, "args": [str(SHELF), "stdio"], "runs_in": "agent"}
 END = [message_item("ready")]
 GOOD = [
@@ -139,6 +141,55 @@ async def test_a_cancelled_rollout_ends_its_servers() -> None:
         await asyncio.gather(running, return_exceptions=True)
         assert not {child for child in psutil.Process().children() if "mcp_shelf" in str(child.cmdline())} - before
         assert (environment.opened, environment.closed) == (1, 1)
+
+
+DEAF = {
+    "command": "sh",
+    "args": ["-c", '"$0" "$@"; sleep 300', sys.executable, str(SHELF), "stdio"],
+    "runs_in": "agent",
+}
+"""Does not end with its standard input."""
+AGENT = """
+import asyncio, json, sys
+from tests.agents.tools.test_tools_agent import run
+from paddock.types.responses import call_item
+asyncio.run(run([[call_item("hang", "{}")]], mcp_servers={"shelf": json.loads(sys.argv[1])}))
+"""
+
+
+@pytest.mark.slow
+def test_an_agent_that_is_killed_leaves_no_server_that_ignores_the_end_of_its_input() -> None:
+    process = subprocess.Popen([sys.executable, "-c", AGENT, json.dumps(DEAF)], cwd=ROOT)
+    started: list[psutil.Process] = []
+    try:
+        until(lambda: any("mcp_shelf" in " ".join(one.cmdline()[:3]) for one in _below(process.pid)), 30.0)
+        started = _below(process.pid)
+        process.kill()
+        process.wait()
+        assert not psutil.wait_procs(started, timeout=10.0)[1]
+    finally:
+        process.kill()
+        for one in started:
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
+
+
+@pytest.mark.slow
+async def test_a_server_that_ignores_the_end_of_its_input_ends_with_its_rollout() -> None:
+    rollout, _ = await run([GOOD, END], mcp_servers={"shelf": DEAF})
+    assert rollout.outcome == "completed"
+    assert not [one for one in _below(os.getpid()) if "mcp_shelf" in " ".join(one.cmdline())]
+
+
+def _below(pid: int) -> list[psutil.Process]:
+    return psutil.Process(pid).children(recursive=True)
+
+
+def until(true: Callable[[], bool], limit_s: float) -> None:
+    deadline = time.monotonic() + limit_s
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 @pytest.mark.slow
