@@ -15,6 +15,7 @@ from pathlib import Path
 from paddock import __version__, limits, signals
 
 COMMANDS = {
+    "init": "write a working start of an environment, a harness or a run",
     "serve": "run servers of a config until interrupted",
     "eval": "run rollouts over rows and summarise them",
     "train": "train a policy on the environments of a config",
