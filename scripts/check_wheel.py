@@ -41,6 +41,9 @@ for package, file in (
     ("configs", "recipes/one_gpu.yaml"),
     ("examples", "echo.py"),
     ("shims", "nemo_gym/__init__.py"),
+    ("viewer.web", "assets/index.html"),
+    ("viewer.web", "assets/vendor/preact-htm-3.1.1.js"),
+    ("viewer.web", "assets/vendor/preact-htm.LICENSE"),
 ):
     assert resources.files("paddock").joinpath(*package.split("."), file).is_file(), f"{package} lacks {file}"
 from paddock.harness import make_harness
@@ -61,6 +64,8 @@ COMMANDS = (
     ("eval", "configs/genrm.yaml", "--oracle", "--dry-run"),
     ("serve", "pivot", "--dry-run"),
     ("check", "resources_server:pivot"),
+    ("init", "tools", "first"),
+    ("eval", "first/first.yaml", "--oracle", "--out", "runs/second"),
 )
 LABORATORY = ("fidelity", "codeact", "--template", "thinking", "--scenario", "loop")
 """Needs the extra `tokenizers`."""
