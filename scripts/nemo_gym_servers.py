@@ -50,12 +50,12 @@ HEAVY = ("torch==",)
 
 
 REASONS = (
-    (r"raylet", "needs Ray, which did not start on the busy machine of the trial"),
     (r"Name or service not known|resolve host|status 128", "needs git or a file from the web; there was none"),
     (r"status 127|bcb_venv", "makes an environment of its own at its start, which failed"),
     (r"_cx", "needs a key of a search service"),
     (r"27 GB", "loads 27 GB at its start"),
     (r"human_eval_infilling", "requires what its pyproject.toml names, which is not read"),
+    (r"verifif_simple_agent", "asks the judge by a URL in its block, not by a reference to a model server"),
     (r"no instance `math_with_judge`", "names another resources server, which its file has not"),
 )
 """What is found in an error, and what it says."""

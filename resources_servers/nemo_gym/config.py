@@ -38,6 +38,11 @@ class NemoGymConfig(ForwardingConfig):
     restart_wait_s: float = Field(default=1.0, ge=0)
     """Seconds before the first restart; twice as long before each further one, at most 60."""
 
+    ray_cpus: int = Field(default=4, ge=1)
+    """CPUs that Ray counts on, and so the most workers that it has at a time, where the server uses Ray."""
+    ray_object_store_mib: int = Field(default=256, ge=80)
+    """Memory of Ray's object store, where the server uses Ray."""
+
     @property
     def entrypoint(self) -> str:
         """File of the server in its folder."""

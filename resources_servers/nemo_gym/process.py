@@ -198,6 +198,8 @@ def _variables(command: GymCommand, scratch: str) -> dict[str, str]:
         # Nothing of it is for others to see.
         "WANDB_MODE": "disabled",
         "RAY_USAGE_STATS_ENABLED": "0",
+        # Its name is of other systems; on each it makes a Ray of one node, which listens on loopback alone.
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     }
 
 

@@ -2,13 +2,14 @@
 
 Run     under the interpreter of an environment with that package, in the server's folder; imports nothing of ours.
 CONFIG  a JSON file, removed once it is read: `config` (the whole of NeMo-Gym's config), `name` (of the instance),
-        `entry` (its file), `models_url` (where it asks for answers of models), `ready` (a file that is written, with
-        the port, when it serves).
+        `entry` (its file), `models_url` (where it asks for answers of models), `ray` (options of its start), `ready` (a
+        file that is written, with the port, when it serves).
 Law     Ray starts, without its dashboard, for a server whose files import it; theirs starts it for every server.
         Requests to `models_url` name the request that they are made for, so a failed one is known to its verdict.
 """
 
 import contextvars
+import functools
 import importlib
 import json
 import os
@@ -39,7 +40,7 @@ def main() -> None:
     utils.get_global_config_dict()
     # What it starts, such as a program that a model wrote, is not to read it.
     del os.environ["NEMO_GYM_CONFIG_DICT"]
-    utils.initialize_ray = _start_ray if _uses_ray(Path.cwd()) else lambda: None
+    utils.initialize_ray = functools.partial(_start_ray, given["ray"]) if _uses_ray(Path.cwd()) else lambda: None
     utils.request = _naming(utils.request, given["models_url"])
     uvicorn.run = _serving(uvicorn, sock, Path(given["ready"]))
     sys.argv = [given["entry"]]
@@ -51,9 +52,9 @@ def _uses_ray(folder: Path) -> bool:
     return any(_RAY.search(file.read_text(errors="replace")) for file in files)
 
 
-def _start_ray() -> None:
+def _start_ray(options: dict[str, Any]) -> None:
     ray: Any = importlib.import_module("ray")
-    ray.init(include_dashboard=False, ignore_reinit_error=True)
+    ray.init(include_dashboard=False, ignore_reinit_error=True, **options)
 
 
 def _naming(send: Any, models_url: str) -> Any:

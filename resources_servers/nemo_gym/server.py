@@ -2,7 +2,7 @@
 
 Law     it judges as it does with its own agent; a hang, a crash, a death or a judge that gave no answer is an outcome,
         never a reward. A server that was started again has lost its sessions: theirs end with `session_lost`.
-Ray     is started for a server whose files import it, and is its own; no other has one.
+Ray     is started for a server whose files import it, on loopback, and ends with it; no other has one.
 """
 
 from collections.abc import Mapping
@@ -39,6 +39,7 @@ class NemoGymServer(ForwardingServer[NemoGymConfig]):
             "name": self.name,
             "entry": config.entrypoint,
             "models_url": self._judges.url,
+            "ray": {"num_cpus": config.ray_cpus, "object_store_memory": config.ray_object_store_mib << 20},
         }
         limits = RestartLimits(config.max_restarts, config.restart_wait_s, config.serve_timeout_s)
         self._process = GymProcess(self.name, command, handover, config.env, limits, self.forget_sessions)
