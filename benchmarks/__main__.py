@@ -34,7 +34,7 @@ MODULES = (
     "pivot_pairs",
 )
 """A module is a benchmark of that name."""
-WHERE_NAMED = ("cluster", "capacity", "pivot_executed", "pivot_mined", "answers", "view")
+WHERE_NAMED = ("cluster", "capacity", "pivot_executed", "pivot_mined", "answers", "judged_answers", "view")
 """Long ones, which run only where they are named."""
 CAMPAIGNS = ("grading", "runs", "payload", "cheats", "honest")
 """Modules of `faults`, which have arguments of their own: none of them runs where no name is given."""

@@ -115,7 +115,7 @@ def _measure(case: AnswerCase) -> JsonObject:
         urls = {"ours": (f"http://127.0.0.1:{port}", process.pid)}
         python = os.environ.get(case.variable)
         if python is not None:
-            urls["theirs"] = stack.enter_context(_theirs(python, case))
+            urls["theirs"] = stack.enter_context(nemo_gym_server(python, case.theirs))
         rounds = [{side: _load(at, bodies) for side, at in urls.items()} for _ in range(ROUNDS)]
         rewards = {side: [_reward(url, body) for body in bodies] for side, (url, _) in urls.items()}
     ours = [one["ours"] for one in rounds]
@@ -152,9 +152,13 @@ def _reward(url: str, body: bytes) -> float | None:
 
 
 @contextmanager
-def _theirs(python: str, case: AnswerCase) -> Iterator[tuple[str, int]]:
-    """Run their server without Ray; where it listens, and its process."""
-    given = {"server": case.theirs, "config": {"name": "verifier", "domain": "other"}, "peers": {}}
+def nemo_gym_server(
+    python: str, server: str, config: JsonObject | None = None, peers: JsonObject | None = None
+) -> Iterator[tuple[str, int]]:
+    """Run a server of theirs (`module:Class`) without Ray; where it listens, and its process. `config`: keys of its
+    block; `peers`: `{name: [host, port]}`."""
+    block = {"name": "verifier", "domain": "other", **(config or {})}
+    given = {"server": server, "config": block, "peers": peers or {}}
     process = subprocess.Popen(
         [python, PROGRAM.name, json.dumps(given)],
         cwd=PROGRAM.parent,
@@ -167,7 +171,7 @@ def _theirs(python: str, case: AnswerCase) -> Iterator[tuple[str, int]]:
     try:
         listening = next((line for line in process.stdout if line.startswith(LISTENING)), None)
         if listening is None:
-            raise RuntimeError(f"{case.theirs} did not start under {python}")
+            raise RuntimeError(f"{server} did not start under {python}")
         yield listening.removeprefix(LISTENING).strip(), process.pid
     finally:
         process.kill()
