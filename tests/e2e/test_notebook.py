@@ -46,6 +46,14 @@ def test_the_notebook_runs_and_says_why_a_reward_is_0(tmp_path: Path) -> None:
 
 
 @pytest.mark.cli
+def test_a_policy_learns_from_the_loss_of_its_rollouts(tmp_path: Path) -> None:
+    texts = shown(executed("loss.ipynb", tmp_path, timeout_s=120))
+    assert texts[-1] == "True"
+    assert "('<|im_end|>', 1, 0.0)" in texts[1]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.cli
 @pytest.mark.sandbox
 @pytest.mark.slow
 @pytest.mark.usefixtures("demo_rows")
