@@ -128,7 +128,7 @@ def test_a_long_answer_and_its_versions_come_whole(environment: Environment, eng
     assert asked[0]["temperature"] == 0.5
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_workers_that_are_killed_cost_no_member(
     environment: Environment, engine_settings: JsonObject, seed: int, tmp_path: Path
 ) -> None:

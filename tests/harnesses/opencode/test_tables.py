@@ -47,7 +47,7 @@ def test_every_edit_of_a_text_comes_out_as_recorded(table: Table) -> None:
 @pytest.mark.sandbox
 @pytest.mark.parametrize(
     ("name", "profile"),
-    [("edits", "default"), pytest.param("calls", "default", marks=pytest.mark.slow), ("patches", "gpt")],
+    [("edits", "default"), pytest.param("calls", "default", marks=pytest.mark.long), ("patches", "gpt")],
 )
 async def test_every_call_is_answered_as_recorded(
     name: str, profile: str, table: Table, recorder: ModuleType, open_workspace: Open, play: Any

@@ -133,7 +133,7 @@ PRINTS = "import sys\nsys.stderr.write({text} * {times})\n\n\ndef area(width, he
 @pytest.mark.parametrize(
     ("text", "times", "reason"),
     [
-        ("a ... Testing against Django installed in x\n", 20_000, "over_budget"),
+        pytest.param("a ... Testing against Django installed in x\n", 20_000, "over_budget", marks=pytest.mark.long),
         ("FAIL:\n", 1, "tests_fail"),
         pytest.param("ERROR:\n", SHORT_CHARS, "tests_fail", marks=pytest.mark.long),
     ],
