@@ -133,6 +133,23 @@ def test_variants_of_one_agent_are_compared_on_the_rows_that_both_worked_on() ->
     assert line.endswith("1.000 and 0.333 on 9 rows, better on 6, worse on 0, p 0.031")
 
 
+def test_variants_are_compared_by_whole_repositories_where_verdicts_name_them() -> None:
+    results = [
+        result(
+            group, member, float(member == 0), variant=("codex", "opencode")[member], labels={"repo": f"r{group // 2}"}
+        )
+        for group in range(10)
+        for member in range(2)
+        if (group, member) != (9, 1)
+    ]
+    results.append(result(9, 1, 1.0, variant="opencode", labels={"repo": "r4"}))
+    (run,) = summary(*results)
+    (found,) = run["comparisons"]
+    assert (found["n_rows"], found["n_repositories"], found["p_value"]) == (10, 5, None)
+    (_, line, _) = comparison_lines([run])
+    assert line.endswith("better on 9, worse on 0, too few repositories for a test over 5 repositories")
+
+
 def test_agents_are_paired_by_the_names_of_rows_not_by_their_places() -> None:
     here = [result(group, reward=1.0, agent="a", row_name=f"r{group}") for group in range(3)]
     there = [result(10 + group, reward=0.0, agent="b", row_name=f"r{2 - group}") for group in range(3)]

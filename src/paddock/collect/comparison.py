@@ -7,14 +7,18 @@ Interval of the difference of the mean shares: the two Wilson intervals squared 
          is the normal interval of the mean paired difference (Miller 2024, arXiv:2411.00640, section 4.2).
 P        two-sided exact sign test over the rows whose shares differ; with one rollout per row, McNemar's exact test.
          No correction for looking at several pairs.
-Law      below two common rows there is no interval: None. Nothing is drawn at random.
+Clusters rows of one repository are alike: where any has several of the common rows, interval and p are of whole
+         repositories (`clusters`), and those above are not right. A row of no known repository is its own.
+Law      below two common rows, or two repositories, there is no interval: None.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from math import exp, fsum, lgamma, log, sqrt
 from typing import NamedTuple
 
+from paddock.collect.clusters import clustered_interval95, clustered_variance, rows_needed, sign_flip_p
 from paddock.collect.statistics import Interval, RowScore, effective_size, wilson95
 from paddock.types import JsonObject
 
@@ -27,6 +31,8 @@ class Arm(NamedTuple):
     """Only arms of the same one are compared."""
     rows: Mapping[str, RowScore]
     """Scores by the row's name."""
+    repositories: Mapping[str, str] = {}
+    """The repositories of rows, by the row's name, where they are known."""
 
 
 class ArmComparison(NamedTuple):
@@ -43,7 +49,14 @@ class ArmComparison(NamedTuple):
     n_first_better: int
     """Rows with a greater share under `first`."""
     n_second_better: int
-    p_value: float
+    p_value: float | None
+    """None: there are too few repositories for a test."""
+    n_repositories: int
+    """Rows of no known repository count as one each."""
+    rows_needed: int | None
+    """Rows that would show the difference that was seen at 5 % with 80 % power; None: there is none, or no error."""
+    rows_needed_3_points: int | None
+    """Rows that would show a difference of 0.03."""
 
     def to_json(self) -> JsonObject:
         return {**self._asdict(), "ci95": list(self.ci95) if self.ci95 else None}
@@ -68,7 +81,11 @@ def compare(first: Arm, second: Arm) -> ArmComparison | None:
     better = sum(our_share > their_share for our_share, their_share in zip(ours, theirs, strict=True))
     worse = sum(our_share < their_share for our_share, their_share in zip(ours, theirs, strict=True))
     rates = sum(ours) / len(common), sum(theirs) / len(common)
+    differences = [our_share - their_share for our_share, their_share in zip(ours, theirs, strict=True)]
+    clusters = _clusters(first, second, common, differences)
+    apart = len(clusters) == len(common)
     sizes = [sum(score.n for score in side) for side in sides]
+    variance = clustered_variance(clusters) or None
     return ArmComparison(
         first=first.name,
         second=second.name,
@@ -76,10 +93,13 @@ def compare(first: Arm, second: Arm) -> ArmComparison | None:
         first_rate=rates[0],
         second_rate=rates[1],
         difference=rates[0] - rates[1],
-        ci95=_interval95(ours, theirs, sizes) if len(common) >= 2 else None,
+        ci95=_independent_interval95(ours, theirs, sizes) if apart else clustered_interval95(clusters),
         n_first_better=better,
         n_second_better=worse,
-        p_value=sign_test(better, worse),
+        p_value=sign_test(better, worse) if apart else sign_flip_p(clusters),
+        n_repositories=len(clusters),
+        rows_needed=rows_needed(variance, rates[0] - rates[1]) if variance else None,
+        rows_needed_3_points=rows_needed(variance, 0.03) if variance else None,
     )
 
 
@@ -92,7 +112,20 @@ def sign_test(better: int, worse: int) -> float:
     return min(1.0, 2 * tail)
 
 
-def _interval95(ours: Sequence[float], theirs: Sequence[float], sizes: Sequence[int]) -> Interval:
+def _clusters(
+    first: Arm, second: Arm, common: Sequence[str], differences: Sequence[float]
+) -> dict[tuple[str, str], list[float]]:
+    """The differences by repository, or by row where that is not known."""
+    clusters: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    for name, difference in zip(common, differences, strict=True):
+        repository = first.repositories.get(name) or second.repositories.get(name)
+        clusters[("repository", repository) if repository else ("row", name)].append(difference)
+    return clusters
+
+
+def _independent_interval95(ours: Sequence[float], theirs: Sequence[float], sizes: Sequence[int]) -> Interval | None:
+    if len(ours) < 2:
+        return None
     p, q = sum(ours) / len(ours), sum(theirs) / len(theirs)
     mine = wilson95(p, effective_size(ours, sizes[0]))
     other = wilson95(q, effective_size(theirs, sizes[1]))

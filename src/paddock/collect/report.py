@@ -197,10 +197,19 @@ def comparison_lines(summary: Sequence[JsonObject]) -> list[str]:
     lines = [
         f"  {pair['first']} - {pair['second']}: {pair['difference']:+.3f} {_interval(pair['ci95'], '+.3f')}, "
         f"{pair['first_rate']:.3f} and {pair['second_rate']:.3f} on {pair['n_rows']} rows, "
-        f"better on {pair['n_first_better']}, worse on {pair['n_second_better']}, p {pair['p_value']:.2g}"
+        f"better on {pair['n_first_better']}, worse on {pair['n_second_better']}, {_test(pair)}"
         for pair in pairs
     ]
     return ["compared, row by row", *lines, ""] if lines else []
+
+
+def _test(pair: JsonObject) -> str:
+    """The p-value, and how many rows would show the difference that was seen."""
+    # Summaries that another version wrote have only p.
+    needed, n_repositories = pair.get("rows_needed"), pair.get("n_repositories", pair["n_rows"])
+    of = f" over {n_repositories} repositories" if n_repositories < pair["n_rows"] else ""
+    p = "too few repositories for a test" if pair["p_value"] is None else f"p {pair['p_value']:.2g}"
+    return f"{p}{of}" + (f", {needed} rows needed" if needed is not None and needed > pair["n_rows"] else "")
 
 
 def _part(numbers: JsonObject) -> tuple[str, ...]:

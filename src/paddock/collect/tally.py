@@ -26,7 +26,8 @@ from paddock.types.step_rewards import OUTCOME_REWARD
 
 STAGES = ("total", "seed", "sandbox", "model", "tools", "verify_wait", "verify")
 SHOWN_FAILURES = 3
-
+REPOSITORY = "repo"
+"""The label of a verdict that names the row's repository."""
 OLD_SUMMARY_KEYS = {
     "malformed_each": "malformed_per_rollout",
     "tokens_each": "tokens_per_rollout",
@@ -178,10 +179,13 @@ class Board:
         """The latest attempts of this command that gave no verdict, the latest last."""
         self._rewards = RowScore()
         self._names: dict[int, str] = {}
+        self._repositories: dict[str, str] = {}
 
     def add(self, result: RolloutResult) -> None:
         if result.row_name is not None:
             self._names[result.group_id] = result.row_name
+            if REPOSITORY in result.labels:
+                self._repositories[result.row_name] = result.labels[REPOSITORY]
         self.tallies[result.agent].add(result)
         self.outcomes[result.outcome] += 1
         if result.reward is not None:
@@ -221,7 +225,7 @@ class Board:
         tally = self.tallies[name]
         parts = {f"{name}/{variant}": part for variant, part in sorted(tally.variants.items())}
         for arm, part in (parts if len(parts) > 1 else {name: tally}).items():
-            yield Arm(arm, who.environment if who else None, self._by_name(part.scores))
+            yield Arm(arm, who.environment if who else None, self._by_name(part.scores), self._repositories)
 
     def _by_name(self, scores: Mapping[int, RowScore]) -> dict[str, RowScore]:
         """Scores of rows that have names; those of one name together."""
