@@ -47,20 +47,29 @@ interpreter() {
     }
 }
 
-# Both are downloads for the most part: the sandboxes have the cores meanwhile.
-if [ "${DEMO_PROGRAMS:-1}" != 0 ]; then
-    trap wait EXIT
-    interpreter verifiers "$bin/python" -r scripts/trainers/verifiers.txt uv -e . &
-    verifiers=$!
-    if "$python312" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then
-        interpreter nemo-gym "$python312" nemo-gym==0.4.0 &
-        nemo_gym=$!
-    else
-        skipped+=("NeMo-Gym: $python312 is no Python 3.12 (PYTHON312=... names one)")
-    fi
-fi
+# Environments of verifiers and NeMo-Gym, each under its own interpreter.
+foreign() {
+    interpreter verifiers "$bin/python" -r scripts/trainers/verifiers.txt uv -e .
+    PADDOCK_VERIFIERS_PYTHON=$PWD/.venv-verifiers/bin/python \
+        evaluate configs/verifiers_demo.yaml verifiers 1 verifiers_agent
+    [ "$nemo_gym" = 1 ] || return 0
+    interpreter nemo-gym "$python312" nemo-gym==0.4.0
+    PADDOCK_NEMO_GYM_PYTHON=$PWD/.venv-nemo-gym/bin/python evaluate configs/nemo_gym_demo.yaml nemo-gym 1 mcqa_agent
+}
 
 rm -rf runs/demo-* runs/demo runs/artifacts
+if [ "${DEMO_PROGRAMS:-1}" != 0 ]; then
+    nemo_gym=1
+    "$python312" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null || {
+        nemo_gym=0
+        skipped+=("NeMo-Gym: $python312 is no Python 3.12 (PYTHON312=... names one)")
+    }
+    # Beside the sandboxes: they download and wait more than they work.
+    trap wait EXIT
+    mkdir -p runs
+    foreign &
+    foreign=$!
+fi
 "$bin/paddock" eval configs/demo.yaml --isolate --out runs/demo-pivot "${oracle[@]}"
 scripts/ensure_sandbox.sh "$bin/paddock"
 "$bin/paddock" images build --rows resources_servers/swe/data/example.jsonl
@@ -75,16 +84,7 @@ fi
 evaluate configs/environments_demo.yaml environments 100 math_agent code_agent instructions_agent schema_agent choice_agent
 evaluate configs/judged_demo.yaml judged 1 judged_agent
 evaluate configs/harbor_demo.yaml harbor 1 harbor_agent
-if [ "${DEMO_PROGRAMS:-1}" != 0 ]; then
-    wait "$verifiers"
-    export PADDOCK_VERIFIERS_PYTHON=$PWD/.venv-verifiers/bin/python
-    evaluate configs/verifiers_demo.yaml verifiers 1 verifiers_agent
-    if [ -n "${nemo_gym:-}" ]; then
-        wait "$nemo_gym"
-        export PADDOCK_NEMO_GYM_PYTHON=$PWD/.venv-nemo-gym/bin/python
-        evaluate configs/nemo_gym_demo.yaml nemo-gym 1 mcqa_agent
-    fi
-fi
+[ -z "${foreign:-}" ] || wait "$foreign"
 if [ ${#skipped[@]} -gt 0 ]; then
     printf 'skipped: %s\n' "${skipped[@]}"
     [ "${DEMO_PROGRAMS:-1}" = 0 ] || exit 3
