@@ -12,7 +12,7 @@ def test_a_wrong_command_gets_the_nearest(capsys: pytest.CaptureFixture[str]) ->
     assert main(["evla", "x.yaml"]) == 2
     assert "no command `evla`; did you mean `eval`?" in capsys.readouterr().err
     assert main(["qqqqq"]) == 2
-    assert "no command `qqqqq`; commands: serve, eval" in capsys.readouterr().err
+    assert "no command `qqqqq`; commands: init, serve, eval" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ COMMANDS = {
     "launch": "begin a training run, or go on with it, here or on SLURM",
     "view": "look at runs in a browser, live while they are written",
     "show": "show a run's rollouts: a list, one turn by turn, or two side by side",
+    "compare": "compare runs row by row, with an interval, a test and the rows that are needed",
     "runs": "check what a run's folder holds, line by line, and repair it",
     "verify": "score stored rollouts again, without a model",
     "samples": "turn stored rollouts into token sequences for a trainer",

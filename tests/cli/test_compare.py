@@ -1,0 +1,105 @@
+"""Claims about `paddock compare`: two real runs, parts of one, and mistakes."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import orjson
+import pytest
+
+from paddock.cli import main
+from paddock.collect import EvalSettings, evaluate, make_plan
+from paddock.collect.folder import RUN
+from paddock.config import load
+
+SCRIPTED = "paddock.conformance.scripted"
+
+
+def collect_run(folder: Path, wrong: set[int], leaks: set[int], rows: range) -> Path:
+    """A run of two members a row, of which some rows are wrong and some have no verdict."""
+    folder.mkdir()
+    base = {"responses_create_params": {"input": "q"}}
+    lines = [
+        {
+            **base,
+            "uuid": f"name-{index}",
+            "answer": "no" if index in wrong else "yes",
+            **({"grade": "leak"} if index in leaks else {}),
+        }
+        for index in rows
+    ]
+    (folder / "rows.jsonl").write_bytes(b"\n".join(map(orjson.dumps, lines)))
+    refers = {
+        "resources_server": {"type": "resources_servers", "name": "environment"},
+        "model_server": {"type": "models_servers", "name": "policy"},
+    }
+    tree = {
+        "environment": {"resources_servers": {f"{SCRIPTED}:ScriptedEnvironment": {}}},
+        "agent": {"agents": {"single_step": refers}},
+        "policy": {"models_servers": {f"{SCRIPTED}:ScriptedModel": {}}},
+    }
+    plan = make_plan(load([], extra=tree), EvalSettings(rows=[str(folder / "rows.jsonl")], repeats=2))
+    asyncio.run(evaluate(plan, folder / "run", quiet=True))
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Rows 0 to 8 and 2 to 10; of the common ones, 2 to 4 are wrong before, 8 after, and 5 has no verdict before."""
+    folder = tmp_path_factory.mktemp("compared")
+    before = collect_run(folder / "before", {2, 3, 4}, {5}, range(9))
+    return before, collect_run(folder / "after", {8}, set(), range(2, 11))
+
+
+def test_two_runs_are_paired_by_name(
+    two_runs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, after = map(str, two_runs)
+    assert main(["compare", before, after, "--json", str(tmp_path / "c.json")]) == 0
+    text = capsys.readouterr().out
+    (found,) = orjson.loads((tmp_path / "c.json").read_bytes())
+    # Common with a verdict: 2, 3, 4, 6, 7, 8.
+    assert (found["first"], found["second"], found["n_rows"]) == (after, before, 6)
+    assert (found["first_rate"], found["second_rate"]) == (pytest.approx(5 / 6), 0.5)
+    assert found["p_value"] == pytest.approx(2 * (1 + 4) / 2**4)
+    assert (found["better"], found["worse"]) == (["name-2", "name-3", "name-4"], ["name-8"])
+    assert (found["only_first"], found["only_second"]) == (["name-10", "name-5", "name-9"], ["name-0", "name-1"])
+    assert f"{before}: 8 rows, 2 rollouts without a verdict, pass@1 0.625  pass@2 0.625" in text
+    assert "better on 3, worse on 1, p 0.62" in text
+    assert "  better: name-2, name-3, name-4\n  worse: name-8\n" in text
+
+
+def test_a_part_of_a_run_is_named_after_a_colon(
+    two_runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, after = two_runs
+    assert main(["compare", f"{before}:agent", str(after)]) == 0
+    assert "on 6 rows" in capsys.readouterr().out
+    assert main(["compare", f"{before}:agnt", str(after)]) == 2
+    assert "no agent or variant `agnt`; it has agent" in capsys.readouterr().err
+
+
+def test_mistakes_are_named(two_runs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = str(two_runs[0])
+    assert main(["compare", before, str(tmp_path / "nowhere")]) == 2
+    assert "nowhere" in capsys.readouterr().err
+    (tmp_path / "rollouts.jsonl").touch()
+    assert main(["compare", before, str(tmp_path)]) == 2
+    assert "no rollout has a verdict" in capsys.readouterr().err
+    (tmp_path / "rollouts.jsonl").write_bytes(b"{broken}\n")
+    assert main(["compare", before, str(tmp_path)]) == 2
+    assert "line 1" in capsys.readouterr().err
+    apart = collect_run(tmp_path / "apart", set(), set(), range(20, 22))
+    assert main(["compare", before, str(apart)]) == 2
+    assert "have no row in common" in capsys.readouterr().err
+
+
+def test_rewards_that_are_relative_are_not_compared(
+    two_runs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Path(shutil.copytree(two_runs[0], tmp_path / "relative"))
+    identity = orjson.loads((run / RUN).read_bytes())
+    identity["agents"]["agent"]["relative"] = True
+    (run / RUN).write_bytes(orjson.dumps(identity))
+    assert main(["compare", str(two_runs[1]), str(run)]) == 2
+    assert "its rewards are relative to other rollouts" in capsys.readouterr().err
