@@ -175,6 +175,40 @@ def test_a_run_is_followed_while_it_is_written(page: Any, tmp_path: Path) -> Non
         sync_api.expect(page.locator(".error")).to_have_count(0, timeout=WAIT_MS)
 
 
+def test_what_is_typed_stays_while_rows_come(page: Any, tmp_path: Path) -> None:
+    write_run(tmp_path / "whole", rollouts=40)
+    run = tmp_path / "runs" / "live"
+    run.mkdir(parents=True)
+    lines = (tmp_path / "whole" / INDEX).read_bytes().splitlines(keepends=True)
+    shutil.copy(tmp_path / "whole" / ROLLOUTS, run / ROLLOUTS)
+    (run / INDEX).write_bytes(b"".join(lines[:4]))
+
+    def grow(count: int) -> None:
+        with (run / INDEX).open("ab") as index:
+            index.write(b"".join(lines[count - 4 : count]))
+
+    with ServedView(page, tmp_path / "runs") as view:
+        page.goto(view.url)
+        page.get_by_role("link", name="runs/live").click()
+        expect_text(page, "main", "4 of 4 rollouts")
+        field = page.get_by_label("search in texts and patches")
+        field.press_sequentially("made__ma")
+        grow(8)
+        expect_text(page, "main", "8 of 8 rollouts")
+        field.press_sequentially("de-1")
+        field.press("Enter")
+        expect_text(page, "main", "4 of 8 rollouts")
+        page.get_by_role("link", name="1-0").click()
+        page.get_by_role("button", name="note", exact=True).click()
+        note = page.get_by_role("textbox", name="note")
+        note.press_sequentially("half of ")
+        grow(12)
+        expect_text(page, "nav", "of 4")
+        page.wait_for_timeout(1500)
+        note.press_sequentially("a note")
+        assert note.input_value() == "half of a note"
+
+
 def test_a_keyboard_is_enough(page: Any, runs: Path) -> None:
     with ServedView(page, runs) as view:
         page.goto(view.url)

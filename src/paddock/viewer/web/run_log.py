@@ -57,7 +57,7 @@ class RunLog:
         self.rollouts = folder if folder.is_file() else folder / ROLLOUTS
         self._lock = threading.Lock()
         self._index = folder / INDEX
-        self._has_index = self._index.exists()
+        self._has_index = self._index.is_file()
         self._results = GrowingFile(self._index if self._has_index else self.rollouts)
         self._failures = GrowingFile(folder / FAILURES)
         self._generation = 0
@@ -116,7 +116,7 @@ class RunLog:
         self._first_damaged: DamagedLine | None = None
 
     def _read(self) -> None:
-        if not self._has_index and self._index.exists():
+        if not self._has_index and self._index.is_file():
             self._has_index, self._results = True, GrowingFile(self._index)
             self._start_anew()
         if not self._read_files():

@@ -14,7 +14,9 @@ export function Notes({ run, group, member }) {
     let ended = false;
     api("notes", { run }).then((notes) => {
       const own = notes.find((one) => one.group === empty.group && one.member === empty.member);
-      if (!ended) { setNote(own ?? empty); setOpen(Boolean(own?.text)); }
+      if (ended || !own) return;
+      setNote(own);
+      if (own.text) setOpen(true);
     }).catch((failure) => !ended && setError(failure.message));
     return () => { ended = true; };
   }, [run, group, member]);
@@ -31,6 +33,6 @@ export function Notes({ run, group, member }) {
   return html`<div class="bar" role="group" aria-label="your note">${LABELS.map((label) => html`<button key=${label} aria-pressed=${note.label === label}
       onClick=${() => save({ label: note.label === label ? "" : label })}>${label}</button>`)}
       <button aria-expanded=${open} onClick=${() => setOpen(!open)}>note</button></div>
-    ${open && html`<textarea aria-label="note" maxlength="10000" value=${note.text} onChange=${(event) => save({ text: event.currentTarget.value })}></textarea>`}
+    ${open && html`<textarea aria-label="note" maxlength="10000" value=${note.text} onInput=${(event) => setNote({ ...note, text: event.currentTarget.value })} onChange=${(event) => save({ text: event.currentTarget.value })}></textarea>`}
     ${error && html`<p class="error">${error}</p>`}`;
 }

@@ -95,15 +95,22 @@ function Filters({ state, rows, set }) {
   const chips = (name, of) => countBy(rows, of).map(([value, count]) => html`<button key=${value} aria-pressed=${state[name] === value}
     onClick=${() => set({ [name]: state[name] === value ? undefined : value })}>${value} ${number(count)}</button>`);
   const several = (title, name, of) => (countBy(rows, of).length > 1 ? html`<div class="bar"><span class="hint">${title}</span>${chips(name, of)}</div>` : null);
-  const search = (event) => { event.preventDefault(); set({ text: new FormData(event.currentTarget).get("text") }); };
   return html`<div class="bar">
       <input type="search" id="filter" aria-label="filter rollouts" placeholder="filter rows, reasons, failures (/)" value=${state.filter ?? ""} onInput=${(event) => set({ filter: event.currentTarget.value }, { replace: true })} />
-      <form onSubmit=${search}><input type="search" name="text" aria-label="search in texts and patches" placeholder="in texts and patches (Enter)" value=${state.text ?? ""} /></form>
+      <${Search} text=${state.text ?? ""} onSearch=${(text) => set({ text })} />
       <button aria-pressed=${state.reward === "above"} onClick=${() => set({ reward: state.reward === "above" ? undefined : "above" })}>reward above 0</button>
       <button aria-pressed=${state.reward === "none"} onClick=${() => set({ reward: state.reward === "none" ? undefined : "none" })}>reward 0 or less</button>
       ${chips("outcome", (row) => row.outcome)}</div>
     ${several("agent", "agent", (row) => row.agent)}${rows.some((row) => row.variant && row.variant !== row.agent) && several("harness", "variant", (row) => row.variant)}
     ${rows.some((row) => row.failure) && html`<div class="bar"><span class="hint">failures</span>${chips("kind", (row) => row.failure?.[1])}</div>`}`;
+}
+
+// What is typed stays while rows come.
+function Search({ text, onSearch }) {
+  const [typed, setTyped] = useState(text);
+  useEffect(() => setTyped(text), [text]);
+  const submit = (event) => { event.preventDefault(); onSearch(typed); };
+  return html`<form onSubmit=${submit}><input type="search" aria-label="search in texts and patches" placeholder="in texts and patches (Enter)" value=${typed} onInput=${(event) => setTyped(event.currentTarget.value)} /></form>`;
 }
 
 const PARTS = [["agent", (row) => row.agent], ["harness", (row) => row.variant], ["repository", (row) => row.labels?.repo]];
