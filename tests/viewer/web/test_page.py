@@ -66,7 +66,9 @@ class ServedView:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser(seen_run: Path) -> Iterator[Any]:
+    """Opened after the run was made: Playwright's loop runs in this thread from then on, and another can't."""
+    assert seen_run.is_dir()
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM)
         yield browser
