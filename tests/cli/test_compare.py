@@ -57,7 +57,9 @@ def test_two_runs_are_paired_by_name(
     before, after = map(str, two_runs)
     assert main(["compare", before, after, "--json", str(tmp_path / "c.json")]) == 0
     text = capsys.readouterr().out
-    (found,) = orjson.loads((tmp_path / "c.json").read_bytes())
+    written = orjson.loads((tmp_path / "c.json").read_bytes())
+    (found,) = written["comparisons"]
+    assert written["arms"] == [before, after]
     # Common with a verdict: 2, 3, 4, 6, 7, 8.
     assert (found["first"], found["second"], found["n_rows"]) == (after, before, 6)
     assert (found["first_rate"], found["second_rate"]) == (pytest.approx(5 / 6), 0.5)
@@ -66,7 +68,28 @@ def test_two_runs_are_paired_by_name(
     assert (found["only_first"], found["only_second"]) == (["name-10", "name-5", "name-9"], ["name-0", "name-1"])
     assert f"{before}: 8 rows, 2 rollouts without a verdict, pass@1 0.625  pass@2 0.625" in text
     assert "better on 3, worse on 1, p 0.62" in text
-    assert "  better: name-2, name-3, name-4\n  worse: name-8\n" in text
+    assert f"  better under {after}: name-2, name-3, name-4\n  worse under {after}: name-8\n" in text
+
+
+def test_the_tables_are_written_for_papers_and_pages(
+    two_runs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile = tmp_path / "a|b_<script>"
+    shutil.copytree(two_runs[0], hostile)
+    files = {form: tmp_path / f"c.{form}" for form in ("html", "markdown", "latex")}
+    options = [word for form, file in files.items() for word in (f"--{form}", str(file))]
+    assert main(["compare", str(hostile), str(two_runs[1]), *options]) == 0
+    page, pipes, tabular = (files[form].read_text() for form in files)
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+    assert "name-10\nname-5\nname-9" in page
+    rows = [line for line in pipes.splitlines() if line.startswith("|")]
+    assert len({line.replace("\\|", "").count("|") for line in rows[:4]}) == 1, "a name breaks no column"
+    assert "\\<script\\>" in pipes
+    assert "b\\_\\textless{}script\\textgreater{}" in tabular
+    assert tabular.count(r"\begin{tabular}") == tabular.count(r"\end{tabular}") == 3
+    assert main(["compare", *map(str, two_runs), "--html", str(tmp_path / "none" / "c.html")]) == 2
+    assert "can't be written" in capsys.readouterr().err
 
 
 def test_a_part_of_a_run_is_named_after_a_colon(

@@ -1,7 +1,8 @@
 """`paddock compare`: runs, or agents and variants in them, row by row against the first.
 
 Rows    are paired by name, or by index where they have none. A rollout without a verdict is left out and counted.
-        Agents whose rewards are relative to other rollouts of a row are left out: they pass by no fixed measure.
+        Agents whose rewards are relative to other rollouts of a row are left out, and their rollouts counted: they
+        pass by no fixed measure.
 Exit    0 compared; 2 a mistake: no such run, no such agent, no row with a reward under both.
 """
 
@@ -11,9 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from paddock.collect.budgets import BudgetRow, VerdictCost
     from paddock.collect.comparison import Arm
     from paddock.collect.results import RolloutResult
     from paddock.types import JsonObject
+    from paddock.viewer import Block
+    from paddock.viewer.tabular import TextTable
 
 EXAMPLES = """examples:
   paddock compare runs/before runs/after               two runs; the first is the baseline
@@ -28,6 +32,9 @@ class ComparedArm(NamedTuple):
 
     arm: "Arm"
     n_without_verdict: int
+    n_relative: int
+    costs: "dict[str, list[VerdictCost]]"
+    """By row; of the rollouts with a verdict."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,26 +43,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("baseline", metavar="RUN", help="folder of a run, or RUN:AGENT, or RUN:VARIANT; the baseline")
     parser.add_argument("others", nargs="+", metavar="RUN", help="what is compared with it, in the same form")
     parser.add_argument("--json", metavar="FILE", help="write all numbers and rows to a file")
+    parser.add_argument("--html", metavar="FILE", help="write one HTML file that needs nothing else")
+    parser.add_argument("--markdown", metavar="FILE", help="write the tables in Markdown")
+    parser.add_argument("--latex", metavar="FILE", help="write the tables in LaTeX (needs booktabs)")
 
 
 def run(args: argparse.Namespace) -> int:
     import orjson
 
+    from paddock.viewer import page
+    from paddock.viewer.tabular import latex, markdown
+
+    arms = [read_arm(word) for word in (args.baseline, *args.others)]
+    compared = [compare_with(arms[0], other) for other in arms[1:]]
+    tables = comparison_tables(arms, compared)
+    if args.json:
+        budgets = [row._asdict() for row in _budgets(arms)]
+        named = {"arms": [one.arm.name for one in arms], "comparisons": compared, "budgets": budgets}
+        _write(args.json, orjson.dumps(named, option=orjson.OPT_INDENT_2) + b"\n")
+    if args.html:
+        _write(args.html, b"".join(page("Comparison", [lambda: _blocks(tables, compared)])))
+    for file, form in ((args.markdown, markdown), (args.latex, latex)):
+        if file:
+            _write(file, "\n".join(map(form, tables)).encode())
+    print("\n".join(_lines(arms, compared)))  # noqa: T201 - this is the command's voice
+    return 0
+
+
+def _write(file: str, data: bytes) -> None:
     from paddock.errors import ConfigError
 
-    baseline, *others = (read_arm(word) for word in (args.baseline, *args.others))
-    compared = [compare_with(baseline, other) for other in others]
-    if args.json:
-        try:
-            Path(args.json).write_bytes(orjson.dumps(compared, option=orjson.OPT_INDENT_2) + b"\n")
-        except OSError as error:
-            raise ConfigError(f"{args.json}: can't be written: {error.strerror}", kind="json_unwritable") from error
-    print("\n".join(_lines(baseline, others, compared)))  # noqa: T201 - this is the command's voice
-    return 0
+    try:
+        Path(file).write_bytes(data)
+    except OSError as error:
+        raise ConfigError(f"{file}: can't be written: {error.strerror or error}", kind="file_unwritable") from error
 
 
 def read_arm(word: str) -> ComparedArm:
     """The rollouts that `RUN`, `RUN:AGENT` or `RUN:VARIANT` names."""
+    from paddock.collect.budgets import cost_of
     from paddock.collect.comparison import Arm
     from paddock.collect.statistics import RowScore
     from paddock.collect.tally import REPOSITORY
@@ -66,6 +92,7 @@ def read_arm(word: str) -> ComparedArm:
     folder, colon, part = (word, "", "") if Path(word).exists() else word.rpartition(":")
     entries = read_entries(Path(folder if colon else word))
     results = [entry.result for entry in entries if not (entry.agent and entry.agent.relative)]
+    n_absolute = len(results)
     if entries and not results:
         raise ConfigError(f"{word}: its rewards are relative to other rollouts of a row", kind="relative_rewards")
     if colon:
@@ -74,17 +101,20 @@ def read_arm(word: str) -> ComparedArm:
         if not results:
             raise ConfigError(f"{folder}: no agent or variant `{part}`; it has {', '.join(names)}", kind="no_arm")
     rows: dict[str, RowScore] = {}
+    costs: dict[str, list[VerdictCost]] = {}
     repositories: dict[str, str] = {}
     for result in results:
         if result.reward is None:
             continue
         name = result.row_name or f"row {result.group_id}"
         rows[name] = rows.get(name, RowScore()).plus(result.reward, outcome=result.metrics.get(OUTCOME_REWARD))
+        costs.setdefault(name, []).append(cost_of(result))
         if REPOSITORY in result.labels:
             repositories[name] = result.labels[REPOSITORY]
     if not rows:
         raise ConfigError(f"{word}: no rollout has a verdict", kind="no_rollouts")
-    return ComparedArm(Arm(word, None, rows, repositories), sum(result.reward is None for result in results))
+    n_without = sum(result.reward is None for result in results)
+    return ComparedArm(Arm(word, None, rows, repositories), n_without, len(entries) - n_absolute, costs)
 
 
 def compare_with(baseline: ComparedArm, other: ComparedArm) -> "JsonObject":
@@ -111,23 +141,98 @@ def _names(result: "RolloutResult") -> set[str]:
     return own | {result.variant, f"{result.agent}/{result.variant}"} if result.variant else own
 
 
-def _lines(baseline: ComparedArm, others: Sequence[ComparedArm], compared: "Sequence[JsonObject]") -> Iterator[str]:
-    from paddock.collect.report import comparison_lines
+def comparison_tables(arms: Sequence[ComparedArm], compared: "Sequence[JsonObject]") -> "list[TextTable]":
+    """The arms, each against the first, and what they reach within budgets."""
+    from paddock.viewer.tabular import TextTable
+
+    ks = sorted({k for one in arms for k in _passed(one)}, key=int)
+    rates = [[_number(_passed(one).get(k)) for k in ks] for one in arms]
+    head = [[one.arm.name, str(len(one.arm.rows)), str(one.n_without_verdict)] for one in arms]
+    pairs = [
+        [
+            *(f"{pair['first']} - {pair['second']}", str(pair["n_rows"]), f"{pair['difference']:+.3f}"),
+            "" if pair["ci95"] is None else f"[{pair['ci95'][0]:+.3f}, {pair['ci95'][1]:+.3f}]",
+            "too few repositories" if pair["p_value"] is None else f"{pair['p_value']:.2g}",
+            *(str(pair["n_first_better"]), str(pair["n_second_better"])),
+            *("" if pair[key] is None else str(pair[key]) for key in ("rows_needed", "rows_needed_3_points")),
+        ]
+        for pair in compared
+    ]
+    within = [[f"{row.budget:g} {row.kind}", *map(_number, row.shares)] for row in _budgets(arms)]
+    return [
+        TextTable(
+            "Solved",
+            ["arm", "rows", "without a verdict", *(f"pass@{k}" for k in ks)],
+            [*map(list.__add__, head, rates)],
+        ),
+        TextTable(
+            "Differences, row by row",
+            ["pair", "rows", "difference", "95 %", "p", "better", "worse", "rows needed", "for 0.03"],
+            pairs,
+        ),
+        TextTable("Solved within a budget", ["budget", *(one.arm.name for one in arms)], within),
+    ]
+
+
+def _budgets(arms: Sequence[ComparedArm]) -> "list[BudgetRow]":
+    from paddock.collect.budgets import budget_table
+
+    return budget_table([one.costs for one in arms])
+
+
+def _passed(one: ComparedArm) -> dict[str, float]:
+    """pass@k, by k, up to the fewest rollouts of a row."""
     from paddock.collect.statistics import pass_table
+
+    least = min(score.n for score in one.arm.rows.values())
+    return {k: value for k, value in pass_table(one.arm.rows.values()).items() if int(k) <= least}
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def _blocks(tables: "Sequence[TextTable]", compared: "Sequence[JsonObject]") -> "list[Block]":
+    from paddock.viewer.blocks import Cell, Fold, Grid, Heading, TextBlock
+
+    blocks: list[Block] = []
+    for table in tables:
+        rows = [[Cell(text) for text in row] for row in table.rows]
+        blocks += [Heading(table.title), Grid(list(table.header), rows)]
+    for pair in compared:
+        for title, names in _changed(pair):
+            blocks.append(Fold(f"{title}: {len(names)} rows", [TextBlock("\n".join(names))], open=False))
+    return blocks
+
+
+def _changed(pair: "JsonObject") -> Iterator[tuple[str, list[str]]]:
+    """The rows that changed sides, and those of one side alone, each list under its title."""
+    first, second = pair["first"], pair["second"]
+    titles = {
+        "better": f"better under {first}",
+        "worse": f"worse under {first}",
+        "only_first": f"only in {first}",
+        "only_second": f"only in {second}",
+    }
+    return ((title, pair[key]) for key, title in titles.items() if pair[key])
+
+
+def _lines(arms: Sequence[ComparedArm], compared: "Sequence[JsonObject]") -> Iterator[str]:
+    from paddock.collect.report import comparison_lines
     from paddock.viewer.blocks import visible
 
-    for arm, n_without in (baseline, *others):
-        least = min(score.n for score in arm.rows.values())
-        table = pass_table(arm.rows.values()).items()
-        passed = "  ".join(f"pass@{k} {value:.3f}" for k, value in table if int(k) <= least)
-        yield f"{arm.name}: {len(arm.rows)} rows, {n_without} rollouts without a verdict, {passed}"
+    for one in arms:
+        passed = "  ".join(f"pass@{k} {value:.3f}" for k, value in _passed(one).items())
+        relative = f", {one.n_relative} of relative rewards left out" if one.n_relative else ""
+        without = f"{one.n_without_verdict} rollouts without a verdict"
+        yield f"{one.arm.name}: {len(one.arm.rows)} rows, {without}{relative}, {passed}"
     for pair in compared:
         yield from comparison_lines([{"comparisons": [pair]}])[:-1]
         if pair["rows_needed_3_points"] is not None:
             yield f"  a difference of 0.03 needs {pair['rows_needed_3_points']} rows"
-        for title in ("better", "worse", "only_first", "only_second"):
-            names = pair[title]
-            label = {"only_first": f"only in {pair['first']}", "only_second": f"only in {pair['second']}"}
+        for title, names in _changed(pair):
             more = f", and {len(names) - SHOWN_ROWS} more" if len(names) > SHOWN_ROWS else ""
-            if names:
-                yield visible(f"  {label.get(title, title)}: {', '.join(names[:SHOWN_ROWS])}{more}")
+            yield visible(f"  {title}: {', '.join(names[:SHOWN_ROWS])}{more}")
+    for row in _budgets(arms):
+        shares = ", ".join(f"{share:.3f}" for share in row.shares)
+        yield f"  within {row.budget:g} {row.kind}: {shares}"
