@@ -8,7 +8,7 @@ import orjson
 from paddock.collect.folder import FAILURES, INDEX, ROLLOUTS
 from paddock.collect.lines import digest_of, seal, to_line
 from paddock.collect.results import RolloutResult
-from paddock.types import JsonObject, Rollout, Row, Verdict
+from paddock.types import JsonObject, Rollout, Row, Timing, Verdict
 from paddock.types.responses import call_item, message_item
 
 
@@ -32,6 +32,7 @@ def write_run(folder: Path, *, rollouts: int, turns: int = 3, result_text: str =
                 labels={"repo": f"made/{nth % 7}"},
                 metrics={"resolved": reward, "patch_bytes": 100.0 + nth},
                 turns=turns,
+                timing=Timing(model_s=3.0, tools_s=0.5, total_s=4.0),
                 start=start,
                 end=start + len(line),
                 crc32=digest_of(line),

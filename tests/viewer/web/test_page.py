@@ -267,6 +267,43 @@ def test_members_stand_side_by_side(page: Any, runs: Path) -> None:
         expect_text(page, "article >> nth=1", "0-1")
 
 
+def test_the_same_row_of_another_run_stands_beside_it(page: Any, runs: Path) -> None:
+    shutil.copytree(runs / "seen", runs / "again")
+    with ServedView(page, runs) as view:
+        page.goto(view.url)
+        page.goto(view.url.partition("#")[0] + "#/rollout?run=runs%2Fseen&at=1-1")
+        page.get_by_label("the same row in another run").select_option("runs/large")
+        expect_text(page, "main", "runs/large has no row evil__evil-1")
+        page.get_by_label("the same row in another run").select_option("runs/again")
+        sync_api.expect(page.locator("article")).to_have_count(2)
+        expect_text(page, "article >> nth=1", "runs/again 1-")
+        page.reload()
+        sync_api.expect(page.locator("article")).to_have_count(2)
+        page.get_by_label("the same row in another run").select_option("")
+        sync_api.expect(page.locator("article")).to_have_count(1)
+
+
+def test_an_overview_says_whose_failures_were_and_where_time_went(page: Any, runs: Path) -> None:
+    with ServedView(page, runs) as view:
+        page.goto(view.url)
+        page.goto(view.url.partition("#")[0] + "#/run?run=runs%2Fseen")
+        page.get_by_text("overview:").click()
+        overview = page.locator("details", has_text="overview:")
+        row = overview.locator("tr", has_text="scripted")
+        assert row.locator("td").all_inner_texts() == [
+            "infra",
+            "scripted",
+            "verify",
+            "2",
+            "the grader's <machine> died",
+        ]
+        expect_text(page, "details", "calc/code")
+        page.goto(view.url.partition("#")[0] + "#/run?run=runs%2Flarge")
+        page.get_by_text("overview:").click()
+        row = page.locator("details tr", has_text="model")
+        assert row.first.locator("td").all_inner_texts() == ["model", "3.0 s"]
+
+
 def test_a_training_run_has_curves_that_lead_to_a_steps_rollouts(page: Any, tmp_path: Path) -> None:
     run = tmp_path / "runs" / "trained"
     write_run(run, rollouts=40)

@@ -4,6 +4,7 @@ import { html, useEffect, useState } from "./vendor/preact-htm-3.1.1.js";
 import { api, go, href } from "./api.js";
 import { number, outcomeTone, seconds, short, visible } from "./format.js";
 import { Notes } from "./notes.js";
+import { readRows } from "./rows.js";
 import { linkTo, useShown } from "./run.js";
 import { Text } from "./text.js";
 import { Calls } from "./tokens.js";
@@ -31,16 +32,43 @@ export function Rollout({ state }) {
   const line = (title, list) => list.length > 0 && html`<div class="bar"><span class="hint">${title}</span>${list.map((row) => html`
     <span key=${row.key}><a class=${outcomeTone(row.outcome, row.reward)} href=${linkTo(state, row)} aria-current=${row.key === state.at ? "page" : undefined}>${row.key} ${row.variant ?? ""} ${short(row.reward) || row.outcome}</a>
       ${row.key !== state.at && html` <a class="hint" href=${compare(row.key)}>${state.with === row.key ? "close" : "beside"}</a>`}</span>`)}</div>`;
-  const keys = state.with ? [state.at, state.with] : [state.at];
+  const name = rows.find((row) => row.key === state.at)?.name;
+  const beside = state.with && { run: state.run, at: state.with, row: rows.find((row) => row.key === state.with) };
+  const elsewhere = state.otherRun && state.otherAt && { run: state.otherRun, at: state.otherAt };
+  const shownHere = [{ run: state.run, at: state.at, row: rows.find((row) => row.key === state.at) }, beside, elsewhere].filter(Boolean);
   return html`<nav><a href=${href("runs")}>all runs</a><a href=${back}>${state.run}</a>
       ${at >= 0 && html`<span class="end">${number(at + 1)} of ${number(shown.length)}</span>`}
       ${shown[at - 1] && html`<a href=${linkTo(state, shown[at - 1])}>← previous (p)</a>`}${shown[at + 1] && html`<a href=${linkTo(state, shown[at + 1])}>next (n) →</a>`}</nav>
     ${error && html`<p class="error" role="alert">${error}</p>`}
     ${members.length > 1 && line("group", members)}${line("the same row", others.slice(0, 12))}
-    <div class=${keys.length > 1 ? "columns two" : "columns"}>${keys.map((key) => html`<${One} key=${key} run=${state.run} at=${key} row=${rows.find((one) => one.key === key)} />`)}</div>`;
+    ${name && html`<${OtherRun} state=${state} name=${name} />`}
+    <div class=${shownHere.length > 1 ? "columns two" : "columns"}>${shownHere.map((one) => html`<${One} key=${`${one.run} ${one.at}`} ...${one} titled=${one.run !== state.run} />`)}</div>`;
 }
 
-function One({ run, at, row }) {
+// The same row in another run, beside this one.
+function OtherRun({ state, name }) {
+  const [runs, setRuns] = useState([]);
+  const [error, setError] = useState(null);
+  const go = (changes) => { location.hash = href("rollout", { ...state, page: undefined, ...changes }); };
+  useEffect(() => { api("runs").then((reply) => setRuns(reply.runs.map((run) => run.id).filter((id) => id !== state.run))).catch(() => setRuns([])); }, [state.run]);
+  const choose = async (event) => {
+    const run = event.currentTarget.value;
+    if (!run) return go({ otherRun: undefined, otherAt: undefined });
+    try {
+      const { rows } = await readRows(run)();
+      const found = rows.find((row) => row.name === name);
+      setError(found ? null : `${run} has no row ${name}`);
+      if (found) go({ otherRun: run, otherAt: found.key });
+    } catch (failure) {
+      setError(failure.message);
+    }
+  };
+  if (runs.length === 0) return null;
+  return html`<div class="bar"><label class="hint">the same row in <select aria-label="the same row in another run" value=${state.otherRun ?? ""} onChange=${choose}>
+    <option value="">no other run</option>${runs.map((id) => html`<option key=${id} value=${id}>${id}</option>`)}</select></label>${error && html`<span class="bad">${error}</span>`}</div>`;
+}
+
+function One({ run, at, row, titled }) {
   const [answer, setAnswer] = useState({});
   const [group, member] = at.split("-");
   const source = { run, group, member };
@@ -50,7 +78,7 @@ function One({ run, at, row }) {
     api("rollout", source).then((value) => !ended && setAnswer({ value })).catch((error) => !ended && setAnswer({ error: error.message }));
     return () => { ended = true; };
   }, [run, at, verdictKey]);
-  const title = html`<h1>${at} ${row?.name ?? ""} ${row && html`<span class=${outcomeTone(row.outcome, row.reward)}>${row.reward === null ? row.outcome : `reward ${short(row.reward)}`}${row.reason ? `, ${row.reason}` : ""}</span>`}</h1>`;
+  const title = html`<h1>${titled && html`<span class="hint">${run}</span> `}${at} ${row?.name ?? ""} ${row && html`<span class=${outcomeTone(row.outcome, row.reward)}>${row.reward === null ? row.outcome : `reward ${short(row.reward)}`}${row.reason ? `, ${row.reason}` : ""}</span>`}</h1>`;
   if (answer.error) return html`<article>${title}<p class="error" role="alert">${answer.error}</p></article>`;
   if (!answer.value) return html`<article>${title}<p>Loading…</p></article>`;
   const value = answer.value;

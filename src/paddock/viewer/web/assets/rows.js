@@ -73,6 +73,26 @@ export function countBy(rows, of) {
 
 export const mean = (values) => (values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : null);
 
+// Failures of one owner, kind and stage together: how many, and what the first says.
+export function failureKinds(rows) {
+  const kinds = new Map();
+  for (const { failure } of rows) {
+    if (!failure) continue;
+    const [owner, kind, stage, message] = failure;
+    const key = JSON.stringify([owner, kind, stage]);
+    if (!kinds.has(key)) kinds.set(key, { owner, kind, stage, message, count: 0 });
+    kinds.get(key).count += 1;
+  }
+  return [...kinds.values()].sort((a, b) => b.count - a.count);
+}
+
+// Mean seconds of each stage over rollouts with a verdict; those that took none are left out.
+export function stageMeans(rows, stages) {
+  const judged = rows.filter((row) => row.reward !== null);
+  return stages.map((name, i) => [name.replace(/_s$/, "").replace("_", " "), mean(judged.map((row) => row.stages[i]))])
+    .filter(([, value]) => value);
+}
+
 // One line for each value of `of`: rewards, outcomes, cost.
 export function summary(rows, of) {
   const parts = new Map();

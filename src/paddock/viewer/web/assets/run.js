@@ -3,9 +3,9 @@
 import { html, useEffect, useMemo, useState } from "./vendor/preact-htm-3.1.1.js";
 import { api, go, href } from "./api.js";
 import { Curve } from "./chart.js";
-import { number, outcomeTone, seconds, short } from "./format.js";
+import { number, outcomeTone, seconds, short, visible } from "./format.js";
 import { usePolled } from "./live.js";
-import { COLUMNS, countBy, mean, readRows, reasonOf, shownRows, summary } from "./rows.js";
+import { COLUMNS, countBy, failureKinds, mean, readRows, reasonOf, shownRows, stageMeans, summary } from "./rows.js";
 import { Table } from "./table.js";
 import { Training } from "./training.js";
 
@@ -58,7 +58,7 @@ export function Run({ state }) {
     ${error && html`<p class="error" role="alert">${error}</p>`}
     ${value.damaged > 0 && html`<p class="error" role="alert">${number(value.damaged)} damaged lines were left out; the first: ${value.firstDamaged}. <code>paddock runs check</code> says more.</p>`}
     <${Training} run=${state.run} />
-    <${Overview} rows=${shown} />
+    <${Overview} rows=${shown} stages=${value.stages} />
     <${Filters} state=${state} rows=${rows} set=${set} />
     <div class="bar"><span>${number(shown.length)} of ${number(rows.length)} rollouts${rewards.length ? html`, mean reward <strong>${short(mean(rewards))}</strong> of ${number(rewards.length)}` : ""}</span>
       ${search.pending && html`<span class="hint">searching…</span>`}${search.more && html`<span class="hint">and more with that text</span>`}
@@ -69,7 +69,7 @@ export function Run({ state }) {
       sort=${sorted ? { column: sorted, descending: direction === "down" } : null} onSort=${sortBy} link=${(row) => linkTo(state, row)} />`;
 }
 
-export const linkTo = (state, row) => href("rollout", { ...state, page: undefined, at: row.key, with: undefined });
+export const linkTo = (state, row) => href("rollout", { ...state, page: undefined, at: row.key, with: undefined, otherRun: undefined, otherAt: undefined });
 
 function useKeys({ shown, selected, setSelected, state }) {
   useEffect(() => {
@@ -116,7 +116,9 @@ function Search({ text, onSearch }) {
 const PARTS = [["agent", (row) => row.agent], ["harness", (row) => row.variant], ["repository", (row) => row.labels?.repo]];
 
 // The mean reward as rollouts ended, and a line for each agent, harness, repository.
-function Overview({ rows }) {
+function Overview({ rows, stages }) {
+  const times = stageMeans(rows, stages);
+  const failures = failureKinds(rows);
   const parts = PARTS.map(([name, of]) => [name, summary(rows.filter((row) => of(row)), of)]).filter(([, lines]) => lines.length > 1);
   const curve = useMemo(() => {
     let sum = 0;
@@ -133,11 +135,15 @@ function Overview({ rows }) {
     for (const row of rows) for (const [name, value] of Object.entries(row.metrics ?? {})) values.set(name, [...(values.get(name) ?? [0, 0])].map((total, i) => total + (i ? 1 : value)));
     return [...values].map(([name, [sum, count]]) => [name, sum / count, count]).sort();
   }, [rows]);
-  return html`<details><summary>overview: rewards as they came, by agent, harness and repository, components</summary>
+  return html`<details><summary>overview: rewards as they came, by agent, harness and repository; time by stage, failures, components</summary>
     ${curve.length > 1 && html`<div class="charts"><${Curve} title="mean reward as rollouts ended" xs=${curve.map((_, i) => i + 1)} ys=${curve} /></div>`}
     ${parts.map(([name, lines]) => html`<table class="small"><thead><tr><th>${name}</th>${["rollouts", "mean reward", "without verdict", "turns", "tokens out", "time"].map((title) => html`<th class="right">${title}</th>`)}</tr></thead>
       <tbody>${lines.map((line) => html`<tr><td>${line.name}</td><td class="right">${number(line.count)}</td><td class="right">${short(line.reward)}</td><td class="right">${number(line.failed)}</td>
         <td class="right">${short(line.turns, 1)}</td><td class="right">${short(line.tokens, 0)}</td><td class="right">${seconds(line.time)}</td></tr>`)}</tbody></table>`)}
+    ${times.length > 0 && html`<table class="small"><thead><tr><th>stage</th><th class="right">mean time</th></tr></thead>
+      <tbody>${times.map(([name, value]) => html`<tr><td>${name}</td><td class="right">${seconds(value)}</td></tr>`)}</tbody></table>`}
+    ${failures.length > 0 && html`<table class="small"><thead><tr><th>whose</th><th>failure</th><th>stage</th><th class="right">rollouts</th><th>such as</th></tr></thead>
+      <tbody>${failures.map((one) => html`<tr><td>${one.owner}</td><td class="bad">${one.kind}</td><td>${one.stage ?? ""}</td><td class="right">${number(one.count)}</td><td>${visible(one.message)}</td></tr>`)}</tbody></table>`}
     ${metrics.length > 0 && html`<table class="small"><thead><tr><th>metric of the verdict</th><th class="right">mean</th><th class="right">of</th></tr></thead>
       <tbody>${metrics.map(([name, value, count]) => html`<tr><td>${name}</td><td class="right">${short(value)}</td><td class="right">${number(count)}</td></tr>`)}</tbody></table>`}</details>`;
 }
