@@ -16,12 +16,12 @@ from paddock.cli.init import KINDS
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=pytest.mark.slow if kind == "harness" else ()) for kind in KINDS]
 )
-def test_what_is_written_passes_its_own_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["init", kind, "my_first"]) == 0
+def test_what_is_written_passes_its_own_test(tmp_path: Path, kind: str) -> None:
+    # A process of its own: this one has the folders of other tests on its path.
+    subprocess.run([sys.executable, "-m", "paddock", "init", kind, "my_first"], cwd=tmp_path, check=True)
     own = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", ".", "my_first"]
-    done = subprocess.run(command, capture_output=True, text=True, env=own, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=own, check=False)
     assert done.returncode == 0, done.stdout[-3000:]
     assert "passed" in done.stdout
 
