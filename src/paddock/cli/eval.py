@@ -27,7 +27,7 @@ examples:
 
 SETTINGS = {
     "out": ("DIR", "folder of the run (default: runs/NAME of the first config file)"),
-    "rows": ("FILE", "row file, may be repeated; none: the agents' datasets"),
+    "rows": ("FILE", "row file, or hf:OWNER/NAME; may be repeated; none: the agents' datasets"),
     "split": ("{train,validation,example,benchmark}", "which datasets (default: all, where they are of one type)"),
     "agent": ("NAME", "agent for rows that name none (default: the only one)"),
     "repeats": ("N", "rollouts per row (default: as the dataset says, 1 for row files)"),
@@ -184,6 +184,10 @@ def _read_settings(args: argparse.Namespace, *, modelless: bool) -> tuple[Any, A
 
     config = load_config(args.config, strict=args.strict, modelless=modelless, harness=args.harness)
     given = {name: getattr(args, name) for name in (*SETTINGS, "strict_rows") if getattr(args, name) is not None}
+    if args.rows:
+        from paddock.cli.hub_rows import local_files
+
+        given["rows"] = local_files(args.rows)
     return config, validate(EvalSettings, {**config.top("eval"), **given}, "eval")
 
 
