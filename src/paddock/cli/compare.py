@@ -158,7 +158,7 @@ def comparison_tables(arms: Sequence[ComparedArm], compared: "Sequence[JsonObjec
         ]
         for pair in compared
     ]
-    within = [[f"{row.budget:g} {row.kind}", *map(_number, row.shares)] for row in _budgets(arms)]
+    within = [[f"{_amount(row.budget)} {row.kind}", *map(_number, row.shares)] for row in _budgets(arms)]
     return [
         TextTable(
             "Solved",
@@ -186,6 +186,10 @@ def _passed(one: ComparedArm) -> dict[str, float]:
 
     least = min(score.n for score in one.arm.rows.values())
     return {k: value for k, value in pass_table(one.arm.rows.values()).items() if int(k) <= least}
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _number(value: float | None) -> str:
@@ -233,6 +237,9 @@ def _lines(arms: Sequence[ComparedArm], compared: "Sequence[JsonObject]") -> Ite
         for title, names in _changed(pair):
             more = f", and {len(names) - SHOWN_ROWS} more" if len(names) > SHOWN_ROWS else ""
             yield visible(f"  {title}: {', '.join(names[:SHOWN_ROWS])}{more}")
-    for row in _budgets(arms):
+    budgets = _budgets(arms)
+    if budgets:
+        yield "solved within a budget, in the order of the runs"
+    for row in budgets:
         shares = ", ".join(f"{share:.3f}" for share in row.shares)
-        yield f"  within {row.budget:g} {row.kind}: {shares}"
+        yield f"  {_amount(row.budget)} {row.kind}: {shares}"
