@@ -1,6 +1,6 @@
 // One rollout as a conversation, or two side by side.
 
-import { html, useEffect, useState } from "./vendor/preact-htm-3.1.1.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact-htm-3.1.1.js";
 import { api, go, href } from "./api.js";
 import { number, outcomeTone, seconds, short, visible } from "./format.js";
 import { Notes } from "./notes.js";
@@ -18,11 +18,17 @@ export function Rollout({ state }) {
   const members = rows.filter((row) => row.group === group);
   const others = rows.filter((row) => row.key !== state.at && row.name && row.name === rows.find((one) => one.key === state.at)?.name && row.group !== group);
   const back = href("run", { ...state, page: undefined, at: undefined, with: undefined });
-  useEffect(() => {
+  // Keys come faster than pages.
+  const position = useRef(at);
+  position.current = at;
+  useLayoutEffect(() => {
     const press = (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return;
-      const next = shown[at + (STEPS[event.key] ?? 0)];
-      if (event.key in STEPS && next) location.hash = linkTo(state, next);
+      const next = position.current + (STEPS[event.key] ?? 0);
+      if (event.key in STEPS && shown[next]) {
+        position.current = next;
+        location.hash = linkTo(state, shown[next]);
+      }
       else if (event.key === "Escape") location.hash = back;
     };
     addEventListener("keydown", press);

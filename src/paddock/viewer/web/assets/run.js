@@ -1,6 +1,6 @@
 // One run: what it comes to, and its rollouts in a table.
 
-import { html, useEffect, useMemo, useState } from "./vendor/preact-htm-3.1.1.js";
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact-htm-3.1.1.js";
 import { api, go, href } from "./api.js";
 import { Curve } from "./chart.js";
 import { number, outcomeTone, seconds, short, visible } from "./format.js";
@@ -72,16 +72,20 @@ export function Run({ state }) {
 export const linkTo = (state, row) => href("rollout", { ...state, page: undefined, at: row.key, with: undefined, otherRun: undefined, otherAt: undefined });
 
 function useKeys({ shown, selected, setSelected, state }) {
-  useEffect(() => {
+  // Keys come faster than renders: nothing that is seen may have the keys of what was there before.
+  const at = useRef(selected);
+  at.current = selected;
+  const move = (to) => { at.current = Math.max(0, Math.min(shown.length - 1, to)); setSelected(at.current); };
+  useLayoutEffect(() => {
     const press = (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       if (event.target.matches("input, select, textarea")) {
         if (event.key === "Escape") event.target.blur();
         return;
       }
-      if (event.key === "j" || event.key === "ArrowDown") setSelected((now) => Math.min(shown.length - 1, now + 1));
-      else if (event.key === "k" || event.key === "ArrowUp") setSelected((now) => Math.max(0, now - 1));
-      else if (event.key === "Enter" && shown[selected] && !event.target.matches("a, button")) location.hash = linkTo(state, shown[selected]);
+      if (event.key === "j" || event.key === "ArrowDown") move(at.current + 1);
+      else if (event.key === "k" || event.key === "ArrowUp") move(at.current - 1);
+      else if (event.key === "Enter" && shown[at.current] && !event.target.matches("a, button")) location.hash = linkTo(state, shown[at.current]);
       else if (event.key === "Escape") go("runs", {});
       else return;
       event.preventDefault();
