@@ -181,7 +181,7 @@ class SandboxPlace:
             request = ExecRequest(argv=self._argv, env=self._env, head_bytes=0, tail_bytes=MAX_ERROR_BYTES)
             running = self._provider.exec(sandbox_id, request, request_id=uuid.uuid4().hex)
             process = self._process = asyncio.ensure_future(running)
-            stack.push_async_callback(_end, process)
+            stack.push_async_exit(self._end_of_process)
             connection = await _first(listener.connections(), process)
             stack.push_async_callback(connection.close)
             received, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
@@ -194,6 +194,13 @@ class SandboxPlace:
             ]
             stack.push_async_callback(_end, *pumps)
             yield read, write
+
+    async def _end_of_process(self, _: object, error: BaseException | None, __: object) -> None:
+        assert self._process is not None
+        if isinstance(error, Exception):
+            # The connection is closed: a server that closed it first ends soon, and says why only with its end.
+            await asyncio.wait({self._process}, timeout=LAST_WORDS_S)
+        await _end(self._process)
 
 
 async def _first(connections: AsyncIterator[TunnelConnection], process: asyncio.Task[ExecResult]) -> TunnelConnection:

@@ -415,6 +415,15 @@ async def test_a_server_that_is_not_in_its_image_says_so(home: Path) -> None:
 
 
 @pytest.mark.sandbox
+async def test_a_server_in_a_sandbox_that_closes_its_connection_first_still_says_why(home: Path) -> None:
+    dies = {**BOXED, "command": "bash", "args": ["-c", "exec 0<&- 1>&-; sleep 0.3; echo no shelf here >&2; exit 3"]}
+    rollout, _ = await run([END], mcp_servers={"shelf": dies}, sandbox={"home": str(home)})
+    assert rollout.outcome == "infra"
+    assert rollout.failure is not None
+    assert "no shelf here" in rollout.failure.message
+
+
+@pytest.mark.sandbox
 async def test_a_server_without_an_image_is_refused(home: Path) -> None:
     boxed = {key: value for key, value in BOXED.items() if key != "image"}
     rollout, _ = await run([END], mcp_servers={"shelf": boxed}, sandbox={"home": str(home)})
