@@ -1,5 +1,6 @@
 """Claims about reading a run's folder back after any end."""
 
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from paddock.collect import CollectionResult, Plan
 from paddock.collect.lines import seal
-from paddock.collect.recovery import StoredRun, recover
+from paddock.collect.recovery import StoredRun, own_part, recover
 from paddock.errors import ConfigError
 
 ROW = {"responses_create_params": {"input": "q"}, "answer": "yes"}
@@ -171,3 +172,23 @@ def test_failure_lines_have_no_place_for_a_reward(folder: Path) -> None:
     (folder / "failures.jsonl").write_bytes(seal(orjson.dumps({**own, "reward": 0.0}) + b"\n"))
     with pytest.raises(ConfigError, match="reward"):
         recover(folder)
+
+
+async def test_a_verdict_has_the_time_at_which_it_was_stored_in_its_line_too(
+    make_case: Callable[..., Plan], run_plan: Callable[..., Awaitable[CollectionResult]], tmp_path: Path
+) -> None:
+    before = time.time()
+    await run_plan(make_case(2))
+    times = [result.ended_at for result in recover(tmp_path / "run").results()]
+    assert all(at is not None and before <= at <= time.time() for at in times)
+    (tmp_path / "run" / "index.jsonl").unlink()
+    assert [result.ended_at for result in recover(tmp_path / "run").results()] == times
+
+
+def test_a_rollout_whose_line_has_no_time_has_none(folder: Path) -> None:
+    rollouts = folder / "rollouts.jsonl"
+    wires = [own_part(orjson.loads(line)) for line in rollouts.read_bytes().splitlines()]
+    for wire in wires:
+        del wire["rollout"]["ended_at"]
+    rollouts.write_bytes(b"".join(seal(orjson.dumps(wire) + b"\n") for wire in wires))
+    assert {result.ended_at for result in recover(folder).verdicts} == {None}

@@ -177,7 +177,7 @@ class Attempts:
             rollout = await self._run(group.agent, row, MemberKey(group.line.index, member))
             if rollout.failure is not None:
                 return NoVerdict(rollout.outcome, rollout.failure, rollout)
-            stored = rollout if rollout.row is row else rollout.model_copy(update={"row": row})
+            stored = rollout.model_copy(update={"row": row, "ended_at": time.time()})
             line = _line(stored)
         except PaddockError as error:
             failure = error.failure()

@@ -49,6 +49,9 @@ class RolloutResult(Record):
     usage: Usage = Usage()
     timing: Timing = Timing()
     metrics: dict[str, float] = Field(default_factory=dict)
+    ended_at: float | None = None
+    """Second since 1970 (UTC) in which its verdict was stored, or its last attempt failed; None: its line does not
+    say, as those of older runs."""
     start: int | None = None
     """Where its line begins in `rollouts.jsonl`; None: it has none."""
     end: int | None = None
@@ -106,6 +109,7 @@ class FailedAttempt(Record):
             outcome=self.outcome,
             usage=self.usage,
             timing=self.timing,
+            ended_at=self.at,
         )
 
 
@@ -166,4 +170,5 @@ def result_of(rollout: Rollout, key: MemberKey) -> RolloutResult:
         usage=rollout.usage,
         timing=rollout.timing,
         metrics=rollout.verdict.metrics if rollout.verdict else {},
+        ended_at=rollout.ended_at,
     )

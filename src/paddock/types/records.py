@@ -428,6 +428,8 @@ class Rollout(Record):
     failure: Failure | None = None
     timing: Timing = Timing()
     usage: Usage = Usage()
+    ended_at: float | None = None
+    """Second since 1970 (UTC) in which the collector stored the verdict; None: it does not say."""
 
     @model_validator(mode="after")
     def _verdict_xor_failure(self) -> Self:

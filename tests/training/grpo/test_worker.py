@@ -214,6 +214,9 @@ async def test_the_index_says_where_the_rollouts_of_each_group_stand(start: Star
     rollouts = [load_rollout(entry) for entry in entries]
     assert [rollout and rollout.row.stamp.epoch for rollout in rollouts] == [0] * 4 + [1] * 4
     assert [rollout and rollout.reward for rollout in rollouts] == [entry.result.reward for entry in entries]
+    times = [entry.result.ended_at for entry in entries]
+    assert times == [rollout and rollout.ended_at for rollout in rollouts]
+    assert None not in times
 
 
 async def test_failures_are_of_their_group_and_those_of_validations_apart(start: Start) -> None:
