@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -36,9 +37,10 @@ def test_its_known_answers_are_paid_by_the_command_that_it_names(tmp_path: Path,
         return done.stdout
 
     paddock("init", kind, "first")
-    assert "--oracle" in (tmp_path / "first" / "first.yaml").read_text().splitlines()[0]
-    shown = paddock("eval", "first/first.yaml", "--oracle", "--out", "runs/first")
-    assert "1.000" in shown
+    command = (tmp_path / "first" / "first.yaml").read_text().splitlines()[0].removeprefix("# paddock ")
+    words = shlex.split(command, comments=True)
+    assert "--oracle" in words
+    assert "1.000" in paddock(*words)
 
 
 @pytest.mark.parametrize("name", ["my-task", "class", "a/b", "..", "", "1st", "Upper", "schön", "math", "paddock"])

@@ -88,6 +88,8 @@ def test_no_rows_at_all_is_said(make_config: MakeConfig, make_rows: MakeRows) ->
         make_plan(make_config(), EvalSettings())
     with pytest.raises(ConfigError, match="leave none"):
         make_plan(make_config(), EvalSettings(rows=[str(make_rows(3))], slice="5:"))
+    with pytest.raises(ConfigError, match=r"rows\.jsonl holds none"):
+        make_plan(make_config(), EvalSettings(rows=[str(make_rows(0))]))
 
 
 def test_a_row_file_that_is_not_there_names_the_nearest(make_config: MakeConfig, make_rows: MakeRows) -> None:

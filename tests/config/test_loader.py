@@ -74,6 +74,16 @@ def test_a_missing_file_lists_the_places_tried_and_the_nearest_name(write: Write
         assert str(place) in message
 
 
+def test_a_folder_in_place_of_a_file_names_the_file_in_it(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "capitals").mkdir()
+    write("capitals/capitals.yaml", "{}")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"no file `capitals`: a folder of that name holds `capitals/capitals\.yaml`"):
+        load(["capitals"])
+
+
 def test_a_missing_shipped_file_names_the_shipped_one(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nearest existing: `models_servers/openai/configs/openai.yaml`"):
         load(["models_servers/openai/configs/openia.yaml"], cwd=tmp_path)

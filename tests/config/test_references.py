@@ -41,6 +41,11 @@ def test_a_reference_to_nothing_names_the_nearest_instance(fails: Fail, block: s
     assert part in message
 
 
+def test_a_config_without_any_model_is_told_where_one_is(fails: Fail) -> None:
+    message = fails("pivot: {resources_servers: {pivot: {judge: {type: models_servers, name: policy_model}}}}")
+    assert "instances of models_servers: none; add a config that has a model, such as `configs/openai.yaml`" in message
+
+
 @pytest.mark.parametrize(
     "block",
     [

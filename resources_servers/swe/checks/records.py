@@ -51,6 +51,10 @@ class ReportLine(Record):
         raise NotImplementedError
 
 
+_OF_THE_START = ("repository_refused", "no_such_commit", "image_missing")
+"""Refusals that say what this start of the command could not reach, and nothing of the row."""
+
+
 class RowReport(ReportLine):
     """One checked row: a line of the report."""
 
@@ -75,7 +79,7 @@ class RowReport(ReportLine):
 
     @property
     def is_final(self) -> bool:
-        return self.ended != "failed"
+        return self.ended != "failed" and not any(finding.kind in _OF_THE_START for finding in self.findings)
 
 
 def refusal(kind: str, detail: str, advice: str = "") -> CheckFinding:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from shlex import quote
 from typing import Annotated, NamedTuple
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from paddock.errors import ConfigError
 from paddock.resources_servers.swe.from_commits.history import SUBMODULE, CommitChange, FixCommit, GitHistory
@@ -24,7 +24,18 @@ from paddock.types import JsonObject, Record, patch_to_text
 TESTS = "{tests}"
 SHORTEST_ISSUE = 80
 """Characters below which a problem statement hardly says what is wrong."""
-Pin = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.!+_-]+( --hash=sha256:[0-9a-f]{64})*$")]
+_PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.!+_-]+( --hash=sha256:[0-9a-f]{64})*")
+
+
+def _pin(text: str) -> str:
+    if not _PIN.fullmatch(text):
+        raise ValueError(
+            "needs NAME==VERSION; what a package needs is named, too: `pip freeze --all --exclude-editable`"
+        )
+    return text
+
+
+Pin = Annotated[str, AfterValidator(_pin)]
 """`name==version`, with hashes or without."""
 _TRAILER = re.compile(
     r"^[A-Z][A-Za-z-]+(-by|-on|-to|-id|-url): .*$|^(cherry picked from|\(cherry picked from) .*$", re.I

@@ -13,6 +13,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from paddock.cli import local_repositories, publishers, workers
@@ -78,7 +79,13 @@ def _add_new(parser: argparse.ArgumentParser) -> None:
         "--test-command", required=True, help="run in the tree; {tests} stands for the commit's test files"
     )
     parser.add_argument("--python", required=True, metavar="3.N", help="minor version of the image's Python")
-    parser.add_argument("--pip", action="append", default=[], metavar="NAME==VERSION", help="may be given often")
+    parser.add_argument(
+        "--pip",
+        action="append",
+        default=[],
+        metavar="NAME==VERSION",
+        help="may be given often; what a package needs is named, too",
+    )
     parser.add_argument("--requirements", metavar="FILE", help="the same, one a line")
     parser.add_argument("--install", metavar="COMMAND", help="run in the tree when the image is built; no network")
     parser.add_argument("--issue", metavar="FILE", help="the problem statement; default: the commit's message")
@@ -146,6 +153,11 @@ def _new(args: argparse.Namespace) -> int:
     else:
         with Path(args.out).open("a", encoding="utf-8") as file:
             file.write(line)
+        local = f" --local-repository {quote(request.repository)}" if Path(request.repository).is_dir() else ""
+        said = (
+            f"{args.out}: {made.row['instance_id']}; next: paddock swe check {quote(args.out)} --out rows.jsonl{local}"
+        )
+        print(said)  # noqa: T201 - the command's voice
     return 0
 
 

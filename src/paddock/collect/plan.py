@@ -128,7 +128,8 @@ def make_plan(config: Config, settings: EvalSettings, *, oracle: bool = False) -
     scope = Scope(files, selected, *_counts(files, selected))
     if scope.n_rows == 0:
         where = ", ".join(str(source.path) for source in sources)
-        raise ConfigError(f"no rows to run: {where} with slice, limit and shard leave none", kind="no_rows")
+        cut = " with slice, limit and shard leave none" if any(facts.n_rows for _, facts in files) else " holds none"
+        raise ConfigError(f"no rows to run: {where}{cut}", kind="no_rows")
     identity = identify(config, settings, scope, router, oracle=oracle)
     plan = Plan(config, settings, router, sources, selected, identity)
     if settings.strict_rows:

@@ -55,6 +55,9 @@ def not_found(path: str | Path, candidates: Iterable[Path]) -> ConfigError:
     listed = list(candidates)
     close = nearest(str(path), _neighbours(Path(path), listed))
     hint = f"; nearest existing: `{close}`" if close else ""
+    inside = next((file for folder in listed if folder.is_dir() for file in sorted(folder.glob("*.yaml"))), None)
+    if inside is not None:
+        hint = f": a folder of that name holds `{Path(path) / inside.name}`"
     return ConfigError(f"no file `{path}`{hint}; tried: {', '.join(map(str, listed))}", kind="file_not_found")
 
 

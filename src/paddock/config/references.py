@@ -13,6 +13,7 @@ from paddock.config.trees import KeyPath, dotted, walk
 
 _UNRESOLVED = ("${", "???")
 """Marks of a value that is not known yet."""
+_NO_MODEL = "; add a config that has a model, such as `configs/openai.yaml`"
 
 
 class InstanceReference(NamedTuple):
@@ -45,7 +46,8 @@ def bad_references(
             yield path, f"`{dotted((*path, 'type'))}`: unknown server type `{kind}`{suggestion(kind, KINDS)}"
         elif target is None and name not in named:
             hint = suggestion(name, candidates, label=f"instances of {kind}")
-            yield path, f"`{dotted(path)}`: no instance `{name}`{hint}"
+            added = _NO_MODEL if kind == "models_servers" and not candidates else ""
+            yield path, f"`{dotted(path)}`: no instance `{name}`{hint}{added}"
         elif target is not None and target.kind != kind:
             hint = suggestion(name, candidates, label=f"instances of {kind}")
             yield path, f"`{dotted(path)}`: `{name}` is one of {target.kind}, not of {kind}{hint}"

@@ -157,3 +157,11 @@ def test_rows_that_can_not_be_checked_are_refused_each_alone(command: Any, row: 
     ]
     assert "paddock images pull" in reports[2]["findings"][0]["advice"]
     assert "REFUSED   row (line 1)\n    refused: needs a JSON object, got list" in said.out
+
+
+@pytest.mark.parametrize(("kind", "final"), [("repository_refused", False), ("gold_unresolved", True)])
+def test_a_refusal_that_the_next_start_may_not_meet_is_tried_again(tmp_path: Path, kind: str, final: bool) -> None:
+    path = tmp_path / "report.jsonl"
+    finding = {"kind": kind, "detail": "x", "is_refusal": True}
+    Reports(path, RowReport).add(report("d", ended="refused", findings=[finding]))
+    assert ("d" in Reports(path, RowReport).finished) is final

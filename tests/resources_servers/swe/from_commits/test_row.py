@@ -172,8 +172,10 @@ def test_the_command_adds_rows_to_a_file_and_says_its_notes(
     assert command(*words, "--out", str(tmp_path / "hashed.jsonl")) == 0
     hashed = json.loads((tmp_path / "hashed.jsonl").read_text())
     assert hashed["build"]["pip"] == [" ".join(["pluggy==1.5.0", *digests])]
-    assert shown.out == ""
+    check = f"paddock swe check {out} --out rows.jsonl --local-repository {repository.folder}"
+    assert shown.out.splitlines() == [f"{out}: {name}; next: {check}" for name in ("a__b-1", "a__b-2")]
     assert "names harbour/berths.py" in shown.err
+    capsys.readouterr()
     assert command(*words) == 0
     assert json.loads(capsys.readouterr().out)["problem_statement"] == "berths.py is wrong\n"
 
@@ -184,5 +186,5 @@ def test_the_command_adds_rows_to_a_file_and_says_its_notes(
 )
 def test_a_mistake_in_the_command_is_a_config_error(repository: Any, option: str, value: str) -> None:
     words = {"--commit": "HEAD", "--python": "3.11", "--test-command": "x", option: value}
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError, match="needs NAME==VERSION.* is named, too" if option == "--pip" else None):
         command(str(repository.folder), *[word for pair in words.items() for word in pair])
