@@ -1,54 +1,38 @@
 """Claims about `paddock compare`: two real runs, parts of one, and mistakes."""
 
-import asyncio
 import shutil
 from pathlib import Path
 
 import orjson
 import pytest
+from tests.cli.scripted_runs import collect_run
 
 from paddock.cli import main
-from paddock.collect import EvalSettings, evaluate, make_plan
 from paddock.collect.folder import RUN
-from paddock.config import load
-
-SCRIPTED = "paddock.conformance.scripted"
 
 
-def collect_run(folder: Path, wrong: set[int], leaks: set[int], rows: range) -> Path:
-    """A run of two members a row, of which some rows are wrong and some have no verdict."""
+def collect_rows(folder: Path, wrong: set[int], leaks: set[int], rows: range) -> Path:
+    """A run of which some rows are wrong and some have no verdict."""
     folder.mkdir()
-    base = {"responses_create_params": {"input": "q"}}
-    lines = [
-        {
-            **base,
-            "uuid": f"name-{index}",
-            "answer": "no" if index in wrong else "yes",
-            **({"grade": "leak"} if index in leaks else {}),
-        }
-        for index in rows
-    ]
-    (folder / "rows.jsonl").write_bytes(b"\n".join(map(orjson.dumps, lines)))
-    refers = {
-        "resources_server": {"type": "resources_servers", "name": "environment"},
-        "model_server": {"type": "models_servers", "name": "policy"},
-    }
-    tree = {
-        "environment": {"resources_servers": {f"{SCRIPTED}:ScriptedEnvironment": {}}},
-        "agent": {"agents": {"single_step": refers}},
-        "policy": {"models_servers": {f"{SCRIPTED}:ScriptedModel": {}}},
-    }
-    plan = make_plan(load([], extra=tree), EvalSettings(rows=[str(folder / "rows.jsonl")], repeats=2))
-    asyncio.run(evaluate(plan, folder / "run", quiet=True))
-    return folder / "run"
+    return collect_run(
+        folder,
+        [
+            {
+                "uuid": f"name-{index}",
+                "answer": "no" if index in wrong else "yes",
+                **({"grade": "leak"} if index in leaks else {}),
+            }
+            for index in rows
+        ],
+    )
 
 
 @pytest.fixture(scope="module")
 def two_runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Rows 0 to 8 and 2 to 10; of the common ones, 2 to 4 are wrong before, 8 after, and 5 has no verdict before."""
     folder = tmp_path_factory.mktemp("compared")
-    before = collect_run(folder / "before", {2, 3, 4}, {5}, range(9))
-    return before, collect_run(folder / "after", {8}, set(), range(2, 11))
+    before = collect_rows(folder / "before", {2, 3, 4}, {5}, range(9))
+    return before, collect_rows(folder / "after", {8}, set(), range(2, 11))
 
 
 def test_two_runs_are_paired_by_name(
@@ -112,7 +96,7 @@ def test_mistakes_are_named(two_runs: tuple[Path, Path], tmp_path: Path, capsys:
     (tmp_path / "rollouts.jsonl").write_bytes(b"{broken}\n")
     assert main(["compare", before, str(tmp_path)]) == 2
     assert "line 1" in capsys.readouterr().err
-    apart = collect_run(tmp_path / "apart", set(), set(), range(20, 22))
+    apart = collect_rows(tmp_path / "apart", set(), set(), range(20, 22))
     assert main(["compare", before, str(apart)]) == 2
     assert "have no row in common" in capsys.readouterr().err
 

@@ -1,6 +1,5 @@
 """Claims about `paddock show` as a command: lists, what a row may be called, mistakes."""
 
-import asyncio
 import os
 import pty
 import re
@@ -12,35 +11,20 @@ from pathlib import Path
 
 import orjson
 import pytest
+from tests.cli.scripted_runs import collect_run
 
 from paddock.cli import main
-from paddock.collect import EvalSettings, evaluate, make_plan
-from paddock.config import load
 from paddock.http import rollout_from_wire
-
-SCRIPTED = "paddock.conformance.scripted"
 
 
 @pytest.fixture(scope="module")
 def shown_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Six rows, two members each; row 2 is wrong, row 4 leaks."""
     folder = tmp_path_factory.mktemp("shown")
-    row = {"responses_create_params": {"input": "q"}, "answer": "yes"}
     changes: dict[int, dict[str, str]] = {2: {"answer": "no"}, 4: {"grade": "leak"}}
-    rows = [{**row, "uuid": f"name-{index}", **changes.get(index, {})} for index in range(6)]
-    (folder / "rows.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
-    refers = {
-        "resources_server": {"type": "resources_servers", "name": "environment"},
-        "model_server": {"type": "models_servers", "name": "policy"},
-    }
-    tree = {
-        "environment": {"resources_servers": {f"{SCRIPTED}:ScriptedEnvironment": {}}},
-        "agent": {"agents": {"single_step": refers}},
-        "policy": {"models_servers": {f"{SCRIPTED}:ScriptedModel": {}}},
-    }
-    plan = make_plan(load([], extra=tree), EvalSettings(rows=[str(folder / "rows.jsonl")], repeats=2))
-    asyncio.run(evaluate(plan, folder / "run", quiet=True))
-    return folder / "run"
+    return collect_run(
+        folder, [{"answer": "yes", "uuid": f"name-{index}", **changes.get(index, {})} for index in range(6)]
+    )
 
 
 def show(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[str]:

@@ -1,6 +1,6 @@
 // The page: which view the address names.
 
-import { html, render, useEffect, useState } from "./vendor/preact-htm-3.1.1.js";
+import { html, render, useEffect, useLayoutEffect, useState } from "./vendor/preact-htm-3.1.1.js";
 import { readState, takeToken } from "./api.js";
 import { Rollout } from "./rollout.js";
 import { Run } from "./run.js";
@@ -10,7 +10,8 @@ const PAGES = { runs: Runs, run: Run, rollout: Rollout };
 
 function App() {
   const [state, setState] = useState(readState());
-  useEffect(() => {
+  // At once: an address that changes before the first paint would go unseen.
+  useLayoutEffect(() => {
     const change = () => { takeToken(); setState(readState()); };
     const press = (event) => {
       if (event.key !== "/" || event.target.matches("input, textarea")) return;

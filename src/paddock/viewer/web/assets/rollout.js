@@ -1,7 +1,7 @@
 // One rollout as a conversation, or two side by side.
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact-htm-3.1.1.js";
-import { api, go, href } from "./api.js";
+import { api, change, href } from "./api.js";
 import { number, outcomeTone, seconds, short, visible } from "./format.js";
 import { Notes } from "./notes.js";
 import { readRows } from "./rows.js";
@@ -55,18 +55,21 @@ export function Rollout({ state }) {
 function OtherRun({ state, name }) {
   const [runs, setRuns] = useState([]);
   const [error, setError] = useState(null);
-  const go = (changes) => { location.hash = href("rollout", { ...state, page: undefined, ...changes }); };
+  const chosen = useRef("");
+  useEffect(() => () => { chosen.current = null; }, []);
   useEffect(() => { api("runs").then((reply) => setRuns(reply.runs.map((run) => run.id).filter((id) => id !== state.run))).catch(() => setRuns([])); }, [state.run]);
   const choose = async (event) => {
     const run = event.currentTarget.value;
-    if (!run) return go({ otherRun: undefined, otherAt: undefined });
+    chosen.current = run;
+    if (!run) return change({ otherRun: undefined, otherAt: undefined });
     try {
       const { rows } = await readRows(run)();
+      if (chosen.current !== run) return;
       const found = rows.find((row) => row.name === name);
       setError(found ? null : `${run} has no row ${name}`);
-      if (found) go({ otherRun: run, otherAt: found.key });
+      if (found) change({ otherRun: run, otherAt: found.key });
     } catch (failure) {
-      setError(failure.message);
+      if (chosen.current === run) setError(failure.message);
     }
   };
   if (runs.length === 0) return null;

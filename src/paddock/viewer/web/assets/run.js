@@ -1,7 +1,7 @@
 // One run: what it comes to, and its rollouts in a table.
 
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact-htm-3.1.1.js";
-import { api, go, href } from "./api.js";
+import { api, change, go, href } from "./api.js";
 import { Curve } from "./chart.js";
 import { number, outcomeTone, seconds, short, visible } from "./format.js";
 import { usePolled } from "./live.js";
@@ -46,24 +46,23 @@ export function useShown(state) {
 export function Run({ state }) {
   const { value, error, search, rows, shown } = useShown(state);
   const [selected, setSelected] = useState(-1);
-  const set = (changes, options) => go("run", { ...state, page: undefined, ...changes }, options);
   useKeys({ shown, selected, setSelected, state });
   if (error && !value) return html`<p class="error" role="alert">${error}</p>`;
   if (!value) return html`<p>Loading…</p>`;
   const rewards = shown.map((row) => row.reward).filter((reward) => reward !== null);
   const [sorted, direction] = (state.sort ?? "").split(".");
   const columns = COLUMNS.map((column) => ({ ...column, align: column.numeric ? "right" : "", cell: CELLS[column.name], tone: TONES[column.name] }));
-  const sortBy = (name) => set({ sort: sorted !== name ? name : direction === "down" ? undefined : `${name}.down` });
+  const sortBy = (name) => change({ sort: sorted !== name ? name : direction === "down" ? undefined : `${name}.down` });
   return html`<nav><a href=${href("runs")}>all runs</a></nav><h1>${state.run}</h1>
     ${error && html`<p class="error" role="alert">${error}</p>`}
     ${value.damaged > 0 && html`<p class="error" role="alert">${number(value.damaged)} damaged lines were left out; the first: ${value.firstDamaged}. <code>paddock runs check</code> says more.</p>`}
     <${Training} run=${state.run} />
     <${Overview} rows=${shown} stages=${value.stages} />
-    <${Filters} state=${state} rows=${rows} set=${set} />
+    <${Filters} state=${state} rows=${rows} />
     <div class="bar"><span>${number(shown.length)} of ${number(rows.length)} rollouts${rewards.length ? html`, mean reward <strong>${short(mean(rewards))}</strong> of ${number(rewards.length)}` : ""}</span>
       ${search.pending && html`<span class="hint">searching…</span>`}${search.more && html`<span class="hint">and more with that text</span>`}
       ${search.error && html`<span class="bad">${search.error}</span>`}
-      ${state.groups && html`<button onClick=${() => set({ groups: undefined, step: undefined })}>step ${state.step}: show all</button>`}
+      ${state.groups && html`<button onClick=${() => change({ groups: undefined, step: undefined })}>step ${state.step}: show all</button>`}
       <span class="hint">keys: j k Enter / Esc</span></div>
     <${Table} label="rollouts" rows=${shown} columns=${columns} keyOf=${(row) => row.key} selected=${selected} onSelect=${setSelected}
       sort=${sorted ? { column: sorted, descending: direction === "down" } : null} onSort=${sortBy} link=${(row) => linkTo(state, row)} />`;
@@ -95,15 +94,15 @@ function useKeys({ shown, selected, setSelected, state }) {
   });
 }
 
-function Filters({ state, rows, set }) {
+function Filters({ state, rows }) {
   const chips = (name, of) => countBy(rows, of).map(([value, count]) => html`<button key=${value} aria-pressed=${state[name] === value}
-    onClick=${() => set({ [name]: state[name] === value ? undefined : value })}>${value} ${number(count)}</button>`);
+    onClick=${() => change({ [name]: state[name] === value ? undefined : value })}>${value} ${number(count)}</button>`);
   const several = (title, name, of) => (countBy(rows, of).length > 1 ? html`<div class="bar"><span class="hint">${title}</span>${chips(name, of)}</div>` : null);
   return html`<div class="bar">
-      <input type="search" id="filter" aria-label="filter rollouts" placeholder="filter rows, reasons, failures (/)" value=${state.filter ?? ""} onInput=${(event) => set({ filter: event.currentTarget.value }, { replace: true })} />
-      <${Search} text=${state.text ?? ""} onSearch=${(text) => set({ text })} />
-      <button aria-pressed=${state.reward === "above"} onClick=${() => set({ reward: state.reward === "above" ? undefined : "above" })}>reward above 0</button>
-      <button aria-pressed=${state.reward === "none"} onClick=${() => set({ reward: state.reward === "none" ? undefined : "none" })}>reward 0 or less</button>
+      <input type="search" id="filter" aria-label="filter rollouts" placeholder="filter rows, reasons, failures (/)" value=${state.filter ?? ""} onInput=${(event) => change({ filter: event.currentTarget.value }, { replace: true })} />
+      <${Search} text=${state.text ?? ""} onSearch=${(text) => change({ text })} />
+      <button aria-pressed=${state.reward === "above"} onClick=${() => change({ reward: state.reward === "above" ? undefined : "above" })}>reward above 0</button>
+      <button aria-pressed=${state.reward === "none"} onClick=${() => change({ reward: state.reward === "none" ? undefined : "none" })}>reward 0 or less</button>
       ${chips("outcome", (row) => row.outcome)}</div>
     ${several("agent", "agent", (row) => row.agent)}${rows.some((row) => row.variant && row.variant !== row.agent) && several("harness", "variant", (row) => row.variant)}
     ${rows.some((row) => row.failure) && html`<div class="bar"><span class="hint">failures</span>${chips("kind", (row) => row.failure?.[1])}</div>`}`;
