@@ -15,6 +15,7 @@ from paddock.harness.native.toolbox import RawToolCall
 from paddock.http import Call
 from paddock.server.rollout import RolloutRun
 from paddock.server.rollout_model import RolloutModel
+from paddock.tracing import tool_span
 from paddock.types import JsonObject, Usage
 from paddock.types.responses import is_cut, make_response, messages, usage_of
 
@@ -104,7 +105,12 @@ class ToolLoop:
             return list(await asyncio.gather(*(self._call_tool(call) for call in calls)))
 
     async def _call_tool(self, call: RawToolCall) -> ToolReply:
-        return await self._tools.call(call, Call(deadline=self._run.call.deadline).within(self._config.tool_timeout_s))
+        context = Call(deadline=self._run.call.deadline).within(self._config.tool_timeout_s)
+        with tool_span(call.shown, call.call_id) as span:
+            reply = await self._tools.call(call, context)
+            if reply.problem is not None:
+                span.fail(f"policy.{reply.problem}")
+            return reply
 
     def _result(self, call: RawToolCall, reply: ToolReply) -> JsonObject:
         """Return the item of a result. Raises InfraError for images where the agent's block refuses them."""

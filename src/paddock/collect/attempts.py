@@ -26,8 +26,9 @@ from paddock.collect.results import FailedAttempt, MemberKey, RolloutResult, res
 from paddock.collect.routing import Agent
 from paddock.collect.settings import EvalSettings
 from paddock.errors import BugError, InfraError, PaddockError
-from paddock.http import RUN, WITHDRAW, Call, Peer, new_secret
+from paddock.http import RUN, WITHDRAW, Call, HttpPeer, Peer, new_secret
 from paddock.server.rollout import StageWatch, watch_stage
+from paddock.tracing import agent_span, note_rollout
 from paddock.types import RETRIED, Failure, Outcome, Record, Rollout, Row
 
 MAX_RETRY_WAIT_S = 60.0
@@ -199,12 +200,18 @@ class Attempts:
         secret = new_secret()
         timeout_s = self._settings.rollout_timeout_s or agent.config.rollout_timeout_s
         call = Call(rollout_secret=secret).within(timeout_s)
-        with self._in_flight.attempt(key, agent.name, secret) as watch:
+        peer = self._peers[agent.name]
+        with (
+            self._in_flight.attempt(key, agent.name, secret) as watch,
+            agent_span(agent.name, row.stamp, apart=isinstance(peer, HttpPeer)) as span,
+        ):
             try:
                 async with asyncio.timeout(timeout_s + ANSWER_GRACE_S):
                     if self._setup is not None:
                         await self._setup.prepare(agent, row, secret)
-                    return await self._peers[agent.name].call(RUN, row, call)
+                    rollout = await peer.call(RUN, row, call)
+                    note_rollout(span, rollout)
+                    return rollout
             except PaddockError as error:
                 error.stage = error.stage or watch.stage
                 raise

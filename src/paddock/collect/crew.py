@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple
 
+from paddock import tracing
 from paddock.collect.artifact_receiver import remove_incoming
 from paddock.collect.artifact_sender import artifact_roots
 from paddock.collect.jobs import MemberSetup, WorkerSetup
@@ -82,7 +83,7 @@ class _PlaceMaker:
         """Where files of attempts are written that workers of other machines send."""
         self._slots = plan.slots if is_here else None
         self._start_timeout_s = longest_start_s(config, serve_settings(config), list(plan.router.agents))
-        env = {} if is_here else variables_read(plan.config.to_yaml())
+        env = {} if is_here else {**variables_read(plan.config.to_yaml()), **tracing.variables()}
         self._setup = _setup(plan, locations, opens, env)
         self._open_link = nodes.open_link
 

@@ -25,6 +25,7 @@ import orjson
 from paddock.errors import InfraError, PaddockError, from_wire
 from paddock.http.access import bearer
 from paddock.http.routes import Route
+from paddock.tracing import inject
 from paddock.types.responses import new_id
 
 REQUEST_ID = "x-request-id"
@@ -74,7 +75,7 @@ class Call:
             headers[TIMEOUT] = f"{remaining:.3f}"
         if self.rollout_secret is not None:
             headers[ROLLOUT] = self.rollout_secret
-        return headers
+        return inject(headers)
 
     @classmethod
     def from_headers(cls, headers: Mapping[str, Any], path: Mapping[str, str]) -> "Call":

@@ -41,6 +41,7 @@ from paddock.sandbox.socket_listener import SocketListener
 from paddock.sandbox.sweep import sweep
 from paddock.sandbox.uids import Uid, draw_uid, why_shared
 from paddock.sandbox.watchdog import Watchdog, WatchedSandbox
+from paddock.tracing import traced
 from paddock.types import JsonObject
 
 _log = logging.getLogger(__name__)
@@ -67,11 +68,13 @@ class LocalProvider:
         self._sweeping = asyncio.ensure_future(asyncio.to_thread(self._sweep))
         self._why_shared = asyncio.ensure_future(asyncio.to_thread(why_shared, settings, type(runtime)))
 
+    @traced("sandbox create")
     async def create(self, spec: SandboxSpec, *, request_id: str) -> SandboxHandle:
         return await self._requests.once(
             ("create", request_id), lambda: self._create(spec), lambda handle: self.destroy(handle.sandbox_id)
         )
 
+    @traced("sandbox destroy")
     async def destroy(self, sandbox_id: str) -> None:
         sandbox = self._sandboxes.pop(sandbox_id, None)
         if sandbox is None:
@@ -118,6 +121,7 @@ class LocalProvider:
 
         return await self._act_on(sandbox_id, find)
 
+    @traced("sandbox patch")
     async def patch(self, sandbox_id: str, root: str, *, exclude: Sequence[str] = (), ended: bool = False) -> Patch:
         return await self._take(
             sandbox_id,
@@ -125,6 +129,7 @@ class LocalProvider:
             ended=ended,
         )
 
+    @traced("sandbox archive")
     async def archive(
         self,
         sandbox_id: str,

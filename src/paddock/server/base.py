@@ -40,6 +40,7 @@ from paddock.http import (
 )
 from paddock.sandbox.loans import SandboxLoan, borrow
 from paddock.server.metrics import aggregate
+from paddock.tracing import agent_span, note_rollout
 from paddock.types import (
     Fix,
     JsonObject,
@@ -265,7 +266,7 @@ class AgentServer(Server[AgentConfigT]):
     """It makes the model's request from the task: a row without `responses_create_params` is no mistake."""
 
     def handlers(self) -> Mapping[Route[Any, Any], Handler]:
-        return {RUN: self.run, PLAIN_RESPONSES: self.responses, AGGREGATE: self._aggregate}
+        return {RUN: self._run, PLAIN_RESPONSES: self.responses, AGGREGATE: self._aggregate}
 
     async def run(self, row: Row, call: Call) -> Rollout:
         """One rollout. Raises only when it was cancelled."""
@@ -292,6 +293,12 @@ class AgentServer(Server[AgentConfigT]):
         process, of an agent that was not started: what the environment tells is for the model's side alone."""
         turns: Sequence[Sequence[JsonObject]] = environment.oracle(environment.read_task(row), row)
         return turns
+
+    async def _run(self, row: Row, call: Call) -> Rollout:
+        with agent_span(self.name, row.stamp) as span:
+            rollout = await self.run(row, call)
+            note_rollout(span, rollout)
+            return rollout
 
     @property
     def resources(self) -> Peer:

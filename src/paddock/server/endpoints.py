@@ -21,6 +21,7 @@ from paddock.errors import BugError, CancelledError, PaddockError, RequestError
 from paddock.http import Call, EventStream, Route
 from paddock.server.base import Handler
 from paddock.server.dialects import error_reply
+from paddock.tracing import RequestSpan
 from paddock.types import JsonObject
 
 JSON = "application/json"
@@ -64,6 +65,7 @@ class RouteEndpoint:
         self._long = long
         self._handler = handler
         self._has_body = route.method in ("POST", "PUT")
+        self._name = f"{route.method} {route.path}"
 
     async def answer(self, request: Request) -> Response:
         """The reply, an error too: nothing is raised but what cancels this."""
@@ -72,7 +74,8 @@ class RouteEndpoint:
             call = Call.from_headers(request.headers, request.path_params)
             wire = await _json_object(request) if self._has_body else {}
             body = route.from_wire(wire) if route.from_wire else wire
-            reply = await self._reply(body, call, request.receive)
+            with RequestSpan(self._name, request.headers):
+                reply = await self._reply(body, call, request.receive)
             if isinstance(reply, EventStream):
                 return EventResponse(reply.events)
             return Response(

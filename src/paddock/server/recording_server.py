@@ -15,6 +15,7 @@ import time
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -49,6 +50,7 @@ from paddock.tokens import (
     request_hash,
     root_of,
 )
+from paddock.tracing import chat_span, is_on, note_chat
 from paddock.types import (
     Engine,
     JsonObject,
@@ -245,7 +247,25 @@ class RecordingServer(ModelServer[RecordingConfigT]):
                 raise RequestError(f"this rollout has sampled its {most} tokens", kind=OVERFLOW, stage="model")
             self._running.setdefault(pending.secret or "", {})[pending.hash] = pending
             grace_s = self.config.orphan_grace_s
-        pending.exchange = Exchange(self.sample(pending), grace_s=grace_s, on_end=partial(self._forget_call, pending))
+        source = self._traced(pending) if is_on() else self.sample(pending)
+        pending.exchange = Exchange(source, grace_s=grace_s, on_end=partial(self._forget_call, pending))
+
+    async def _traced(self, pending: PendingCall) -> AsyncGenerator[Batch, None]:
+        """`sample`, as a span."""
+        streams = pending.request.get("stream") is True
+        with chat_span(self.model_name, dialect=pending.dialect, stream=streams) as span:
+            async with aclosing(self.sample(pending)) as batches:
+                async for batch in batches:
+                    if batch and isinstance(batch[-1], Answer):
+                        answer = batch[-1]
+                        note_chat(
+                            span,
+                            response_id=pending.turn_id,
+                            model=answer.model,
+                            finish_reason=answer.finish_reason,
+                            counts=answer.counts,
+                        )
+                    yield batch
 
     async def _events(
         self, writer: Writer, pending: PendingCall, reader: AnswerReader, *, has_first: bool

@@ -8,16 +8,19 @@ cancellation passes. The record at the model server is frozen, joined and forgot
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 from paddock.errors import BugError, InfraError, PaddockError
 from paddock.http import FORGET, TURNS, Call, Peer, new_secret
+from paddock.tracing import NO_SPAN, AnySpan, span
 from paddock.types import JsonObject, Rollout, Row, Timing, TurnRecord, Usage, Verdict
 from paddock.types.responses import response_problem, usage_of
 
 Stage = Literal["seed", "sandbox", "model", "tools", "verify_wait", "verify"]
 POLICY_STAGES: tuple[Stage, ...] = ("sandbox", "model", "tools")
 """Stages in which the policy acts. What a verifier raises is never the policy's fault: it has decided that itself."""
+TRACED_STAGES: tuple[Stage, ...] = ("seed", "sandbox", "verify")
+"""Stages that are spans. In the others the calls of models and tools are."""
 JOIN_TIMEOUT_S = 30.0
 """Seconds to wait for a rollout's turns; they are on the model server's disk already."""
 
@@ -71,7 +74,7 @@ class RolloutRun:
         self._stage = stage
         if self._watch is not None:
             self._watch.enter(stage)
-        return _StageTimer(self._seconds, f"{stage}_s")
+        return _StageTimer(self._seconds, f"{stage}_s", span(stage) if stage in TRACED_STAGES else NO_SPAN)
 
     def shift(self, seconds: float, source: Stage, target: Stage) -> None:
         """Count seconds of the stage `source` as those of `target`, on whose behalf it took them."""
@@ -132,16 +135,19 @@ class RolloutRun:
 class _StageTimer:
     """Adds the seconds of its block to an entry."""
 
-    __slots__ = ("_key", "_seconds", "_started")
+    __slots__ = ("_key", "_seconds", "_span", "_started")
 
-    def __init__(self, seconds: dict[str, float], key: str) -> None:
+    def __init__(self, seconds: dict[str, float], key: str, span: AnySpan) -> None:
         self._seconds = seconds
         self._key = key
+        self._span = span
 
     def __enter__(self) -> None:
         self._started = time.monotonic()
+        self._span.__enter__()
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *raised: Any) -> None:
+        self._span.__exit__(*raised)
         self._seconds[self._key] = self._seconds.get(self._key, 0.0) + time.monotonic() - self._started
 
 

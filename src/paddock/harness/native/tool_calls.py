@@ -15,6 +15,7 @@ from typing import NamedTuple
 from paddock.harness.contract import MalformedCall
 from paddock.harness.native.toolbox import RawToolCall, Toolbox, ToolResult
 from paddock.tools import InvalidCall
+from paddock.tracing import AnySpan, tool_span
 from paddock.types import JsonObject
 from paddock.types.responses import CALLS, item_type, new_id, output_items
 
@@ -85,22 +86,28 @@ class ToolCaller:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run_call(self, call: RawToolCall, *, cut: bool) -> ToolResult:
+        with tool_span(call.shown, call.call_id) as span:
+            return await self._result_of(call, span, cut=cut)
+
+    async def _result_of(self, call: RawToolCall, span: AnySpan, *, cut: bool) -> ToolResult:
         box = self._toolbox
         real = self._real.get(call.shown) or self._real.get(box.resolve_name(call.shown) or "")
         method = box.method(real) if real else None
         if real is None or method is None:
-            return self._refused("unknown_tool", box.unknown_tool(call))
+            return self._refused(span, "unknown_tool", box.unknown_tool(call))
         if call.custom:
             return _to_result(await method(call.raw))
         arguments = box.read_arguments(real, call.raw)
         if isinstance(arguments, InvalidCall):
             if arguments.reason in ("not_json", "not_object"):
-                return self._refused("cut" if cut else "bad_json", box.bad_json(call.shown, call.raw, arguments))
-            return self._refused("bad_arguments", box.bad_arguments(call.shown, call.raw, arguments))
+                kind: MalformedCall = "cut" if cut else "bad_json"
+                return self._refused(span, kind, box.bad_json(call.shown, call.raw, arguments))
+            return self._refused(span, "bad_arguments", box.bad_arguments(call.shown, call.raw, arguments))
         return _to_result(await method(**arguments))
 
-    def _refused(self, kind: MalformedCall, text: str) -> ToolResult:
+    def _refused(self, span: AnySpan, kind: MalformedCall, text: str) -> ToolResult:
         self.malformed[kind] += 1
+        span.fail(f"policy.{kind}")
         return ToolResult(text)
 
 

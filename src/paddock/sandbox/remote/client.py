@@ -38,6 +38,7 @@ from paddock.sandbox.remote.tunnel import LinkListener
 from paddock.sandbox.remote.wire import Nothing
 from paddock.sandbox.requests import RequestLog
 from paddock.sandbox.settings import SandboxSettings
+from paddock.tracing import traced
 
 _log = logging.getLogger("paddock.sandbox")
 
@@ -60,11 +61,13 @@ class RemoteProvider:
         self._tunnels: dict[str, list[LinkListener]] = {}
         self._requests = RequestLog()
 
+    @traced("sandbox create")
     async def create(self, spec: SandboxSpec, *, request_id: str) -> SandboxHandle:
         return await self._requests.once(
             ("create", request_id), lambda: self._create(spec), lambda handle: self.destroy(handle.sandbox_id)
         )
 
+    @traced("sandbox destroy")
     async def destroy(self, sandbox_id: str) -> None:
         held = self._sandboxes.pop(sandbox_id, None)
         if held is None:
@@ -126,10 +129,12 @@ class RemoteProvider:
         query = wire.ChangesQuery(under=under)
         return (await call(self._held(sandbox_id), wire.CHANGES, query, sandbox_id=sandbox_id)).paths
 
+    @traced("sandbox patch")
     async def patch(self, sandbox_id: str, root: str, *, exclude: Sequence[str] = (), ended: bool = False) -> Patch:
         request = wire.PatchRequest(root=root, exclude=list(exclude), ended=ended)
         return await call(self._held(sandbox_id), wire.PATCH, request, sandbox_id=sandbox_id)
 
+    @traced("sandbox archive")
     async def archive(
         self,
         sandbox_id: str,
