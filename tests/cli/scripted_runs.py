@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -13,7 +14,7 @@ from paddock.types import JsonObject
 SCRIPTED = "paddock.conformance.scripted"
 
 
-def collect_run(folder: Path, rows: Sequence[JsonObject]) -> Path:
+def collect_run(folder: Path, rows: Sequence[JsonObject], **settings: Any) -> Path:
     """The folder of a run of two members a row. A row's `answer` other than `yes` is wrong; see
     `ScriptedEnvironment`."""
     file = folder / "rows.jsonl"
@@ -27,6 +28,6 @@ def collect_run(folder: Path, rows: Sequence[JsonObject]) -> Path:
         "agent": {"agents": {"single_step": refers}},
         "policy": {"models_servers": {f"{SCRIPTED}:ScriptedModel": {}}},
     }
-    plan = make_plan(load([], extra=tree), EvalSettings(rows=[str(file)], repeats=2))
+    plan = make_plan(load([], extra=tree), EvalSettings(rows=[str(file)], repeats=2, **settings))
     asyncio.run(evaluate(plan, folder / "run", quiet=True))
     return folder / "run"

@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -11,7 +12,7 @@ from paddock.cli import main
 from paddock.collect.folder import RUN
 
 
-def collect_rows(folder: Path, wrong: set[int], leaks: set[int], rows: range) -> Path:
+def collect_rows(folder: Path, wrong: set[int], leaks: set[int], rows: range, **settings: Any) -> Path:
     """A run of which some rows are wrong and some have no verdict."""
     folder.mkdir()
     return collect_run(
@@ -24,6 +25,7 @@ def collect_rows(folder: Path, wrong: set[int], leaks: set[int], rows: range) ->
             }
             for index in rows
         ],
+        **settings,
     )
 
 
@@ -53,6 +55,18 @@ def test_two_runs_are_paired_by_name(
     assert f"{before}: 8 rows, 2 rollouts without a verdict, pass@1 0.625  pass@2 0.625" in text
     assert "better on 3, worse on 1, p 0.62" in text
     assert f"  better under {after}: name-2, name-3, name-4\n  worse under {after}: name-8\n" in text
+
+
+def test_costs_are_compared_where_all_have_one(
+    two_runs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prices = {"policy": {"input": 2.0, "output": 10.0}}
+    priced = str(collect_rows(tmp_path / "priced", {2}, set(), range(4), usd_per_million_tokens=prices))
+    assert main(["compare", priced, str(two_runs[1])]) == 0
+    one, other, *_ = capsys.readouterr().out.splitlines()
+    # 10 tokens in and 2 out, both times.
+    assert ", 4e-05 USD each, pass@1" in one
+    assert "USD" not in other
 
 
 def test_the_tables_are_written_for_papers_and_pages(

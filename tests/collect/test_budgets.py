@@ -52,6 +52,14 @@ def test_a_rollout_passes_by_what_its_environment_says_where_steps_are_rewarded_
     )
     assert cost_of(result) == VerdictCost(False, {"output tokens": 12, "turns": 3, "seconds": 2.5})
     assert cost_of(result.model_copy(update={"metrics": {OUTCOME_REWARD: 1.0}})).passes
+    assert cost_of(result.model_copy(update={"cost_usd": 0.5})).costs["USD"] == 0.5
+
+
+def test_what_is_not_known_of_a_rollout_is_no_budget() -> None:
+    priced = [VerdictCost(True, {"turns": 1.0, "output tokens": 1.0, "seconds": 1.0, "USD": usd}) for usd in (1.0, 3.0)]
+    unpriced = VerdictCost(True, {"turns": 1.0, "output tokens": 1.0, "seconds": 1.0})
+    assert {row.kind for row in budget_table([{"x": priced}])} == {"USD"}
+    assert budget_table([{"x": priced}, {"x": [unpriced]}]) == []
 
 
 def test_two_arms_are_looked_at_under_the_same_budgets() -> None:

@@ -86,9 +86,29 @@ def test_verdicts_of_weak_rows_are_counted() -> None:
 def test_turns_and_tokens_are_given_per_rollout() -> None:
     usage = Usage(input_tokens=100, output_tokens=10)
     (run,) = summary(result(0, turns=3, usage=usage), result(1, turns=4, usage=usage), result(2, reward=None, turns=99))
-    assert (run["turns"], run["tokens_per_rollout"]) == (3.5, {"input": 100.0, "output": 10.0})
+    per_rollout = {"input": 100.0, "output": 10.0, "cached": 0.0, "reasoning": 0.0}
+    assert (run["turns"], run["tokens_per_rollout"]) == (3.5, per_rollout)
     text = dict(summary_rows(run))
     assert (text["turns each"], text["tokens"]) == ("3.5", "200 in, 20 out, 100 and 10 each")
+
+
+def test_cached_and_reasoning_tokens_are_parts_and_counted_once() -> None:
+    usage = Usage(input_tokens=100, output_tokens=10, cached_tokens=80, reasoning_tokens=4)
+    (run,) = summary(result(0, usage=usage), result(1, usage=usage))
+    assert run["tokens"] == {"input": 200, "output": 20, "cached": 160, "reasoning": 8}
+    tokens = dict(summary_rows(run))["tokens"]
+    assert tokens == "200 in (160 cached), 20 out (8 reasoning), 100 and 10 each"
+    older = {**run, "tokens": {"input": 200, "output": 20}}
+    assert dict(summary_rows(older))["tokens"] == "200 in, 20 out, 100 and 10 each"
+
+
+def test_a_cost_is_of_all_rollouts_or_not_given() -> None:
+    (run,) = summary(result(0, cost_usd=0.5), result(1, cost_usd=1.25), result(2, reward=None))
+    assert (run["cost_usd"], run["cost_usd_per_rollout"]) == (1.75, 0.875)
+    assert dict(summary_rows(run))["cost"] == "1.75 USD, 0.875 USD each"
+    (partly,) = summary(result(0, cost_usd=0.5), result(1))
+    assert "cost_usd" not in partly
+    assert "cost" not in dict(summary_rows(partly))
 
 
 def test_labels_have_a_table_with_the_most_frequent_words_first() -> None:

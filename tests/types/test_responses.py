@@ -48,11 +48,12 @@ def test_readers_never_raise(value: Any) -> None:
 
 def test_what_is_made_can_be_read() -> None:
     items = [message_item("hello"), call_item("bash", '{"command": "ls"}', "c1")]
-    response = make_response(items, {"input": "x"}, model="m", usage=Usage(input_tokens=3, output_tokens=4))
+    usage = Usage(input_tokens=3, output_tokens=4, cached_tokens=2, reasoning_tokens=1)
+    response = make_response(items, {"input": "x"}, model="m", usage=usage)
     assert calls(response) == [ToolCall("bash", '{"command": "ls"}', "c1")]
     assert messages(response) == ["hello"]
     assert is_complete(response)
-    assert usage_of(response) == Usage(input_tokens=3, output_tokens=4)
+    assert usage_of(response) == usage
 
 
 def test_a_custom_tool_call_is_a_call_with_its_text() -> None:

@@ -147,7 +147,10 @@ def comparison_tables(arms: Sequence[ComparedArm], compared: "Sequence[JsonObjec
 
     ks = sorted({k for one in arms for k in _passed(one)}, key=int)
     rates = [[_number(_passed(one).get(k)) for k in ks] for one in arms]
+    usd = [_usd_each(one) for one in arms]
+    priced = any(usd)
     head = [[one.arm.name, str(len(one.arm.rows)), str(one.n_without_verdict)] for one in arms]
+    head = [[*row, *([text] if priced else [])] for row, text in zip(head, usd, strict=True)]
     pairs = [
         [
             *(f"{pair['first']} - {pair['second']}", str(pair["n_rows"]), f"{pair['difference']:+.3f}"),
@@ -162,7 +165,7 @@ def comparison_tables(arms: Sequence[ComparedArm], compared: "Sequence[JsonObjec
     return [
         TextTable(
             "Solved",
-            ["arm", "rows", "without a verdict", *(f"pass@{k}" for k in ks)],
+            ["arm", "rows", "without a verdict", *(["cost each"] if priced else []), *(f"pass@{k}" for k in ks)],
             [*map(list.__add__, head, rates)],
         ),
         TextTable(
@@ -178,6 +181,15 @@ def _budgets(arms: Sequence[ComparedArm]) -> "list[BudgetRow]":
     from paddock.collect.budgets import budget_table
 
     return budget_table([one.costs for one in arms])
+
+
+def _usd_each(one: ComparedArm) -> str:
+    """The mean cost of a rollout; empty: that of some is not known."""
+    from paddock.collect.prices import usd_text
+
+    costs = [cost.costs.get("USD") for row in one.costs.values() for cost in row]
+    known = [cost for cost in costs if cost is not None]
+    return usd_text(sum(known) / len(known)) if len(known) == len(costs) else ""
 
 
 def _passed(one: ComparedArm) -> dict[str, float]:
@@ -229,7 +241,9 @@ def _lines(arms: Sequence[ComparedArm], compared: "Sequence[JsonObject]") -> Ite
         passed = "  ".join(f"pass@{k} {value:.3f}" for k, value in _passed(one).items())
         relative = f", {one.n_relative} of relative rewards left out" if one.n_relative else ""
         without = f"{one.n_without_verdict} rollouts without a verdict"
-        yield f"{one.arm.name}: {len(one.arm.rows)} rows, {without}{relative}, {passed}"
+        usd = _usd_each(one)
+        each = f", {usd} each" if usd else ""
+        yield f"{one.arm.name}: {len(one.arm.rows)} rows, {without}{relative}{each}, {passed}"
     for pair in compared:
         yield from comparison_lines([{"comparisons": [pair]}])[:-1]
         if pair["rows_needed_3_points"] is not None:

@@ -16,12 +16,13 @@ import asyncio
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 
 from paddock.collect.lines import seal
 from paddock.collect.plan import PlannedGroup
+from paddock.collect.prices import TokenPrice, cost_usd
 from paddock.collect.results import FailedAttempt, MemberKey, RolloutResult, result_of, uuid_of
 from paddock.collect.routing import Agent
 from paddock.collect.settings import EvalSettings
@@ -176,15 +177,20 @@ class Attempts:
         row = _stamped(group.row, member, attempt, doubts)
         try:
             rollout = await self._run(group.agent, row, MemberKey(group.line.index, member))
+            cost = cost_usd(rollout, self._price(group.agent))
             if rollout.failure is not None:
-                return NoVerdict(rollout.outcome, rollout.failure, rollout)
-            stored = rollout.model_copy(update={"row": row, "ended_at": time.time()})
+                priced = rollout.model_copy(update={"cost_usd": cost})
+                return NoVerdict(rollout.outcome, rollout.failure, priced)
+            stored = rollout.model_copy(update={"row": row, "ended_at": time.time(), "cost_usd": cost})
             line = _line(stored)
         except PaddockError as error:
             failure = error.failure()
             return NoVerdict(error.outcome, failure, Rollout(row=row, outcome=error.outcome, failure=failure))
         result = result_of(stored, MemberKey(group.line.index, member))
         return FinishedMember(await self._sink.rollout(result, line), stored)
+
+    def _price(self, agent: Agent) -> TokenPrice | None:
+        return self._settings.usd_per_million_tokens.get(agent.model)
 
     async def withdraw(self, group: PlannedGroup, members: Sequence[int], attempt: int = 0) -> None:
         """Tell the environment that these members have ended, so that others of the group need not wait for them. Where
@@ -238,7 +244,9 @@ def _line(rollout: Rollout) -> bytes:
 def failed_attempt(group: PlannedGroup, member: int, attempt: int, failed: NoVerdict, *, final: bool) -> FailedAttempt:
     """The record of an attempt that gave no verdict."""
     rollout = failed.rollout
-    measured = {"timing": rollout.timing, "usage": rollout.usage} if rollout else {}
+    measured: dict[str, Any] = {}
+    if rollout is not None:
+        measured = {"timing": rollout.timing, "usage": rollout.usage, "cost_usd": rollout.cost_usd}
     return FailedAttempt.model_validate(
         {
             "group_id": group.line.index,

@@ -1,4 +1,4 @@
-"""What a way of working reaches within a budget of tokens, turns or time: as if each rollout had been cut there.
+"""What a way of working reaches within a budget of tokens, turns, time or money: as if each rollout had been cut there.
 
 Share   of a row: its rollouts that pass and cost no more than the budget, of all its rollouts with a verdict; the mean
         over rows. Without a bound it is the pass rate.
@@ -14,7 +14,7 @@ from paddock.collect.results import RolloutResult
 from paddock.collect.statistics import PASSED
 from paddock.types.step_rewards import OUTCOME_REWARD
 
-CostKind = Literal["output tokens", "turns", "seconds"]
+CostKind = Literal["output tokens", "turns", "seconds", "USD"]
 
 
 class VerdictCost(NamedTuple):
@@ -22,6 +22,7 @@ class VerdictCost(NamedTuple):
 
     passes: bool
     costs: Mapping[CostKind, float]
+    """Without a kind that is not known of it."""
 
 
 class BudgetRow(NamedTuple):
@@ -41,6 +42,8 @@ def cost_of(result: RolloutResult) -> VerdictCost:
         "turns": result.turns,
         "seconds": result.timing.total_s,
     }
+    if result.cost_usd is not None:
+        costs["USD"] = result.cost_usd
     return VerdictCost(passes, costs)
 
 
@@ -54,7 +57,10 @@ def budget_table(arms: Sequence[Mapping[str, Sequence[VerdictCost]]]) -> list[Bu
     """The shares of arms, each given by row, at the quartiles of every cost that differs between rollouts."""
     table = []
     for kind in get_args(CostKind):
-        costs = sorted(one.costs[kind] for arm in arms for row in arm.values() for one in row)
+        known = [one.costs.get(kind) for arm in arms for row in arm.values() for one in row]
+        costs = sorted(cost for cost in known if cost is not None)
+        if len(costs) < len(known):
+            continue  # what is not known of some can't be held against the others
         if costs[0] == costs[-1]:
             continue  # nobody counted it, or it decides nothing
         budgets = sorted({*quantiles(costs, n=4, method="inclusive"), costs[-1]})

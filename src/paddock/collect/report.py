@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from paddock.collect.folder import FAILURES, RESULTS, ROLLOUTS, SUMMARY
 from paddock.collect.plan import MAX_SHOWN, Plan, row_problems
+from paddock.collect.prices import usd_text
 from paddock.collect.recovery import recover
 from paddock.collect.results import FailedAttempt
 from paddock.collect.run import CollectionResult
 from paddock.collect.workers import served_config
-from paddock.types import JsonObject
+from paddock.types import JsonObject, Usage
+from paddock.types.display import usage_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -40,11 +42,13 @@ def plan_lines(plan: Plan, folder: Path) -> PlanText:
     at_once = f"{plan.settings.concurrency} at once{where}"
     text = [f"{plan.n_rows} rows, {plan.n_rollouts} rollouts, {at_once}, into {folder}"]
     text += [f"rows   {file.path}: {file.n_rows} rows, {file.repeats} per row" for file in plan.identity.rows]
-    served = served_config(plan)
+    served, prices = served_config(plan), plan.settings.usd_per_million_tokens
     for name, instance in served.instances.items():
         text.append(f"server {name}: {instance.kind} {instance.implementation}")
     for name, who in plan.identity.agents.items():
-        text.append(f"agent  {name}: environment {who.environment}, harness {who.harness}, model {who.model}")
+        priced = not prices or who.model in prices or plan.identity.oracle
+        lacks = "" if priced else " (without a price)"
+        text.append(f"agent  {name}: environment {who.environment}, harness {who.harness}, model {who.model}{lacks}")
     if plan.identity.oracle:
         text.append("oracle each row's known-good turns are played; no model is called")
     right = "every row can be run by its agent and read by its environment"
@@ -151,6 +155,7 @@ def summary_rows(run: JsonObject) -> list[tuple[str, str]]:
         ("rollouts", f"{run['n_rollouts']} of {run['n_rows']} rows"),
         ("turns each", f"{run['turns']:.1f}" if run["turns"] else ""),
         ("tokens", _tokens(run)),
+        ("cost", _cost(run)),
         ("time each", "  ".join(stages) or "-"),
         ("pace", f"{run['rollouts_per_s']:.1f} rollouts/s, {seconds['wall']:.1f} s in all"),
     ]
@@ -252,8 +257,15 @@ def _malformed(run: JsonObject) -> str:
 
 def _tokens(run: JsonObject) -> str:
     total, means = run["tokens"], run["tokens_per_rollout"]
+    usage = Usage(**{f"{name}_tokens": count for name, count in total.items()})
     mean = f", {means['input']:.0f} and {means['output']:.0f} each" if means["input"] or means["output"] else ""
-    return f"{total['input']} in, {total['output']} out{mean}"
+    return f"{usage_text(usage)}{mean}"
+
+
+def _cost(run: JsonObject) -> str:
+    """Empty: it is not known."""
+    total = run.get("cost_usd")
+    return "" if total is None else f"{usd_text(total)}, {usd_text(run['cost_usd_per_rollout'])} each"
 
 
 def duration(seconds: float) -> str:

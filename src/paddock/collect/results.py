@@ -52,6 +52,8 @@ class RolloutResult(Record):
     ended_at: float | None = None
     """Second since 1970 (UTC) in which its verdict was stored, or its last attempt failed; None: its line does not
     say, as those of older runs."""
+    cost_usd: float | None = None
+    """USD, by the prices that the run was given; None: it had none for the model, or tokens were not counted."""
     start: int | None = None
     """Where its line begins in `rollouts.jsonl`; None: it has none."""
     end: int | None = None
@@ -92,6 +94,8 @@ class FailedAttempt(Record):
     """No further attempt was made by this command."""
     timing: Timing = Timing()
     usage: Usage = Usage()
+    cost_usd: float | None = None
+    """As of a `RolloutResult`."""
     at: float
 
     @property
@@ -110,6 +114,7 @@ class FailedAttempt(Record):
             usage=self.usage,
             timing=self.timing,
             ended_at=self.at,
+            cost_usd=self.cost_usd,
         )
 
 
@@ -171,4 +176,5 @@ def result_of(rollout: Rollout, key: MemberKey) -> RolloutResult:
         timing=rollout.timing,
         metrics=rollout.verdict.metrics if rollout.verdict else {},
         ended_at=rollout.ended_at,
+        cost_usd=rollout.cost_usd,
     )

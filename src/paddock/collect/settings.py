@@ -9,6 +9,7 @@ from typing import Annotated, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from paddock.collect.prices import TokenPrice
 from paddock.errors import ConfigError
 from paddock.types import TERMINAL, FailedOutcome
 
@@ -80,6 +81,9 @@ class EvalSettings(BaseModel):
     """Outcomes that a resumed run tries again besides those that it always does (`infra`, `verifier`, `cancelled`)."""
     min_free_disk_mib: int = Field(default=16, ge=0)
     """MiB that have to be free on the disk of the run's folder before anything is started; 0: any room will do."""
+    usd_per_million_tokens: dict[str, TokenPrice] = {}
+    """Prices of models, by the name that a model server's `model` has: `{gpt-5: {input: 1.25, output: 10}}`. Rollouts
+    of these have a cost in every report; those of other models have none."""
     progress_every_s: float = Field(default=10.0, gt=0)
     """Seconds between progress lines where there is no terminal."""
 

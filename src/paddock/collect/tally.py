@@ -7,9 +7,10 @@ Shapes  a summary is a list of runs, one per agent: {environment, harness, agent
         little of (`weak_row`). `comparisons` has this run's agent or variants against those of this run and of later
         ones that worked on the same rows (`comparison`).
 Units   seconds, mean per rollout with a verdict; `wall` and `rollouts_per_s` are of all commands in which rollouts
-        ended (of shards that were merged: of the slowest, and of all together). Tokens are sums. `turns`,
-        `tokens_per_rollout` and `malformed_per_rollout` are means per rollout, the last over those whose agent says
-        what ended its harness.
+        ended (of shards that were merged: of the slowest, and of all together). Tokens are sums, `cached` a part of
+        `input` and `reasoning` of `output`; `cost_usd` is a sum in USD, absent where a rollout has no cost. `turns`,
+        `tokens_per_rollout`, `cost_usd_per_rollout` and `malformed_per_rollout` are means per rollout, the last over
+        those whose agent says what ended its harness.
 """
 
 from collections import Counter, defaultdict, deque
@@ -92,6 +93,8 @@ class Tally(Score):
         self.outcomes: Counter[str] = Counter()
         self.rows: set[int] = set()
         self.usage = Usage()
+        self._cost_usd = 0.0
+        self._n_priced = 0
         self.variants: defaultdict[str, Tally] = defaultdict(Tally)
         self._labels: defaultdict[str, defaultdict[str, Score]] = defaultdict(lambda: defaultdict(Score))
         self._reasons: Counter[str] = Counter()
@@ -107,6 +110,9 @@ class Tally(Score):
         if result.reward is None:
             return
         self.usage += result.usage
+        if result.cost_usd is not None:
+            self._cost_usd += result.cost_usd
+            self._n_priced += 1
         if result.reason is not None:
             self._reasons[result.reason] += 1
         if result.ended is not None:
@@ -125,7 +131,7 @@ class Tally(Score):
 
     def numbers(self) -> JsonObject:
         n, n_reported = self.n_rewarded, self._ended.total()
-        usage = {"input": self.usage.input_tokens, "output": self.usage.output_tokens}
+        usage = {name.removesuffix("_tokens"): count for name, count in self.usage.model_dump().items()}
         return {
             "outcomes": {outcome: self.outcomes[outcome] for outcome in OUTCOMES if self.outcomes[outcome]},
             "n_rows": len(self.rows),
@@ -141,9 +147,16 @@ class Tally(Score):
             "tokens_per_rollout": {side: count / n if n else None for side, count in usage.items()},
             "seconds": {stage: self._seconds[stage] / n if n else None for stage in STAGES},
             "metrics": {name: total / count for name, (total, count) in sorted(self._metrics.items())},
+            **self._cost(),
             **self._weak(),
             **self._parts(),
         }
+
+    def _cost(self) -> JsonObject:
+        """The cost; nothing where that of a rollout is not known: the sum would be of the others."""
+        if not self.n_rewarded or self._n_priced < self.n_rewarded:
+            return {}
+        return {"cost_usd": self._cost_usd, "cost_usd_per_rollout": self._cost_usd / self.n_rewarded}
 
     def _weak(self) -> JsonObject:
         """How many rollouts were of rows whose verdicts say little; nothing where there are none."""

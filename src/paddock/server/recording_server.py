@@ -323,7 +323,7 @@ class RecordingServer(ModelServer[RecordingConfigT]):
                 finish_reason=answer.finish_reason,
                 request_hash=pending.hash,
                 output=deepcopy(answer.output),
-                usage=Usage(input_tokens=counts.input_tokens, output_tokens=counts.output_tokens) if counts else None,
+                usage=Usage(**counts._asdict()) if counts else None,
                 sampling=deepcopy(pending.sampling),
                 overridden=pending.overridden,
                 splice_broken=pending.splice_broken,
@@ -370,7 +370,7 @@ def _summary(turn: Turn) -> TurnSummary:
 
 
 def _answer_of(turn: Turn) -> Answer:
-    counts = None if turn.usage is None else TokenCounts(turn.usage.input_tokens, turn.usage.output_tokens)
+    counts = None if turn.usage is None else TokenCounts(**turn.usage.model_dump())
     return Answer(
         deepcopy(turn.output),
         turn.finish_reason,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from paddock.types.responses import content_text, item_type, output_items
 
 if TYPE_CHECKING:
-    from paddock.types.records import Failure, JsonObject, Rollout, Session, Verdict
+    from paddock.types.records import Failure, JsonObject, Rollout, Session, Usage, Verdict
 
 CUT_CHARS = 2000
 """Longest value that is shown whole."""
@@ -45,6 +45,13 @@ def rollout_line(rollout: "Rollout") -> str:
     return f"{rollout.outcome}: {what}; {_turns(rollout)}, {rollout.timing.total_s:.2f} s"
 
 
+def usage_text(usage: "Usage") -> str:
+    """`1200 in (800 cached), 90 out (40 reasoning)`; what is 0 of the parts is left out."""
+    cached = f" ({usage.cached_tokens} cached)" if usage.cached_tokens else ""
+    reasoning = f" ({usage.reasoning_tokens} reasoning)" if usage.reasoning_tokens else ""
+    return f"{usage.input_tokens} in{cached}, {usage.output_tokens} out{reasoning}"
+
+
 def session_line(session: "Session") -> str:
     facts = {"session": session.session_id, "image": session.image, "workdir": session.workdir}
     shown = [f"{label} {value}" for label, value in facts.items() if value is not None]
@@ -68,8 +75,7 @@ def rollout_html(rollout: "Rollout") -> str:
         cells.append(("expected", _pre(_action(expected))))
     if rollout.response is not None:
         cells.append(("given", _pre("\n".join(map(item_line, output_items(rollout.response))) or "nothing")))
-    usage = rollout.usage
-    facts = f"{_turns(rollout)}, {usage.input_tokens} + {usage.output_tokens} tokens"
+    facts = f"{_turns(rollout)}, tokens {usage_text(rollout.usage)}"
     cells.append(("spent", escape(f"{facts}, {rollout.timing.total_s:.2f} s")))
     return _table(cells)
 

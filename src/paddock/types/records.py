@@ -257,10 +257,17 @@ class Usage(Record):
 
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
+    """Of the input, read from the engine's prompt cache; 0 too where the engine does not say."""
+    reasoning_tokens: int = 0
+    """Of the output, spent on reasoning; 0 too where the engine does not say."""
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
-            input_tokens=self.input_tokens + other.input_tokens, output_tokens=self.output_tokens + other.output_tokens
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
         )
 
 
@@ -430,6 +437,8 @@ class Rollout(Record):
     usage: Usage = Usage()
     ended_at: float | None = None
     """Second since 1970 (UTC) in which the collector stored the verdict; None: it does not say."""
+    cost_usd: float | None = None
+    """USD, by the prices that the collector was given; None: it had none for the model, or tokens were not counted."""
 
     @model_validator(mode="after")
     def _verdict_xor_failure(self) -> Self:

@@ -144,8 +144,17 @@ def usage_of(response: Any) -> Usage:
     usage = response.get("usage") if isinstance(response, dict) else None
     if not isinstance(usage, dict):
         return Usage()
-    count = {key: value for key, value in usage.items() if isinstance(value, int) and not isinstance(value, bool)}
-    return Usage(input_tokens=count.get("input_tokens", 0), output_tokens=count.get("output_tokens", 0))
+    return Usage(
+        input_tokens=_count(usage, "input_tokens"),
+        output_tokens=_count(usage, "output_tokens"),
+        cached_tokens=_count(usage.get("input_tokens_details"), "cached_tokens"),
+        reasoning_tokens=_count(usage.get("output_tokens_details"), "reasoning_tokens"),
+    )
+
+
+def _count(holder: Any, key: str) -> int:
+    value = holder.get(key) if isinstance(holder, dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def message_item(text: str) -> JsonObject:
@@ -249,9 +258,9 @@ def make_response(
         "metadata": request.get("metadata") or {},
         "usage": {
             "input_tokens": counts.input_tokens,
-            "input_tokens_details": {"cached_tokens": 0},
+            "input_tokens_details": {"cached_tokens": counts.cached_tokens},
             "output_tokens": counts.output_tokens,
-            "output_tokens_details": {"reasoning_tokens": 0},
+            "output_tokens_details": {"reasoning_tokens": counts.reasoning_tokens},
             "total_tokens": counts.input_tokens + counts.output_tokens,
         },
     }

@@ -8,10 +8,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from paddock.collect.prices import usd_text
 from paddock.collect.report import duration
 from paddock.collect.results import FailedAttempt
 from paddock.types import Rollout, patch_from_text
-from paddock.types.display import sum_of
+from paddock.types.display import sum_of, usage_text
 from paddock.types.responses import output_items
 from paddock.viewer.blocks import (
     Block,
@@ -86,7 +87,7 @@ def failure_blocks(failed: FailedAttempt) -> list[Block]:
             "attempts", f"{failed.attempt + 1}, {'the last was final' if failed.final else 'another may come'}"
         ),
         LabelledValue("agent", failed.agent or "unknown"),
-        LabelledValue("tokens", f"{failed.usage.input_tokens} in, {failed.usage.output_tokens} out"),
+        LabelledValue("tokens", usage_text(failed.usage)),
         LabelledValue("time", _time(failed.timing.model_dump())),
     ]
     return [LabelledValues(facts)]
@@ -219,7 +220,9 @@ def outcome_facts(rollout: Rollout, n_turns: int) -> Iterator[LabelledValue]:
         yield LabelledValue("failure", f"{failure.owner}, {failure.kind}: {cut(failure.message, MAX_DETAIL)}", "bad")
     yield from _harness_facts(rollout)
     yield LabelledValue("turns", f"{n_turns}, {len(rollout.turns)} calls of the model recorded")
-    yield LabelledValue("tokens", f"{rollout.usage.input_tokens} in, {rollout.usage.output_tokens} out")
+    yield LabelledValue("tokens", usage_text(rollout.usage))
+    if rollout.cost_usd is not None:
+        yield LabelledValue("cost", usd_text(rollout.cost_usd))
     yield LabelledValue("time", _time(rollout.timing.model_dump()))
 
 

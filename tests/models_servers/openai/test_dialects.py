@@ -8,7 +8,7 @@ import pytest
 from tests.support.streams import read_chat_stream, read_responses_stream
 
 from paddock.testing import TRANSPORTS, ScriptedAnswer, ScriptedUpstream
-from paddock.types import JsonObject
+from paddock.types import JsonObject, Usage
 from paddock.types.responses import calls, messages
 
 Proxied = Callable[..., Any]
@@ -60,7 +60,8 @@ async def test_every_pair_of_dialects_says_the_same(
     assert (patched.name, patched.arguments) == ("apply_patch", PATCH)
     assert [item["type"] for item in turn.output] == ["reasoning", "message", "function_call", "custom_tool_call"]
     assert messages(turn.output) == [SAID.text]
-    assert (turn.finish_reason, turn.usage and turn.usage.input_tokens) == ("tool_calls", 10)
+    assert turn.finish_reason == "tool_calls"
+    assert turn.usage == Usage(input_tokens=10, output_tokens=5, cached_tokens=3, reasoning_tokens=2)
     if dialect == "responses":
         body = read_responses_stream(got.stream) if stream else got.body
         assert body["output"] == turn.output

@@ -102,6 +102,7 @@ def _usage(answer: ScriptedAnswer, body: JsonObject) -> JsonObject:
         "completion_tokens": used[1],
         "total_tokens": sum(used),
         "prompt_tokens_details": {"cached_tokens": 3},
+        "completion_tokens_details": {"reasoning_tokens": 2},
     }
 
 

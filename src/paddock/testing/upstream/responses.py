@@ -28,7 +28,7 @@ def response(answer: ScriptedAnswer, body: JsonObject, mark: str) -> JsonObject:
             "input_tokens": answer.input_tokens,
             "input_tokens_details": {"cached_tokens": 3},
             "output_tokens": answer.output_tokens,
-            "output_tokens_details": {"reasoning_tokens": 0},
+            "output_tokens_details": {"reasoning_tokens": 2},
             "total_tokens": answer.input_tokens + answer.output_tokens,
         },
     }
