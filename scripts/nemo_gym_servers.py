@@ -69,7 +69,7 @@ ours.
 {ran} of {servers} servers ran. Of their {answers} answers {same} came to the reward that their own agent recorded or,
 where a judge has a say or nothing is recorded, that a plain call of the server gives with the same judge; {plain} came
 to that of a plain call. The others: the published rollouts are of other rows than the published ones, or of a judge or
-a service that is not here.
+a service that is not here; `blackjack` deals anew each time.
 
 Columns: answers played; calls of the judge, a scripted one; seconds until it served, on two busy cores; what came of
 it.
@@ -173,7 +173,7 @@ def _turns(output: Sequence[JsonObject]) -> list[list[JsonObject]]:
     turns: list[list[JsonObject]] = [[]]
     answered = False
     for item in output:
-        if item["type"] == "function_call_output":
+        if item["type"] == "function_call_output" or item.get("role") == "user":
             answered = True
             continue
         if answered:
@@ -254,6 +254,7 @@ async def _play(config: Config, gym: str, rollouts: Sequence[RecordedRollout]) -
     models = {
         one.name: RecordedPlayer(one.name, peers) for one in config.instances.values() if one.kind == "models_servers"
     }
+    stepped = bool(config.block(agent).get("environment_steps"))
     server, policy = built[gym], models[config.block(agent)["model_server"]["name"]]
     assert isinstance(server, NemoGymServer)
     policy.is_policy = True
@@ -266,7 +267,7 @@ async def _play(config: Config, gym: str, rollouts: Sequence[RecordedRollout]) -
         for one in rollouts:
             policy.turns_left = [*one.turns]
             ran.append(await peers[agent].call(RUN, read_row(one.row), Call().within(ROLLOUT_TIMEOUT_S)))
-            plain.append(await _plain_reward(server.destination().url, one, ran[-1]))
+            plain.append(await _plain_reward(server.destination().url, one, ran[-1], stepped=stepped))
     return {
         "agent": config.instance(agent).implementation,
         "started_s": round(started_s, 1),
@@ -278,8 +279,9 @@ async def _play(config: Config, gym: str, rollouts: Sequence[RecordedRollout]) -
     }
 
 
-async def _plain_reward(url: str, one: RecordedRollout, rollout: Rollout) -> float | str:
-    """The reward of their server for the row and our agent's response, without us; of stateful ones, the calls too."""
+async def _plain_reward(url: str, one: RecordedRollout, rollout: Rollout, *, stepped: bool) -> float | str:
+    """The reward of their server for the row and our agent's response, without us; of stateful ones, the calls too, of
+    `stepped` ones the sum over its answers."""
     async with httpx.AsyncClient(timeout=ROLLOUT_TIMEOUT_S) as client:
         cookies: dict[str, str] = {}
 
@@ -288,8 +290,19 @@ async def _plain_reward(url: str, one: RecordedRollout, rollout: Rollout) -> flo
             cookies.update(set_cookies(reply.headers))
             return reply
 
-        await post("/seed_session", one.row)
         response = rollout.response or one.response
+        if stepped:
+            await post("/reset", one.row)
+            total = 0.0
+            for turn in _turns(response["output"]):
+                reply = await post("/step", {**one.row, "response": make_response(turn, {}, model="m")})
+                if reply.status_code == httpx.codes.BAD_REQUEST:
+                    continue
+                total += reply.json()["reward"]
+                if reply.json()["terminated"] or reply.json()["truncated"]:
+                    break
+            return total
+        await post("/seed_session", one.row)
         for item in response["output"]:
             if item["type"] == "function_call":
                 try:

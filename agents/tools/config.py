@@ -104,6 +104,9 @@ class ToolsAgentConfig(AgentConfig):
     `continues`: the model is asked again, with the reasoning in its history."""
     concurrent_calls: bool = False
     """Whether the calls of one answer run side by side; else one after the other, in their order."""
+    environment_steps: bool = False
+    """Whether each answer of the model is an action, whole, which the environment replies to (`/reset` and `/step`, as
+    Gymnasium has it), until it ends the episode; it runs no single calls, and the agent has no tools beside it."""
     functions: list[str] = []
     """Python functions that are tools beside the environment's, each as `package.module:function`."""
     mcp_servers: dict[str, McpServerConfig] = {}
@@ -122,6 +125,13 @@ class ToolsAgentConfig(AgentConfig):
     own."""
     chat_template_kwargs: Block = Field(default={})
     """Arguments of the chat template, such as `enable_thinking`, over a row's own and under the server's."""
+
+    @model_validator(mode="after")
+    def _steps_alone(self) -> Self:
+        beside = [name for name in ("functions", "mcp_servers", "user") if getattr(self, name)]
+        if self.environment_steps and beside:
+            raise ValueError(f"`{beside[0]}` has no part where the environment replies to whole answers: drop one")
+        return self
 
     @field_validator("mcp_servers")
     @classmethod

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from paddock.agents.tools.config import ToolsAgentConfig
 from paddock.agents.tools.simulated_user import SimulatedUser
-from paddock.agents.tools.sources import RolloutTools, ToolReply
+from paddock.agents.tools.sources import EnvironmentSteps, RolloutTools, ToolReply
 from paddock.errors import InfraError
 from paddock.harness import ContextExceeded, Exit
 from paddock.harness.contract import ExitReason, MalformedCall
@@ -17,7 +17,7 @@ from paddock.server.rollout import RolloutRun
 from paddock.server.rollout_model import RolloutModel
 from paddock.tracing import tool_span
 from paddock.types import JsonObject, Usage
-from paddock.types.responses import is_cut, make_response, messages, usage_of
+from paddock.types.responses import is_cut, make_response, messages, usage_of, user_message
 
 HARNESS = "harness"
 """Key of the response: how the run ended."""
@@ -33,6 +33,7 @@ class ToolLoop:
         model: RolloutModel,
         tools: RolloutTools,
         user: SimulatedUser | None = None,
+        steps: EnvironmentSteps | None = None,
     ) -> None:
         self.ended: ExitReason | None = None
         """None: it runs."""
@@ -41,7 +42,8 @@ class ToolLoop:
         self._model = model
         self._tools = tools
         self._user = user
-        self._items: list[JsonObject] = []
+        self._steps = steps
+        self._items: list[JsonObject] = [] if steps is None else [*steps.opening]
         self._malformed: Counter[MalformedCall] = Counter()
         self._turns = 0
         self._usage = Usage()
@@ -69,7 +71,9 @@ class ToolLoop:
         output = with_call_ids(answer)
         self._items += output
         calls = tool_calls_of(output)
-        if is_cut(answer):
+        if self._steps is not None:
+            await self._step(self._steps, answer, output)
+        elif is_cut(answer):
             self._malformed["cut"] += bool(calls)
             self.ended = "output_limit"
         elif not calls:
@@ -80,6 +84,21 @@ class ToolLoop:
             self._items += [self._result(call, reply) for call, reply in zip(calls, results, strict=True)]
             self._malformed.update(result.problem for result in results if result.problem)
             self.ended = "finished" if any(result.done for result in results) else self._limit()
+
+    async def _step(self, steps: EnvironmentSteps, answer: JsonObject, output: Sequence[JsonObject]) -> None:
+        """Have the environment reply to an answer, cut ones too: what that means is its own to say."""
+        action = make_response(
+            output,
+            self._run.row.responses_create_params,
+            model=self._config.model_server.name,
+            usage=usage_of(answer),
+            incomplete_reason="max_output_tokens" if is_cut(answer) else None,
+        )
+        with self._run.stage("tools"):
+            reply = await steps.take(action, self._tool_call())
+        self._items += reply.items
+        self._malformed["bad_arguments"] += reply.refused
+        self.ended = "turn_limit" if reply.truncated else "finished" if reply.done else self._limit()
 
     async def _ask_user(self, output: Sequence[JsonObject]) -> ExitReason | None:
         """Have the user reply to an answer without calls, where there is one; return what that ends the run with."""
@@ -96,7 +115,7 @@ class ToolLoop:
         if said is None:
             self.ended = "finished"
         else:
-            self._items.append({"type": "message", "role": "user", "content": said})
+            self._items.append(user_message(said))
 
     async def _call_tools(self, calls: Sequence[RawToolCall]) -> list[ToolReply]:
         with self._run.stage("tools"):
@@ -105,12 +124,14 @@ class ToolLoop:
             return list(await asyncio.gather(*(self._call_tool(call) for call in calls)))
 
     async def _call_tool(self, call: RawToolCall) -> ToolReply:
-        context = Call(deadline=self._run.call.deadline).within(self._config.tool_timeout_s)
         with tool_span(call.shown, call.call_id) as span:
-            reply = await self._tools.call(call, context)
+            reply = await self._tools.call(call, self._tool_call())
             if reply.problem is not None:
                 span.fail(f"policy.{reply.problem}")
             return reply
+
+    def _tool_call(self) -> Call:
+        return Call(deadline=self._run.call.deadline).within(self._config.tool_timeout_s)
 
     def _result(self, call: RawToolCall, reply: ToolReply) -> JsonObject:
         """Return the item of a result. Raises InfraError for images where the agent's block refuses them."""
@@ -162,7 +183,7 @@ class ToolLoop:
             ended=self.ended,
             turns=self._turns,
             final=texts[-1] if texts else None,
-            malformed=dict(self._malformed),
+            malformed=dict(+self._malformed),
         )
         user = {} if self._user is None else {"user_messages": self._user.n_messages}
         return {**response, HARNESS: {"name": "tools", **exit_.model_dump(exclude={"final"}), **user}}

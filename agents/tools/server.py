@@ -4,6 +4,7 @@ Row     `responses_create_params` is the first request; its `tools`, where it ha
         shown, as the row describes them. Without any, all are shown.
 Ends    an answer without calls, or a call of a tool that ends the rollout: `completed`. A limit, an answer that was
         cut, or a prompt longer than the model takes: `truncated`. Both are judged. Calls of a cut answer are not run.
+Steps   with `environment_steps` each answer, whole, is an action that the environment replies to.
 Session is seeded, called, judged and ended by its id; where the environment keeps none, `/verify` judges the response.
 Answer  one response with all items: the model's, and the results of its calls. `harness` says what ended the run.
 """
@@ -22,6 +23,7 @@ from paddock.agents.tools.simulated_user import SimulatedUser, UserPart
 from paddock.agents.tools.sources import (
     ENVIRONMENT,
     EnvironmentSource,
+    EnvironmentSteps,
     RolloutTools,
     ToolSource,
     refuse_unserved,
@@ -29,7 +31,17 @@ from paddock.agents.tools.sources import (
     shown_names,
 )
 from paddock.errors import PaddockError, RequestError
-from paddock.http import END_SESSION, SEED, VERIFY, VERIFY_SESSION, Call, ModelReply, Peer, VerifyRequest
+from paddock.http import (
+    END_SESSION,
+    RESET,
+    SEED,
+    VERIFY,
+    VERIFY_SESSION,
+    Call,
+    ModelReply,
+    Peer,
+    VerifyRequest,
+)
 from paddock.server import AgentServer, ResourcesServer
 from paddock.server.rollout import RolloutRun
 from paddock.server.rollout_model import RolloutModel
@@ -71,7 +83,8 @@ class ToolsAgent(AgentServer[ToolsAgentConfig]):
 
     async def _run_stages(self, run: RolloutRun) -> None:
         with run.stage("seed"):
-            session = await self.resources.call(SEED, run.row, run.call)
+            route = RESET if self.config.environment_steps else SEED
+            session = await self.resources.call(route, run.row, run.call)
         try:
             await self._act(run, session)
             with run.stage("verify"):
@@ -94,7 +107,8 @@ class ToolsAgent(AgentServer[ToolsAgentConfig]):
             sources: list[ToolSource] = [EnvironmentSource(self.resources, session), self._functions, *servers]
             tools = RolloutTools(sources, run.row, max_chars=self.config.max_result_chars)
             model = RolloutModel(self.model, run.call, secret=run.secret, name=name)
-            loop = ToolLoop(self.config, run, model, tools, self._user(run, session))
+            steps = EnvironmentSteps(self.resources, session) if self.config.environment_steps else None
+            loop = ToolLoop(self.config, run, model, tools, self._user(run, session), steps)
             run.response = await loop.run()
             run.truncated = loop.ended not in ("finished", None)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from paddock.errors import ConfigError, RowError
 from paddock.harness.contract import MalformedCall
 from paddock.harness.native.toolbox import RawToolCall
-from paddock.http import CALL_TOOL, Call, Peer, SessionCall
+from paddock.http import CALL_TOOL, STEP, Call, Peer, SessionCall, SessionStep, SessionStepResult
 from paddock.types import JsonObject, Row, Session
 from paddock.types.responses import new_id
 
@@ -63,6 +63,19 @@ class EnvironmentSource:
         request = SessionCall(name=name, arguments=arguments, call_id=new_id("call"))
         result = await self._peer.call(CALL_TOOL, request, context, session=self._session)
         return ToolReply(result.text, result.problem, result.done)
+
+
+class EnvironmentSteps:
+    """The session that the resources server has opened, where it is stepped by whole answers."""
+
+    def __init__(self, peer: Peer, session: Session) -> None:
+        self.opening = session.opening
+        self._peer = peer
+        self._session = session.session_id or ""
+
+    async def take(self, response: JsonObject, context: Call) -> SessionStepResult:
+        request = SessionStep(response=response, call_id=new_id("step"))
+        return await self._peer.call(STEP, request, context, session=self._session)
 
 
 class _ShownTool(NamedTuple):

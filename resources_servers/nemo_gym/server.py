@@ -5,14 +5,15 @@ Law     it judges as it does with its own agent; a hang, a crash, a death or a j
 Ray     is started for a server whose files import it, on loopback, and ends with it; no other has one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from paddock.errors import InfraError, VerifierError
-from paddock.http import Call, HttpPeer, Peer, VerifyRequest
+from paddock.http import Call, HttpPeer, Peer, SessionStep, SessionStepResult, VerifyRequest
 from paddock.resources_servers.nemo_gym.config import NemoGymConfig, is_reference
 from paddock.resources_servers.nemo_gym.environment import find_command
 from paddock.resources_servers.nemo_gym.judges import JudgeRelay
 from paddock.resources_servers.nemo_gym.process import GymProcess, RestartLimits
+from paddock.server.gym_steps import SteppedSession
 from paddock.server.relay_server import Destination, ForwardingServer
 from paddock.types import JsonObject, Verdict
 
@@ -75,10 +76,19 @@ class NemoGymServer(ForwardingServer[NemoGymConfig]):
                     raise
                 texts = "; ".join([*failures.texts, error.message])
                 raise VerifierError(f"{self.name}: {texts}", kind="verify_failed", stage="verify") from error
-        if failures.texts:
-            text = f"{self.name}: a judge gave no answer: {'; '.join(failures.texts)}"
-            raise VerifierError(text, kind="judge_failed", stage="verify")
+        self._require_judges(failures.texts, stage="verify")
         return verdict
+
+    async def take_step(self, session: SteppedSession, request: SessionStep, call: Call) -> SessionStepResult:
+        with self._judges.judged(call.request_id) as failures:
+            result = await super().take_step(session, request, call)
+        self._require_judges(failures.texts, stage="tools")
+        return result
+
+    def _require_judges(self, failures: Sequence[str], *, stage: str) -> None:
+        if failures:
+            text = f"{self.name}: a judge gave no answer: {'; '.join(failures)}"
+            raise VerifierError(text, kind="judge_failed", stage=stage)
 
     def _their_config(self) -> JsonObject:
         block = {"domain": "other", **_with_their_types(self.config.config), "entrypoint": self.config.entrypoint}

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from tests.config.conftest import Fail, Load, Write
 
+from paddock.agents.tools.config import ToolsAgentConfig
 from paddock.config import load
 from paddock.config.nemo_gym import PYTHON_VARIABLE
 from paddock.resources_servers.nemo_gym.config import NemoGymConfig
@@ -94,3 +95,22 @@ def test_a_file_of_their_package_is_found_last(write: Write, tmp_path: Path, mon
     config = load([write("config.yaml", f"config_paths: [{named}, {replaced}]\n{policy}")], cwd=tmp_path)
     servers = {name: one.implementation for name, one in config.instances.items() if one.kind == "resources_servers"}
     assert servers == {"mcqa": "nemo_gym", "swe_pivot": "pivot"}
+
+
+def test_their_agent_of_stepped_servers_is_the_agent_of_tools(load_text: Load) -> None:
+    config = load_text(
+        """
+blackjack: {resources_servers: {blackjack: {entrypoint: app.py, domain: games, verified: false}}}
+policy_model: {responses_api_models: {vllm_model: {base_url: "http://a/v1", model: m, api_key: k}}}
+dealer:
+  responses_api_agents:
+    gymnasium_agent:
+      entrypoint: app.py
+      resources_server: {type: resources_servers, name: blackjack}
+      model_server: {type: responses_api_models, name: policy_model}
+      max_steps: 5
+"""
+    )
+    assert config.instance("dealer").implementation == "tools"
+    settings = config.settings("dealer", ToolsAgentConfig)
+    assert (settings.environment_steps, settings.max_turns) == (True, 5)

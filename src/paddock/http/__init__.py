@@ -17,12 +17,14 @@ from paddock.http.routes import (
     PLAIN_CHAT,
     PLAIN_MESSAGES,
     PLAIN_RESPONSES,
+    RESET,
     RESPONSES,
     RUN,
     SCORE_STEP,
     SCRIPT,
     SEED,
     SETTINGS,
+    STEP,
     TRANSCRIPT,
     TURNS,
     VERIFY,
@@ -40,7 +42,13 @@ from paddock.http.routes import (
     rollout_from_wire,
 )
 from paddock.http.step_scores import StepRequest, StepScore
-from paddock.http.tool_sessions import SessionCall, SessionCallResult, ToolProblem
+from paddock.http.tool_sessions import (
+    SessionCall,
+    SessionCallResult,
+    SessionStep,
+    SessionStepResult,
+    ToolProblem,
+)
 
 __all__ = [
     "AGGREGATE",
@@ -52,12 +60,14 @@ __all__ = [
     "PLAIN_CHAT",
     "PLAIN_MESSAGES",
     "PLAIN_RESPONSES",
+    "RESET",
     "RESPONSES",
     "RUN",
     "SCORE_STEP",
     "SCRIPT",
     "SEED",
     "SETTINGS",
+    "STEP",
     "TRANSCRIPT",
     "TURNS",
     "VERIFY",
@@ -77,6 +87,8 @@ __all__ = [
     "Route",
     "SessionCall",
     "SessionCallResult",
+    "SessionStep",
+    "SessionStepResult",
     "StepRequest",
     "StepScore",
     "ToolProblem",

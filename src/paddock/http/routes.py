@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from paddock.errors import BugError, PaddockError, RequestError, RowError, VerifierError, describe
 from paddock.http.step_scores import StepRequest, StepScore
-from paddock.http.tool_sessions import SessionCall, SessionCallResult
+from paddock.http.tool_sessions import SessionCall, SessionCallResult, SessionStep, SessionStepResult
 from paddock.types import (
     JsonObject,
     Record,
@@ -30,7 +30,7 @@ from paddock.types import (
     Verdict,
 )
 from paddock.types.formats import DIGEST_KEY, FORMAT_KEY
-from paddock.types.responses import response_problem
+from paddock.types.responses import response_problem, user_message
 
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
@@ -242,6 +242,14 @@ def _seed_reply(_row: Row, wire: JsonObject) -> Session:
     return _reply(Session, {**fields, "visible": {**visible, **fields.get("visible", {})}}, BugError)
 
 
+def _reset_reply(row: Row, wire: JsonObject) -> Session:
+    # NeMo-Gym's servers answer with the first observation, which is a message of the user.
+    observation = wire.get("observation")
+    opening = [user_message(observation)] if isinstance(observation, str) and observation else []
+    fields = {key: value for key, value in wire.items() if key not in ("observation", "info")}
+    return _seed_reply(row, {"opening": opening, **fields})
+
+
 def _model_route(path: str, summary: str) -> Route[JsonObject, ModelReply]:
     # Never replayed: sampling again would give one request a second answer. The model server itself retries its
     # engine, as long as nothing of an answer has been recorded.
@@ -271,6 +279,27 @@ CALL_TOOL: Route[SessionCall, SessionCallResult] = Route(
     long=True,
     request_type=SessionCall,
     reply_type=SessionCallResult,
+)
+RESET: Route[Row, Session] = Route(
+    "POST",
+    "/reset",
+    "Open a session for one row in an environment that is stepped by whole answers",
+    Row.to_wire,
+    read_row,
+    lambda _r, s: _dump(s),
+    _reset_reply,
+)
+STEP: Route[SessionStep, SessionStepResult] = Route(
+    "POST",
+    "/sessions/{session}/step",
+    "Take an answer of the model as the next action within one session",
+    _dump,
+    _request(SessionStep),
+    lambda _r, result: _dump(result),
+    _reader(SessionStepResult),
+    long=True,
+    request_type=SessionStep,
+    reply_type=SessionStepResult,
 )
 VERIFY_SESSION: Route[VerifyRequest, Verdict] = Route(
     "POST",

@@ -42,8 +42,8 @@ def tool_names(tools: Sequence[object]) -> frozenset[str]:
     return frozenset(str(name) for name in names)
 
 
-class GymToolReply(NamedTuple):
-    """What a tool's route answered."""
+class GymReply(NamedTuple):
+    """What a route answered."""
 
     status_code: int
     text: str
@@ -68,9 +68,10 @@ class GymSession:
         if isinstance(arguments, InvalidCall):
             error = {"error": f"Invalid tool call arguments: {arguments.detail}"}
             return SessionCallResult(text=orjson.dumps(error).decode(), problem="bad_json")
-        reply = await self._post(request.name, orjson.dumps(arguments), call)
+        what = f"{self.peer.name}: tool {request.name}"
+        reply = await post(self.peer, self._cookies, f"/{request.name}", orjson.dumps(arguments), call, what=what)
         if reply.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            text = f"{self.peer.name}: tool {request.name}: {reply.status_code}: {reply.text[:300]}"
+            text = f"{what}: {reply.status_code}: {reply.text[:300]}"
             raise InfraError(text, kind="tool_failed", stage="tools")
         refused = reply.status_code == HTTPStatus.UNPROCESSABLE_ENTITY
         return SessionCallResult(text=reply.text, problem="bad_arguments" if refused else None)
@@ -88,18 +89,20 @@ class GymSession:
             self._verdict.cancel()
             await asyncio.gather(self._verdict, return_exceptions=True)
 
-    async def _post(self, name: str, body: bytes, call: Call) -> GymToolReply:
-        headers = {"content-type": "application/json", **cookie_header(self._cookies)}
-        try:
-            async with (
-                asyncio.timeout(call.remaining_s),
-                self.peer.relay(f"/{name}", body, headers, call) as reply,
-            ):
-                content = await read_reply(reply, self.peer.max_reply_bytes, f"{self.peer.name}: tool {name}")
-        except (TimeoutError, httpx.TimeoutException) as error:
-            raise InfraError(f"{self.peer.name}: tool {name}: no answer in time", kind="timeout") from error
-        except httpx.HTTPError as error:
-            problem = f"{type(error).__name__}: {error}"
-            raise InfraError(f"{self.peer.name}: tool {name}: {problem}", kind="connection") from error
-        self._cookies |= set_cookies(reply.headers)
-        return GymToolReply(reply.status_code, text_of(reply, content))
+
+async def post(peer: HttpPeer, cookies: dict[str, str], path: str, body: bytes, call: Call, *, what: str) -> GymReply:
+    """Send a JSON body with the session's cookies, and update them by the reply. Raises InfraError, which begins with
+    `what`, where no reply comes."""
+    headers = {"content-type": "application/json", **cookie_header(cookies)}
+    try:
+        async with (
+            asyncio.timeout(call.remaining_s),
+            peer.relay(path, body, headers, call) as reply,
+        ):
+            content = await read_reply(reply, peer.max_reply_bytes, what)
+    except (TimeoutError, httpx.TimeoutException) as error:
+        raise InfraError(f"{what}: no answer in time", kind="timeout") from error
+    except httpx.HTTPError as error:
+        raise InfraError(f"{what}: {type(error).__name__}: {error}", kind="connection") from error
+    cookies |= set_cookies(reply.headers)
+    return GymReply(reply.status_code, text_of(reply, content))

@@ -2,8 +2,9 @@
 
 Law     rows, verdicts and errors are the other server's own.
 Session one of ours keeps sessions by id: their calls are passed on. One of NeMo-Gym's keeps them in a cookie: there is
-        a session here that holds it (`gym_session`), until it is ended or idle for too long. Its verdict is asked for
-        once: a server that failed in the middle may have dropped the state, and would judge none the next time.
+        a session here that holds it (`gym_session`, `gym_steps`), until it is ended or idle for too long. Its
+        verdict is asked for once: a server that failed in the middle may have dropped the state, and would judge none
+        the next time.
 Errors  what the other server raised, by owner; InfraError where it can't be reached or gives no verdict of its form.
 """
 
@@ -15,12 +16,14 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import httpx
 from pydantic import BaseModel, ConfigDict, Field
 
-from paddock.errors import BugError, InfraError, RowError
+from paddock.errors import BugError, InfraError, RequestError, RowError
 from paddock.http import (
     AGGREGATE,
     CALL_TOOL,
     END_SESSION,
+    RESET,
     SEED,
+    STEP,
     VERIFY,
     VERIFY_SESSION,
     Call,
@@ -29,17 +32,20 @@ from paddock.http import (
     Route,
     SessionCall,
     SessionCallResult,
+    SessionStep,
+    SessionStepResult,
     VerifyRequest,
 )
 from paddock.http.client import DEFAULT_RETRY, RetryPolicy
 from paddock.http.transport import make_client
 from paddock.server.base import Handler, ResourcesServer, ServerConfig
 from paddock.server.gym_session import GymSession, tool_names
+from paddock.server.gym_steps import SteppedSession
 from paddock.types import JsonObject, Row, Session, Verdict
 from paddock.types.responses import message_item
 
-GYM_SESSION = "gym_session_"
-"""How the id of a session begins that is held here."""
+PASSED = "passed_"
+"""What is put before the id of a session that the other server keeps by id; any other session is held here."""
 ONCE = RetryPolicy(attempts=1)
 
 
@@ -71,6 +77,8 @@ class Destination(NamedTuple):
 
 
 ForwardingConfigT = TypeVar("ForwardingConfigT", bound=ForwardingConfig)
+RequestT = TypeVar("RequestT")
+ReplyT = TypeVar("ReplyT")
 
 
 class ForwardingServer(ResourcesServer[ForwardingConfigT, ForwardedTask], Generic[ForwardingConfigT]):
@@ -81,7 +89,7 @@ class ForwardingServer(ResourcesServer[ForwardingConfigT, ForwardedTask], Generi
     def __init__(self, config: ForwardingConfigT, *, name: str, peers: Mapping[str, Peer]) -> None:
         super().__init__(config, name=name, peers=peers)
         self._client: httpx.AsyncClient | None = None
-        self._sessions: dict[str, GymSession] = {}
+        self._sessions: dict[str, GymSession | SteppedSession] = {}
 
     def destination(self) -> Destination:
         """Where calls go now. Raises InfraError where that is nowhere."""
@@ -98,6 +106,8 @@ class ForwardingServer(ResourcesServer[ForwardingConfigT, ForwardedTask], Generi
         return {
             SEED: self._pass_row,
             CALL_TOOL: self._pass_tool_call,
+            RESET: self._reset,
+            STEP: self._pass_step,
             VERIFY: self._pass_response,
             VERIFY_SESSION: self._pass_session_response,
             END_SESSION: self._end_session,
@@ -116,6 +126,10 @@ class ForwardingServer(ResourcesServer[ForwardingConfigT, ForwardedTask], Generi
         """Have the other server judge a response."""
         return await peer.call(VERIFY, request, call)
 
+    async def take_step(self, session: SteppedSession, request: SessionStep, call: Call) -> SessionStepResult:
+        """Have the other server take a step."""
+        return await session.step(request, call)
+
     def forget_sessions(self) -> None:
         """Note that the other server has lost what it kept: whoever still asks for it gets an error."""
         self._sessions.clear()
@@ -125,21 +139,45 @@ class ForwardingServer(ResourcesServer[ForwardingConfigT, ForwardedTask], Generi
         cookies: dict[str, str] = {}
         peer = self._peer_with(cookies)
         session = await peer.call(SEED, row, call)
-        if session.session_id is not None or not cookies:
+        if session.session_id is not None:
+            return _passed(session)
+        if not cookies:
             return session
+        shown = tools if isinstance(tools, list) else []
+        name = self._hold(GymSession(self._peer_with(cookies, ONCE), cookies, tool_names(shown)))
+        return session.model_copy(update={"session_id": name, "tools": shown})
+
+    async def _reset(self, row: Row, call: Call) -> Session:
+        cookies: dict[str, str] = {}
+        session = await self._peer_with(cookies).call(RESET, row, call)
+        if session.session_id is not None:
+            return _passed(session)
+        name = self._hold(SteppedSession(self._peer_with(cookies, ONCE), cookies, row))
+        return session.model_copy(update={"session_id": name, "tools": row.responses_create_params.get("tools") or []})
+
+    def _hold(self, session: GymSession | SteppedSession) -> str:
+        """Hold a session, and forget those whose agents have gone; return its id."""
         for name in [name for name, one in self._sessions.items() if one.calls.is_idle(self.config.session_idle_s)]:
             del self._sessions[name]
-        shown = tools if isinstance(tools, list) else []
-        held = GymSession(self._peer_with(cookies, ONCE), cookies, tool_names(shown))
-        name = f"{GYM_SESSION}{secrets.token_hex(16)}"
-        self._sessions[name] = held
-        return session.model_copy(update={"session_id": name, "tools": shown})
+        name = f"gym_session_{secrets.token_hex(16)}"
+        self._sessions[name] = session
+        return name
 
     async def _pass_tool_call(self, request: SessionCall, call: Call) -> SessionCallResult:
         session = self._gym_session(call)
         if session is None:
-            return await self._peer_with(None).call(CALL_TOOL, request, call, **call.path)
-        return await session.calls.answer(request, lambda request: session.run(request, call))
+            return await self._pass(CALL_TOOL, request, call)
+        if isinstance(session, SteppedSession):
+            raise RequestError(f"{self.name}: the session is stepped by whole answers, not by calls", kind="stepped")
+        return await session.calls.answer(request.call_id, lambda: session.run(request, call))
+
+    async def _pass_step(self, request: SessionStep, call: Call) -> SessionStepResult:
+        session = self._gym_session(call)
+        if session is None:
+            return await self._pass(STEP, request, call)
+        if isinstance(session, GymSession):
+            raise RequestError(f"{self.name}: the session takes calls of tools, not steps", kind="not_stepped")
+        return await session.calls.answer(request.call_id, lambda: self.take_step(session, request, call))
 
     async def _pass_response(self, request: VerifyRequest, call: Call) -> Verdict:
         return await self.judge(self._peer_with(None), request, call)
@@ -147,22 +185,28 @@ class ForwardingServer(ResourcesServer[ForwardingConfigT, ForwardedTask], Generi
     async def _pass_session_response(self, request: VerifyRequest, call: Call) -> Verdict:
         session = self._gym_session(call)
         if session is None:
-            return await self._peer_with(None).call(VERIFY_SESSION, request, call, **call.path)
+            return await self._pass(VERIFY_SESSION, request, call)
+        if isinstance(session, SteppedSession):
+            return session.verdict()
         return await session.judged(lambda: self.judge(session.peer, request, call))
 
     async def _end_session(self, body: JsonObject, call: Call) -> JsonObject:
         name = call.path["session"]
-        if not name.startswith(GYM_SESSION):
-            return await self._peer_with(None).call(END_SESSION, body, call, **call.path)
+        if name.startswith(PASSED):
+            return await self._pass(END_SESSION, body, call)
         session = self._sessions.pop(name, None)
         if session is not None:
             await session.end()
         return {}
 
-    def _gym_session(self, call: Call) -> GymSession | None:
+    async def _pass(self, route: Route[RequestT, ReplyT], request: RequestT, call: Call) -> ReplyT:
+        session = call.path["session"].removeprefix(PASSED)
+        return await self._peer_with(None).call(route, request, call, session=session)
+
+    def _gym_session(self, call: Call) -> GymSession | SteppedSession | None:
         """The session that a call names; None: it is one of the other server's own. InfraError where it is not here."""
         name = call.path["session"]
-        if not name.startswith(GYM_SESSION):
+        if name.startswith(PASSED):
             return None
         session = self._sessions.get(name)
         if session is None:
@@ -183,3 +227,7 @@ class ForwardingServer(ResourcesServer[ForwardingConfigT, ForwardedTask], Generi
             cookies=cookies,
             max_reply_bytes=self.config.max_reply_mib << 20,
         )
+
+
+def _passed(session: Session) -> Session:
+    return session.model_copy(update={"session_id": f"{PASSED}{session.session_id}"})

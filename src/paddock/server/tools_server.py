@@ -142,11 +142,11 @@ class ToolsServer(ResourcesServer[ToolsConfigT, TaskT], Generic[ToolsConfigT, Ta
     async def _call_tool(self, request: SessionCall, call: Call) -> SessionCallResult:
         session = self._session(call)
 
-        async def run(request: SessionCall) -> SessionCallResult:
+        async def run() -> SessionCallResult:
             with boundary(BugError, f"{self.name}: {request.name}", stage="tools"):
                 return await call_tool(self, self.TOOLS, session.state, request.name, request.arguments)
 
-        return await session.calls.answer(request, run)
+        return await session.calls.answer(request.call_id, run)
 
     async def _verify_session(self, request: VerifyRequest, call: Call) -> Verdict:
         task = self.read_task(request.row)

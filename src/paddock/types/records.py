@@ -152,6 +152,8 @@ class Session(Record):
     workdir: str | None = None
     tools: list[JsonObject] = Field(default_factory=list)
     """Responses API tool definitions that the environment serves, one POST route each."""
+    opening: list[JsonObject] = Field(default_factory=list)
+    """Items that the model sees after the row's `input`: the first observation of an environment that is stepped."""
     visible: JsonObject = Field(default_factory=dict)
     """Task fields that the agent may read, by name."""
     env: dict[str, str] = Field(default_factory=dict)

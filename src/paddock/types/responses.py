@@ -157,6 +157,10 @@ def _count(holder: Any, key: str) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
+def user_message(text: str) -> JsonObject:
+    return {"type": "message", "role": "user", "content": text}
+
+
 def message_item(text: str) -> JsonObject:
     return {
         "type": "message",
