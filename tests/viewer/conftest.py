@@ -37,6 +37,11 @@ def exec_call(command: str) -> JsonObject:
     return call_item("exec", json.dumps({"command": command, "timeout_s": 5}))
 
 
+def edit_call(path: str, old: str, new: str) -> JsonObject:
+    arguments = {"command": "str_replace", "path": path, "old_str": old, "new_str": new}
+    return call_item("str_replace_editor", json.dumps(arguments))
+
+
 def a_row(name: str, **task: Any) -> JsonObject:
     return {
         "responses_create_params": {"input": []},
@@ -51,18 +56,18 @@ SOLVED = a_row(
     "calc__calc-1",
     turns=[
         [thought("Where is it?"), message_item("I look."), exec_call("ls"), exec_call("cat\ncalc.py")],
-        [exec_call("sed -i s/-/+/ calc.py")],
+        [exec_call("sed -i s/-/+/ calc.py"), edit_call("/testbed/calc.py", "a - b\n", "a + b\n")],
         [message_item("It is fixed.")],
     ],
-    results=["calc.py", "first line\n" + "x" * 30_000 + "\nlast line", ""],
+    results=["calc.py", "first line\n" + "x" * 30_000 + "\nlast line", "", ""],
     patch=PATCH,
     reason="resolved",
     tests={"FAIL_TO_PASS": {"test_calc.py::test_add": "PASSED"}, "PASS_TO_PASS": {"test_calc.py::test_sub": "PASSED"}},
 )
 WRONG = a_row(
     "evil__evil-1",
-    turns=[[message_item(HOSTILE), exec_call(HOSTILE)], [message_item("Done.")]],
-    results=[HOSTILE],
+    turns=[[message_item(HOSTILE), exec_call(HOSTILE), edit_call(HOSTILE, "a", HOSTILE)], [message_item("Done.")]],
+    results=[HOSTILE, HOSTILE],
     patch=f"diff --git a/x b/x\n+{HOSTILE}\n",
     problem_statement=HOSTILE,
     tests={"FAIL_TO_PASS": {f"test[{HOSTILE}]": "FAILED", "test_b": "PASSED"}},

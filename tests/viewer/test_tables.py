@@ -23,7 +23,7 @@ def test_rollouts_are_those_of_the_run_and_failures_have_no_reward(seen_run: Pat
 
 def test_turns_are_the_calls_of_the_model(seen_run: Path) -> None:
     turns = [one for one in paddock.runs(seen_run).turns if (one["group"], one["member"]) == (0, 0)]
-    assert [one["tools"] for one in turns] == [["exec", "exec"], ["exec"], []]
+    assert [one["tools"] for one in turns] == [["exec", "exec"], ["exec", "str_replace_editor"], []]
     assert [one["turn"] for one in turns] == [0, 1, 2]
     assert [one["parent"] for one in turns] == [None] * 3, "an engine without ids continues nothing"
 

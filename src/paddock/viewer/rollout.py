@@ -100,7 +100,9 @@ def turn_blocks(turn: TurnView, limits: LengthLimits) -> list[Block]:
 def _item_blocks(item: TurnItem, limits: LengthLimits) -> Iterator[Block]:
     if item.kind == "call":
         yield TextBlock(f"> {item.title or 'a call without a name'}", "call")
-        if item.text:
+        if item.change.diff:
+            yield Diff(cut(item.change.diff, limits.text))
+        elif item.text:
             yield TextBlock(cut(item.text.rstrip("\n"), limits.text), margin="  ")
     elif item.kind == "result":
         yield TextBlock(cut(item.text.rstrip("\n"), limits.result) or "(no output)", "faint", margin="  | ")

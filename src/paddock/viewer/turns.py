@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from paddock.types import JsonObject, Rollout
 from paddock.types.responses import CALLS, content_text, item_type, output_items
+from paddock.viewer.changes import NO_CHANGE, CallChange, call_change
 
 Kind = Literal["reasoning", "text", "call", "result", "other"]
 _RESULTS = ("function_call_output", "custom_tool_call_output")
@@ -23,6 +24,8 @@ class TurnItem(NamedTuple):
     title: str
     """The tool's name of a call, the role of another's message, the type of another item; else empty."""
     text: str
+    change: CallChange = NO_CHANGE
+    """Of a call."""
 
 
 class TurnView(NamedTuple):
@@ -71,7 +74,8 @@ def _turn_items(items: Sequence[JsonObject]) -> Iterator[TurnItem]:
     for item in items:
         kind = item_type(item)
         if kind in CALLS:
-            yield TurnItem("call", _text(item.get("name")), _arguments(item))
+            name, raw = _text(item.get("name")), item.get("arguments", item.get("input", ""))
+            yield TurnItem("call", name, _arguments(item), call_change(name, _text(raw)))
             own = next((result for result in results if result.get("call_id") == item.get("call_id")), None)
             if own is not None:
                 results.remove(own)

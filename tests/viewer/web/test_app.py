@@ -81,6 +81,15 @@ async def test_a_rollout_has_its_turns_patch_and_tests(client: httpx.AsyncClient
     assert len(page["calls"]) == 3
 
 
+async def test_an_edit_is_a_diff_and_each_changed_file_has_its_turns(client: httpx.AsyncClient) -> None:
+    page = await ask(client, "rollout", group=0, member=0)
+    edit = page["turns"][1][2]
+    assert edit["change"]["text"] == "--- /testbed/calc.py\n+++ /testbed/calc.py\n@@\n-a - b\n+a + b"
+    assert (await ask(client, "text", group=0, member=0, part=edit["change"]["part"]))["text"] == edit["change"]["text"]
+    assert edit["text"].startswith("command: str_replace")
+    assert page["files"] == [{"path": "/testbed/calc.py", "turns": [2], "in_patch": True}]
+
+
 async def test_a_failure_has_its_owner_and_message(client: httpx.AsyncClient) -> None:
     page = await ask(client, "rollout", group=3, member=1)
     assert page["failure"]["message"] == "the grader's <machine> died"

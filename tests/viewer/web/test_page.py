@@ -154,7 +154,7 @@ def test_a_run_opens_is_filtered_and_leads_to_its_rollouts(page: Any, runs: Path
         sync_api.expect(page.locator(".table tbody tr:not(.space)")).to_have_count(2)
         page.get_by_role("link", name="0-0").click()
         expect_text(page, "h1", "calc__calc-1 reward 1, resolved")
-        expect_text(page, "pre.diff", "+    return a + b")
+        expect_text(page, "article > pre.diff", "+    return a + b")
         expect_text(page, "nav", "of 2")
         # The address alone brings the state back.
         page.goto(filtered)
@@ -223,6 +223,20 @@ def test_what_is_typed_stays_while_rows_come(page: Any, live_run: Path, tmp_path
         page.wait_for_timeout(1500)
         note.press_sequentially("a note")
         assert note.input_value() == "half of a note"
+
+
+def test_an_edit_is_shown_as_a_diff_and_a_file_leads_to_its_turn(page: Any, runs: Path) -> None:
+    with ServedView(page, runs) as view:
+        page.goto(view.url)
+        page.goto(view.url.partition("#")[0] + "#/rollout?run=runs%2Fseen&at=0-0")
+        expect_text(page, ".turn >> nth=1", "+a + b")
+        assert page.locator(".turn pre.diff .good").inner_text().strip() == "+a + b"
+        file = page.locator("tr", has_text="/testbed/calc.py")
+        file.get_by_role("button", name="turn 2").click()
+        sync_api.expect(page.locator(".turn >> nth=1")).to_be_in_viewport()
+        assert page.url.endswith("turn=2")
+        page.reload()
+        sync_api.expect(page.locator(".turn >> nth=1")).to_be_in_viewport(ratio=0.5)
 
 
 def test_a_keyboard_is_enough(page: Any, runs: Path) -> None:

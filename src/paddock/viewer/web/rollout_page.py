@@ -1,11 +1,12 @@
 """One rollout as JSON for its page: what was said, cut; each text whole, in pieces; the tokens of one call.
 
-Part    the name of a text: `turns/3/0` (turn from 0, item), `task/0`, `patch`, `detail`, `extras/NAME`, `row`, `raw`.
+Part    the name of a text: `turns/3/0` (turn from 0, item), `turns/3/0/change` (what a call edits), `task/0`, `patch`,
+        `extras/NAME`, `row`, `raw`.
 Units   lengths and offsets in characters; seconds; log-probs are natural.
 Errors  KeyError: no such part, or no such call.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -13,8 +14,9 @@ import orjson
 from paddock.collect.results import FailedAttempt
 from paddock.types import Rollout, Turn
 from paddock.types.responses import output_items
+from paddock.viewer.changes import ChangedFile, changed_files
 from paddock.viewer.rollout import outcome_facts, patch_text, tests_of
-from paddock.viewer.turns import TurnItem, turn_items, turn_views
+from paddock.viewer.turns import TurnItem, TurnView, turn_items, turn_views
 
 PREVIEW = 4000
 """Characters of a text that come with the page; `MANY` texts and more have `SHORT_PREVIEW`."""
@@ -40,8 +42,8 @@ class _Texts(NamedTuple):
 
 def rollout_page(rollout: Rollout) -> dict[str, Any]:
     """Everything of a rollout, with its texts cut."""
-    texts = _Texts(_texts(rollout))
     turns = turn_views(rollout)
+    texts = _Texts(_texts(rollout, turns))
     positions = {turn.id: i for i, turn in enumerate(rollout.turns)}
     verdict = rollout.verdict
     return {
@@ -51,6 +53,8 @@ def rollout_page(rollout: Rollout) -> dict[str, Any]:
         ],
         "calls": [_call(turn, positions) for turn in rollout.turns],
         "patch": texts.preview("patch") if "patch" in texts.by_part else None,
+        "files": [file._asdict() for file in _files(turns, texts.by_part.get("patch"))],
+        "commands": sum(call.change.is_command for turn in turns for call in turn.calls),
         "tests": {name: _tests(tests) for name, tests in tests_of(rollout).items()},
         "extras": [
             {"name": part.partition("/")[2], **texts.preview(part)}
@@ -71,7 +75,7 @@ def failure_page(failed: FailedAttempt) -> dict[str, Any]:
 
 def text_piece(rollout: Rollout, part: str, offset: int) -> dict[str, Any]:
     """A piece of a text from `offset` on, and where the next begins (None: it is the last)."""
-    text = _json(rollout.to_wire()) if part == "raw" else _texts(rollout)[part]
+    text = _json(rollout.to_wire()) if part == "raw" else _texts(rollout, turn_views(rollout))[part]
     end = offset + PIECE
     return {"text": text[offset:end], "length": len(text), "next": end if end < len(text) else None}
 
@@ -92,10 +96,13 @@ def call_tokens(rollout: Rollout, index: int) -> dict[str, Any]:
     }
 
 
-def _texts(rollout: Rollout) -> dict[str, str]:
+def _texts(rollout: Rollout, turns: Sequence[TurnView]) -> dict[str, str]:
     texts = {f"task/{i}": item.text for i, item in enumerate(_task_items(rollout))}
-    for i, turn in enumerate(turn_views(rollout)):
-        texts |= {f"turns/{i}/{j}": item.text for j, item in enumerate(turn.items)}
+    for i, turn in enumerate(turns):
+        for j, item in enumerate(turn.items):
+            texts[f"turns/{i}/{j}"] = item.text
+            if item.change.diff:
+                texts[f"turns/{i}/{j}/change"] = item.change.diff
     if (patch := patch_text(rollout)) is not None:
         texts["patch"] = patch
     if rollout.verdict is not None:
@@ -123,8 +130,14 @@ def _task_items(rollout: Rollout) -> list[TurnItem]:
     return items
 
 
+def _files(turns: Sequence[TurnView], patch: str | None) -> list[ChangedFile]:
+    return changed_files([[call.change for call in turn.calls] for turn in turns], patch)
+
+
 def _item(item: TurnItem, texts: _Texts, part: str) -> dict[str, Any]:
-    return {"kind": item.kind, "title": item.title, **texts.preview(part)}
+    change = f"{part}/change"
+    edit = {"change": texts.preview(change)} if change in texts.by_part else {}
+    return {"kind": item.kind, "title": item.title, **texts.preview(part), **edit}
 
 
 def _call(turn: Turn, positions: Mapping[str, int]) -> dict[str, Any]:

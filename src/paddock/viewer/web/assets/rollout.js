@@ -15,9 +15,10 @@ export function Rollout({ state }) {
   const { rows, shown, error } = useShown(state);
   const at = shown.findIndex((row) => row.key === state.at);
   const group = Number(state.at.split("-")[0]);
-  const members = rows.filter((row) => row.group === group);
-  const others = rows.filter((row) => row.key !== state.at && row.name && row.name === rows.find((one) => one.key === state.at)?.name && row.group !== group);
-  const back = href("run", { ...state, page: undefined, at: undefined, with: undefined });
+  const members = rows.filter((row) => row.group === group).sort((a, b) => a.member - b.member);
+  const others = rows.filter((row) => row.key !== state.at && row.name && row.name === rows.find((one) => one.key === state.at)?.name && row.group !== group)
+    .sort((a, b) => a.group - b.group || a.member - b.member);
+  const back = href("run", { ...state, page: undefined, at: undefined, with: undefined, turn: undefined });
   // Keys come faster than pages.
   const position = useRef(at);
   position.current = at;
@@ -48,7 +49,7 @@ export function Rollout({ state }) {
     ${error && html`<p class="error" role="alert">${error}</p>`}
     ${members.length > 1 && line("group", members)}${line("the same row", others.slice(0, 12))}
     ${name && html`<${OtherRun} state=${state} name=${name} />`}
-    <div class=${shownHere.length > 1 ? "columns two" : "columns"}>${shownHere.map((one) => html`<${One} key=${`${one.run} ${one.at}`} ...${one} titled=${one.run !== state.run} />`)}</div>`;
+    <div class=${shownHere.length > 1 ? "columns two" : "columns"}>${shownHere.map((one) => html`<${One} key=${`${one.run} ${one.at}`} ...${one} turn=${state.turn} titled=${one.run !== state.run} />`)}</div>`;
 }
 
 // The same row in another run, beside this one.
@@ -77,7 +78,7 @@ function OtherRun({ state, name }) {
     <option value="">no other run</option>${runs.map((id) => html`<option key=${id} value=${id}>${id}</option>`)}</select></label>${error && html`<span class="bad">${error}</span>`}</div>`;
 }
 
-function One({ run, at, row, titled }) {
+function One({ run, at, row, turn, titled }) {
   const [answer, setAnswer] = useState({});
   const [group, member] = at.split("-");
   const source = { run, group, member };
@@ -87,24 +88,28 @@ function One({ run, at, row, titled }) {
     api("rollout", source).then((value) => !ended && setAnswer({ value })).catch((error) => !ended && setAnswer({ error: error.message }));
     return () => { ended = true; };
   }, [run, at, verdictKey]);
-  const title = html`<h1>${titled && html`<span class="hint">${run}</span> `}${at} ${row?.name ?? ""} ${row && html`<span class=${outcomeTone(row.outcome, row.reward)}>${row.reward === null ? row.outcome : `reward ${short(row.reward)}`}${row.reason ? `, ${row.reason}` : ""}</span>`}</h1>`;
+  const title = html`<h1>${titled && html`<span class="hint">${run}</span> `}${at} ${row?.name ?? ""} ${row && html`<span class=${outcomeTone(row.outcome, row.reward)}>${row.reward === null ? row.outcome : `reward ${short(row.reward)}`}${row.reason ? `, ${row.reason}` : ""}</span>`} <span class="hint">${row?.variant ?? ""}</span></h1>`;
   if (answer.error) return html`<article>${title}<p class="error" role="alert">${answer.error}</p></article>`;
   if (!answer.value) return html`<article>${title}<p>Loading…</p></article>`;
   const value = answer.value;
   return html`<article aria-label=${`rollout ${at}`}>${title}
     <${Notes} ...${source} />
-    ${value.failure ? html`<${Facts} facts=${Object.entries(value.failure)} />` : html`<${Whole} value=${value} source=${source} />`}
+    ${value.failure ? html`<${Facts} facts=${Object.entries(value.failure)} />` : html`<${Whole} value=${value} source=${source} turn=${turn} />`}
     <${Times} timing=${value.timing} /></article>`;
 }
 
-function Whole({ value, source }) {
+function Whole({ value, source, turn }) {
+  const sections = useRef([]);
+  useEffect(() => { sections.current[turn - 1]?.scrollIntoView(); }, [turn]);
+  const toTurn = (number) => { change({ turn: number }); sections.current[number - 1].scrollIntoView(); };
   return html`
     <${Facts} facts=${value.facts} />
     ${value.task.length > 0 && html`<details><summary>task</summary>${value.task.map((item) => html`<${Item} key=${item.part} item=${item} source=${source} />`)}</details>`}
     <h2>Turns</h2>
     ${value.turns.length === 0 && html`<p class="hint">no turns: the model was not called</p>`}
-    ${value.turns.map((items, i) => html`<section class="turn" key=${i} id=${`turn-${i + 1}`}><h3>turn ${i + 1}</h3>
+    ${value.turns.map((items, i) => html`<section class="turn" key=${i} ref=${(element) => { sections.current[i] = element; }}><h3><button class="link" title="link to this turn" onClick=${() => toTurn(i + 1)}>turn ${i + 1}</button></h3>
       ${items.map((item) => html`<${Item} key=${item.part} item=${item} source=${source} />`)}</section>`)}
+    <${Files} files=${value.files} commands=${value.commands} onTurn=${toTurn} />
     ${value.patch && html`<h2>Patch</h2>${value.patch.length ? html`<${Text} ...${value.patch} kind="diff" source=${{ ...source, part: "patch" }} />` : html`<p class="hint">nothing was changed</p>`}`}
     ${Object.keys(value.tests).length > 0 && html`<h2>Tests</h2>${Object.entries(value.tests).map(([name, tests]) => html`<${Tests} key=${name} name=${name} tests=${tests} />`)}`}
     ${value.extras.map((extra) => html`<details key=${extra.name}><summary>${extra.name}</summary><${Text} ...${extra} source=${{ ...source, part: extra.part }} /></details>`)}
@@ -115,13 +120,23 @@ function Whole({ value, source }) {
 function Item({ item, source }) {
   const text = html`<${Text} text=${item.text} length=${item.length} source=${{ ...source, part: item.part }} />`;
   if (item.kind === "reasoning") return html`<details class="item faint"><summary>reasoning, ${number(item.length)} characters</summary>${text}</details>`;
-  if (item.kind === "call") return html`<div class="item"><span class="call strong">${visible(item.title || "a call without a name")}</span>${item.length > 0 && text}</div>`;
+  if (item.kind === "call") return html`<div class="item"><span class="call strong">${visible(item.title || "a call without a name")}</span>${item.change
+    ? html`<${Text} ...${item.change} kind="diff" source=${{ ...source, part: item.change.part }} /><details class="faint"><summary>arguments as given</summary>${text}</details>` : item.length > 0 && text}</div>`;
   if (item.kind === "result") return html`<div class="item result">${item.length > 0 ? text : html`<span class="hint">no output</span>`}</div>`;
   return html`<div class="item">${item.title && html`<span class="hint">${visible(item.title)}</span>`}${text}</div>`;
 }
 
+function Files({ files, commands, onTurn }) {
+  if (files.length === 0) return null;
+  const link = (turn) => html` <button class="link" onClick=${() => onTurn(turn)}>turn ${turn}</button>`;
+  return html`<h2>Files</h2><table class="small"><thead><tr><th>file</th><th>edited by calls in</th><th>in the patch</th></tr></thead>
+    <tbody>${files.map((file) => html`<tr><td class="mono">${visible(file.path)}</td><td>${file.turns.length ? file.turns.slice(0, 20).map(link) : html`<span class="hint">no edit call: a command changed it, or a tool that is not known</span>`}${file.turns.length > 20 ? ` and ${file.turns.length - 20} more` : ""}</td>
+      <td class=${file.in_patch ? "" : "faint"}>${file.in_patch ? "yes" : "no"}</td></tr>`)}</tbody></table>
+    ${commands > 0 && html`<p class="hint">${number(commands)} calls of a shell: what each of them changed is not recorded; the patch has the sum.</p>`}`;
+}
+
 function Facts({ facts }) {
-  return html`<table class="small"><tbody>${facts.map(([label, value, tone]) => html`<tr><td class="hint">${label}</td><td class=${tone ?? ""}>${visible(String(value ?? ""))}</td></tr>`)}</tbody></table>`;
+  return html`<dl class="facts">${facts.map(([label, value, tone]) => html`<div><dt>${label}</dt><dd class=${tone ?? ""}>${visible(String(value ?? ""))}</dd></div>`)}</dl>`;
 }
 
 function Tests({ name, tests }) {

@@ -68,7 +68,7 @@ export function Run({ state }) {
       sort=${sorted ? { column: sorted, descending: direction === "down" } : null} onSort=${sortBy} link=${(row) => linkTo(state, row)} />`;
 }
 
-export const linkTo = (state, row) => href("rollout", { ...state, page: undefined, at: row.key, with: undefined, otherRun: undefined, otherAt: undefined });
+export const linkTo = (state, row) => href("rollout", { ...state, page: undefined, at: row.key, with: undefined, otherRun: undefined, otherAt: undefined, turn: undefined });
 
 function useKeys({ shown, selected, setSelected, state }) {
   // Keys come faster than renders: nothing that is seen may have the keys of what was there before.
