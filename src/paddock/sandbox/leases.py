@@ -83,6 +83,12 @@ async def _shared_provider(settings: SandboxSettings, open_it: Callable[[], Awai
     return await lease(settings, make, lambda provider: provider.close())
 
 
+def live_sandboxes() -> int:
+    """How many sandboxes the shared providers of this process hold."""
+    things: list[Any] = [shared.thing for shared in _shared.values()]
+    return sum(len(thing.live()) for thing in things if hasattr(thing, "live"))
+
+
 async def _drop(key: tuple[asyncio.AbstractEventLoop, Hashable], shared: _Shared[T]) -> None:
     shared.holders -= 1
     if shared.holders:

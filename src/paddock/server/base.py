@@ -8,7 +8,7 @@ Errors  a plugin may raise plain exceptions: those of a resources server become 
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -109,6 +109,18 @@ ConfigT = TypeVar("ConfigT", bound=ServerConfig)
 TaskT = TypeVar("TaskT", bound=BaseModel)
 
 
+class Figure(NamedTuple):
+    """A number that a server keeps itself, for `/metrics`."""
+
+    name: str
+    """Without `paddock_`, and a counter's without `_total`."""
+    help: str
+    value: float
+    labels: Mapping[str, str] = {}
+    """The same names in all figures of one name; values are words of ours, of which there are few."""
+    kind: Literal["counter", "gauge"] = "counter"
+
+
 class Server(Generic[ConfigT]):
     """One server: its config, its name, and handles on the servers that it references."""
 
@@ -144,6 +156,10 @@ class Server(Generic[ConfigT]):
         """Why it could not serve a request at this moment; None: it could. `GET /healthz` asks, as often as somebody
         likes: what takes long is asked once for a while."""
         return None
+
+    def figures(self) -> Sequence[Figure]:
+        """What it counts itself; asked when `/metrics` is."""
+        return ()
 
     def handlers(self) -> Mapping[Route[Any, Any], Handler]:
         """The routes that this server answers."""

@@ -14,7 +14,7 @@ import logging
 import time
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ from pydantic import Field, ValidationError
 from paddock.config import RenamedKeys
 from paddock.errors import BugError, InfraError, PaddockError, RequestError, describe
 from paddock.http import Call, EventStream, ModelReply, Peer, rollout_of
-from paddock.server.base import ModelServer, ServerConfig
+from paddock.server.base import Figure, ModelServer, ServerConfig
 from paddock.server.dialects import (
     Answer,
     Conversation,
@@ -50,7 +50,7 @@ from paddock.tokens import (
     request_hash,
     root_of,
 )
-from paddock.tracing import chat_span, is_on, note_chat
+from paddock.tracing import AnySpan, chat_span, note_chat
 from paddock.types import (
     Engine,
     JsonObject,
@@ -64,6 +64,7 @@ from paddock.types import (
 )
 from paddock.types.responses import new_id
 
+TOKEN_KINDS = ("input", "output", "cached", "reasoning")
 OVERFLOW = "context_length_exceeded"
 MAX_NAMES = 1000
 """Different names of dropped things that are counted; clients choose them."""
@@ -128,6 +129,10 @@ class RecordingServer(ModelServer[RecordingConfigT]):
         """How often a key of clients' requests was not passed on, by name."""
         self.given_up = 0
         """Answers that were begun and that no client got."""
+        self.engine_calls: Counter[str] = Counter(ok=0)
+        """Calls of the engine that ended: `ok`, else by the owner of their error."""
+        self.tokens: Counter[str] = Counter()
+        """Sums of `TokenCounts`, by the names of its fields."""
         self.template_arguments: JsonObject = {}
         """Arguments of the chat template, over the client's."""
         self._store: TurnStore | None = None
@@ -247,25 +252,41 @@ class RecordingServer(ModelServer[RecordingConfigT]):
                 raise RequestError(f"this rollout has sampled its {most} tokens", kind=OVERFLOW, stage="model")
             self._running.setdefault(pending.secret or "", {})[pending.hash] = pending
             grace_s = self.config.orphan_grace_s
-        source = self._traced(pending) if is_on() else self.sample(pending)
-        pending.exchange = Exchange(source, grace_s=grace_s, on_end=partial(self._forget_call, pending))
+        pending.exchange = Exchange(
+            self._observed(pending), grace_s=grace_s, on_end=partial(self._forget_call, pending)
+        )
 
-    async def _traced(self, pending: PendingCall) -> AsyncGenerator[Batch, None]:
-        """`sample`, as a span."""
+    async def _observed(self, pending: PendingCall) -> AsyncGenerator[Batch, None]:
+        """`sample`, counted and as a span."""
         streams = pending.request.get("stream") is True
         with chat_span(self.model_name, dialect=pending.dialect, stream=streams) as span:
-            async with aclosing(self.sample(pending)) as batches:
-                async for batch in batches:
-                    if batch and isinstance(batch[-1], Answer):
-                        answer = batch[-1]
-                        note_chat(
-                            span,
-                            response_id=pending.turn_id,
-                            model=answer.model,
-                            finish_reason=answer.finish_reason,
-                            counts=answer.counts,
-                        )
-                    yield batch
+            try:
+                async with aclosing(self.sample(pending)) as batches:
+                    async for batch in batches:
+                        if batch and isinstance(batch[-1], Answer):
+                            self._count(span, batch[-1], pending.turn_id)
+                        yield batch
+            except PaddockError as error:
+                self.engine_calls[error.owner] += 1
+                raise
+
+    def _count(self, span: AnySpan, answer: Answer, turn_id: str) -> None:
+        counts = answer.counts
+        self.engine_calls["ok"] += 1
+        if counts is not None:
+            self.tokens.update(counts._asdict())
+        note_chat(span, response_id=turn_id, model=answer.model, finish_reason=answer.finish_reason, counts=counts)
+
+    def figures(self) -> Sequence[Figure]:
+        calls = [
+            Figure("engine_calls", "Calls of the engine that ended.", count, {"result": result})
+            for result, count in self.engine_calls.items()
+        ]
+        tokens = [
+            Figure("tokens", "Tokens, as the engine counts them.", self.tokens[f"{kind}_tokens"], {"kind": kind})
+            for kind in TOKEN_KINDS
+        ]
+        return [*calls, *tokens, Figure("answers_given_up", "Answers that no client came for.", self.given_up)]
 
     async def _events(
         self, writer: Writer, pending: PendingCall, reader: AnswerReader, *, has_first: bool
