@@ -41,7 +41,9 @@ async def ask(client: httpx.AsyncClient, name: str, **query: Any) -> Any:
     return reply.json()
 
 
-@pytest.mark.parametrize("name", ["runs", "counts", "rows", "rollout", "text", "tokens", "search", "metrics", "notes"])
+@pytest.mark.parametrize(
+    "name", ["runs", "counts", "report", "rows", "rollout", "text", "tokens", "search", "metrics", "notes"]
+)
 async def test_nothing_of_a_run_is_given_without_the_token(client: httpx.AsyncClient, name: str) -> None:
     del client.headers["authorization"]
     assert (await client.get(f"/api/{name}")).status_code == 401
@@ -88,6 +90,20 @@ async def test_an_edit_is_a_diff_and_each_changed_file_has_its_turns(client: htt
     assert (await ask(client, "text", group=0, member=0, part=edit["change"]["part"]))["text"] == edit["change"]["text"]
     assert edit["text"].startswith("command: str_replace")
     assert page["files"] == [{"path": "/testbed/calc.py", "turns": [2], "in_patch": True}]
+
+
+async def test_a_report_is_given_once_and_then_when_it_was_written(client: httpx.AsyncClient, run: Path) -> None:
+    file = run.parent / "rows.report.jsonl"
+    file.write_text('{"digest":"1","line":1,"instance_id":"<b>one</b>","ended":"accepted"}\n')
+    listed = {one["id"]: one["page"] for one in (await ask(client, "runs"))["runs"]}
+    assert listed == {"runs/seen": "run", "runs/rows.report.jsonl": "report"}
+    report = await ask(client, "report", run="runs/rows.report.jsonl")
+    assert report["verdict"] == {"label": "rows", "text": "1 of 1 rows accepted", "tone": "good"}
+    assert report["blocks"][-1]["rows"][0][1] == ["<b>one</b>", "plain"]
+    seen = report["changed_at"]
+    assert await ask(client, "report", run="runs/rows.report.jsonl", seen=seen) == {"changed_at": seen}
+    for name, asked in (("report", "runs/seen"), ("rows", "runs/rows.report.jsonl")):
+        assert (await client.get(f"/api/{name}", params={"run": asked})).status_code == 400
 
 
 async def test_a_failure_has_its_owner_and_message(client: httpx.AsyncClient) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from tests.viewer.conftest import HOSTILE
 from tests.viewer.web.large_run import write_run
@@ -32,6 +33,7 @@ PAGES = (
     ("#/", ".table tbody tr"),
     ("#/run?run=runs%2Fseen", ".table tbody tr"),
     ("#/rollout?run=runs%2Fseen&at=0-0", "h2"),
+    ("#/report?run=runs%2Frows.report.jsonl", ".table tbody tr"),
 )
 """Addresses, and what is there when they are shown."""
 
@@ -108,7 +110,24 @@ def runs(seen_run: Path, large_run: Path, tmp_path: Path) -> Path:
     shutil.copytree(seen_run, tmp_path / "runs" / "seen")
     # Nothing is written there.
     shutil.copytree(large_run, tmp_path / "runs" / "large", copy_function=os.link)
+    write_row_checks(tmp_path / "runs" / "rows.report.jsonl", rows=100)
     return tmp_path / "runs"
+
+
+def write_row_checks(file: Path, *, rows: int) -> None:
+    """As `paddock swe check` does; the third row is refused."""
+    finding = {"kind": "gold_fails", "detail": HOSTILE, "advice": "mend the patch", "is_refusal": True}
+    lines = (
+        {
+            "digest": f"{line}",
+            "line": line,
+            "instance_id": f"made__made-{line}",
+            "ended": "refused" if line == 3 else "accepted",
+            "findings": [finding] if line == 3 else [],
+        }
+        for line in range(1, rows + 1)
+    )
+    file.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
 
 
 @pytest.fixture
@@ -266,6 +285,40 @@ def test_a_keyboard_is_enough(page: Any, runs: Path) -> None:
         expect_text(page, "main", "8 of 8 rollouts")
         page.keyboard.press("Escape")
         expect_text(page, "h1", "Runs")
+
+
+def test_a_report_is_its_verdict_then_its_tables_and_is_followed(page: Any, runs: Path) -> None:
+    with ServedView(page, runs) as view:
+        page.goto(view.url)
+        expect_text(page, "tr:has-text('rows.report.jsonl')", "99 of 100 rows accepted, 1 refused")
+        page.keyboard.press("/")
+        page.keyboard.type("report")
+        for _ in range(10):
+            page.keyboard.press("Tab")
+            if page.evaluate("() => document.activeElement.textContent") == "runs/rows.report.jsonl":
+                break
+        page.keyboard.press("Enter")
+        expect_text(page, ".verdict", "99 of 100 rows accepted, 1 refused")
+        expect_text(page, "details[open]", '<script>alert("x")</script>')
+        page.keyboard.press("/")
+        page.keyboard.type("made-10")
+        sync_api.expect(page.locator(".table tbody tr:not(.space)")).to_have_count(2)
+        write_row_checks(runs / "rows.report.jsonl", rows=101)
+        expect_text(page, ".verdict", "100 of 101 rows accepted, 1 refused")
+        with (runs / "rows.report.jsonl").open("a") as report:
+            report.write("damaged\n")
+        expect_text(page, ".error", "1 lines were left out")
+        page.keyboard.press("Escape")
+        page.keyboard.press("Escape")
+        expect_text(page, "h1", "Runs")
+
+
+@pytest.mark.parametrize("name", ["constructor", "toString", "__proto__", "none"])
+def test_a_page_that_is_not_there_is_named(page: Any, runs: Path, name: str) -> None:
+    with ServedView(page, runs) as view:
+        page.goto(view.url)
+        page.goto(view.url.partition("#")[0] + f"#/{name}")
+        expect_text(page, "main", f"There is no page {name}")
 
 
 def test_a_note_stays(page: Any, runs: Path) -> None:

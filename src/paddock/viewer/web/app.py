@@ -2,7 +2,7 @@
 
 Law     every route but `POST /api/notes` only reads. Files are read in threads. `/` and `/assets` say nothing of a run.
 Policy  the page runs scripts of this server alone, loads nothing from elsewhere, sends no forms and stands in no frame.
-Errors  RequestError (400), kind `no_run`, `no_rollout`, `no_part`, `line_damaged`, `notes_unwritable`.
+Errors  RequestError (400), kind `no_run`, `no_report`, `no_rollout`, `no_part`, `line_damaged`, `notes_unwritable`.
 """
 
 from collections.abc import Callable
@@ -23,8 +23,9 @@ from paddock.collect.results import MemberKey
 from paddock.errors import PaddockError, RequestError
 from paddock.server.endpoints import refusal
 from paddock.types import Rollout
-from paddock.viewer.web.catalog import Catalog, RunRef
+from paddock.viewer.web.catalog import Catalog, RunRef, last_written
 from paddock.viewer.web.notes import RolloutNote, add_note, read_notes
+from paddock.viewer.web.report_page import report_page
 from paddock.viewer.web.rollout_page import call_tokens, failure_page, rollout_page, text_piece
 from paddock.viewer.web.run_log import COLUMNS, STAGES
 from paddock.viewer.web.search import search_rollouts
@@ -61,6 +62,7 @@ def build_view(catalog: Catalog) -> FastAPI:
         ("runs", view.runs),
         ("counts", view.counts),
         ("rows", view.rows),
+        ("report", view.report),
         ("rollout", view.rollout),
         ("text", view.text),
         ("tokens", view.tokens),
@@ -86,13 +88,31 @@ class _View:
         self._catalog = catalog
 
     def runs(self) -> Response:
-        """Each run: id, kind, when its journal was last written, in seconds since 1970."""
-        runs = [{"id": run.id, "kind": run.kind, "changed_at": run.changed_at} for run in self._catalog.runs()]
+        """Each run and report: id, kind, its page, when it was last written, in seconds since 1970."""
+        runs = [
+            {
+                "id": run.id,
+                "kind": run.kind,
+                "page": "report" if run.report else "run",
+                "changed_at": run.changed_at,
+            }
+            for run in self._catalog.runs()
+        ]
         return _json({"runs": runs, "version": __version__})
 
     def counts(self, run: str) -> Response:
-        """How many rollouts of a run have ended, by outcome, and the mean of their rewards."""
-        return _json(self._catalog.counts(self._run(run)))
+        """How many rollouts of a run have ended, by outcome, and their mean reward; of a report, its verdict."""
+        return _json(self._catalog.counts(self._find(run)))
+
+    def report(self, run: str, seen: float = -1.0) -> Response:
+        """A report: its verdict, and blocks; nothing but `changed_at` where it was `seen` as it is."""
+        found = self._find(run)
+        if found.report is None:
+            raise RequestError(f"{run} is a run, and no report", kind="no_report")
+        changed_at = last_written(found.path)
+        if changed_at == seen:
+            return _json({"changed_at": seen})
+        return _json({"changed_at": changed_at, "kind": found.kind, **report_page(found.path, found.report)})
 
     def rows(self, run: str, cursor: str = "") -> Response:
         """The rows of a run after a cursor."""
@@ -151,10 +171,16 @@ class _View:
         """Note something on a rollout."""
         return _json(add_note(self._run(run).path, note).model_dump())
 
-    def _run(self, run_id: str) -> RunRef:
+    def _find(self, run_id: str) -> RunRef:
         run = self._catalog.get(run_id)
         if run is None:
             raise RequestError(f"there is no run {run_id!r}", kind="no_run")
+        return run
+
+    def _run(self, run_id: str) -> RunRef:
+        run = self._find(run_id)
+        if run.report is not None:
+            raise RequestError(f"{run_id} is a report: it has no rollouts", kind="no_run")
         return run
 
     def _stored(self, run_id: str, group: int, member: int) -> Rollout:

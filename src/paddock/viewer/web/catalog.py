@@ -1,7 +1,8 @@
-"""Which runs there are below some folders, and what each is.
+"""Which runs and reports there are below some folders, and what each is.
 
 Run     a folder with a journal of rollouts: of an evaluation (`run.json`), of a training run (`metrics.jsonl`), or one
         that holds rollouts alone; or a file of rollouts.
+Report  a file that starts like one (`paddock.viewer.reports`), beside runs and not in one.
 Id      its place below the folder that was named: it stays the same while runs come and go.
 """
 
@@ -13,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from paddock.collect.folder import LOCK, ROLLOUTS, RUN
 from paddock.errors import ConfigError
+from paddock.viewer.reports import REPORT_KINDS, REPORT_SUFFIXES, ReportKind, read_report, report_kind
 from paddock.viewer.web.run_log import RunLog
 
 METRICS = "metrics.jsonl"
@@ -26,20 +28,27 @@ IDLE_LOGS = 8
 """Runs whose rows are kept after they were read."""
 
 RunKind = Literal["evaluation", "training", "rollouts"]
+MAX_REPORTS_IN_FOLDER = 200
+"""Files of a folder that are looked into."""
 
 
 class RunRef(NamedTuple):
-    """A run that was found."""
+    """A run, or a report, that was found."""
 
     id: str
     path: Path
-    kind: RunKind
+    kind: RunKind | ReportKind
     changed_at: float
     """Seconds since 1970 UTC at which its journal was last written."""
 
+    @property
+    def report(self) -> ReportKind | None:
+        """The kind of a report; None: it is a run."""
+        return next((kind for kind in REPORT_KINDS if kind == self.kind), None)
+
 
 def find_runs(roots: Sequence[Path]) -> list[RunRef]:
-    """The runs in and below each root, latest first. ConfigError: a root is not there."""
+    """The runs and reports in and below each root, latest first. ConfigError: a root is not there."""
     found: dict[str, RunRef] = {}
     for root in roots:
         if not root.exists():
@@ -48,7 +57,7 @@ def find_runs(roots: Sequence[Path]) -> list[RunRef]:
             name = "/".join([root.resolve().name, *path.relative_to(root.resolve()).parts])
             if name in found and found[name].path != path:
                 name = str(path)
-            found[name] = RunRef(name, path, _kind(path), _changed_at(path))
+            found[name] = RunRef(name, path, _kind(path), last_written(path))
             if len(found) >= MAX_RUNS:
                 break
     return sorted(found.values(), key=lambda run: (-run.changed_at, run.id))
@@ -81,10 +90,10 @@ class Catalog:
         return self._runs.get(run_id)
 
     def counts(self, run: RunRef) -> dict[str, Any]:
-        """See `RunLog.counts`."""
+        """See `RunLog.counts`; of a report, its verdict."""
         at, counts = self._counts.get(run.id, (None, {}))
         if at != run.changed_at:
-            counts = self.log(run).counts()
+            counts = _verdict(run.path, run.report) if run.report else self.log(run).counts()
             self._counts[run.id] = run.changed_at, counts
         return counts
 
@@ -101,26 +110,40 @@ class Catalog:
 
 
 def _below(path: Path, depth: int) -> Iterator[Path]:
-    if path.is_file() or (path / ROLLOUTS).is_file():
+    is_run = path.is_file() or (path / ROLLOUTS).is_file()
+    if is_run:
         yield path
-    if depth == 0 or not path.is_dir():
+    if not path.is_dir():
         return
     try:
-        children = sorted(path.iterdir())
+        children = sorted(
+            child for child in path.iterdir() if not child.name.startswith(".") and not child.is_symlink()
+        )
     except OSError:
         return
-    for child in children:
-        if not child.name.startswith(".") and not child.is_symlink() and child.is_dir():
+    if not is_run:
+        files = [child for child in children if child.suffix in REPORT_SUFFIXES][:MAX_REPORTS_IN_FOLDER]
+        yield from (child for child in files if report_kind(child) is not None)
+    for child in children if depth else ():
+        if child.is_dir():
             yield from _below(child, depth - 1)
 
 
-def _kind(path: Path) -> RunKind:
+def _verdict(path: Path, kind: ReportKind) -> dict[str, Any]:
+    line = read_report(path, kind).verdict
+    return {"verdict": line.text, "tone": line.tone}
+
+
+def _kind(path: Path) -> RunKind | ReportKind:
+    if path.is_file():
+        return report_kind(path) or "rollouts"
     if (path / RUN).is_file():
         return "evaluation"
     return "training" if (path / METRICS).is_file() else "rollouts"
 
 
-def _changed_at(path: Path) -> float:
+def last_written(path: Path) -> float:
+    """Seconds since 1970 UTC at which a run's journal, or a report, was last written; 0: it is gone."""
     times = []
     for file in (path / ROLLOUTS, path / METRICS, path / LOCK, path):
         try:

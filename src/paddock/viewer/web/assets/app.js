@@ -2,11 +2,12 @@
 
 import { html, render, useEffect, useLayoutEffect, useState } from "./vendor/preact-htm-3.1.1.js";
 import { readState, takeToken } from "./api.js";
+import { Report } from "./report.js";
 import { Rollout } from "./rollout.js";
 import { Run } from "./run.js";
 import { Runs } from "./runs.js";
 
-const PAGES = { runs: Runs, run: Run, rollout: Rollout };
+const PAGES = { runs: Runs, run: Run, report: Report, rollout: Rollout };
 
 function App() {
   const [state, setState] = useState(readState());
@@ -23,7 +24,7 @@ function App() {
     return () => { removeEventListener("hashchange", change); removeEventListener("keydown", press); };
   }, []);
   useEffect(() => { document.title = [state.at, state.run, "Paddock"].filter(Boolean).join(" · "); }, [state]);
-  const Page = PAGES[state.page];
+  const Page = Object.hasOwn(PAGES, state.page) && PAGES[state.page];
   if (!Page) return html`<p class="error" role="alert">There is no page <code>${state.page}</code>. <a href="#/">All runs</a></p>`;
   return html`<${Page} key=${`${state.page} ${state.run ?? ""} ${state.at ?? ""}`} state=${state} />`;
 }

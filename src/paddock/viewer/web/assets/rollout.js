@@ -58,7 +58,7 @@ function OtherRun({ state, name }) {
   const [error, setError] = useState(null);
   const chosen = useRef("");
   useEffect(() => () => { chosen.current = null; }, []);
-  useEffect(() => { api("runs").then((reply) => setRuns(reply.runs.map((run) => run.id).filter((id) => id !== state.run))).catch(() => setRuns([])); }, [state.run]);
+  useEffect(() => { api("runs").then((reply) => setRuns(reply.runs.filter((run) => run.page === "run" && run.id !== state.run).map((run) => run.id))).catch(() => setRuns([])); }, [state.run]);
   const choose = async (event) => {
     const run = event.currentTarget.value;
     chosen.current = run;

@@ -36,12 +36,12 @@ export function Runs({ state }) {
     { name: "kind", title: "kind", cell: (run) => run.kind },
     { name: "rollouts", title: "rollouts", align: "right", cell: (run) => number(counts[run.id]?.rollouts) },
     { name: "reward", title: "mean reward", align: "right", cell: (run) => short(counts[run.id]?.mean_reward) },
-    { name: "outcomes", title: "outcomes", cell: (run) => Object.entries(counts[run.id]?.outcomes ?? {}).map(([name, n]) => `${name} ${number(n)}`).join(", ") },
+    { name: "outcomes", title: "outcomes, or verdict", tone: (run) => counts[run.id]?.tone, cell: (run) => counts[run.id]?.verdict ?? Object.entries(counts[run.id]?.outcomes ?? {}).map(([name, n]) => `${name} ${number(n)}`).join(", ") },
     { name: "changed", title: "last written", cell: (run) => ago(run.changed_at) },
   ];
   return html`<h1>Runs</h1>
     <div class="bar"><input type="search" id="filter" aria-label="filter runs" placeholder="filter (/)" value=${words} onInput=${(event) => setWords(event.currentTarget.value)} />
       <span class="hint">${number(shown.length)} of ${number(runs.length)}</span></div>
     ${runs.length === 0 ? html`<p>No run yet. <code>paddock eval</code> and <code>paddock train</code> write their folders here.</p>`
-      : html`<${Table} label="runs" rows=${shown} columns=${columns} keyOf=${(run) => run.id} link=${(run) => href("run", { run: run.id })} />`}`;
+      : html`<${Table} label="runs" rows=${shown} columns=${columns} keyOf=${(run) => run.id} link=${(run) => href(run.page, { run: run.id })} />`}`;
 }

@@ -5,7 +5,8 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/pre
 const HEIGHT = 28; // pixels of a row, as in style.css
 const MARGIN = 12; // rows above and below those in sight
 
-// columns: [{name, title, cell(row), align}]; `link(row)`: where a row leads; `selected`: index.
+// columns: [{name, title, cell(row), align, tone(row)}]; `link(row)`: where a row leads; `selected`: index; without
+// `onSort` the order stays.
 export function Table({ rows, columns, sort, onSort, link, keyOf, selected, onSelect, label }) {
   const box = useRef(null);
   const [top, setTop] = useState(0);
@@ -28,7 +29,7 @@ export function Table({ rows, columns, sort, onSort, link, keyOf, selected, onSe
     const on = sort?.column === column.name;
     const mark = on ? (sort.descending ? " ↓" : " ↑") : "";
     return html`<th key=${column.name} class=${column.align} aria-sort=${on ? (sort.descending ? "descending" : "ascending") : "none"}>
-      <button onClick=${() => onSort?.(column.name)}>${column.title}${mark}</button></th>`;
+      ${onSort ? html`<button onClick=${() => onSort(column.name)}>${column.title}${mark}</button>` : html`<span>${column.title}</span>`}</th>`;
   });
   return html`<div class="table" ref=${box} tabindex="0" role="region" aria-label=${label} onScroll=${(event) => setTop(event.currentTarget.scrollTop)}>
     <table aria-rowcount=${rows.length}>
@@ -36,9 +37,9 @@ export function Table({ rows, columns, sort, onSort, link, keyOf, selected, onSe
       <tbody>
         ${first > 0 && html`<tr class="space" aria-hidden="true"><td colspan=${columns.length} ref=${heightOf(first * HEIGHT)}></td></tr>`}
         ${rows.slice(first, last).map((row, i) => html`
-          <tr key=${keyOf(row)} aria-rowindex=${first + i + 1} class=${first + i === selected ? "selected" : ""} onClick=${(event) => { onSelect?.(first + i); if (!event.target.closest("a")) location.hash = link(row); }}>
-            ${columns.map((column, at) => html`<td class=${`${column.align ?? ""} ${column.tone?.(row) ?? ""}`}>
-              ${at === 0 ? html`<a href=${link(row)}>${column.cell(row)}</a>` : column.cell(row)}</td>`)}
+          <tr key=${keyOf(row)} aria-rowindex=${first + i + 1} class=${first + i === selected ? "selected" : ""} onClick=${(event) => { onSelect?.(first + i); if (link && !event.target.closest("a")) location.hash = link(row); }}>
+            ${columns.map((column, at) => html`<td class=${`${column.align ?? ""} ${column.tone?.(row) ?? ""}`} title=${link ? undefined : column.cell(row)}>
+              ${at === 0 && link ? html`<a href=${link(row)}>${column.cell(row)}</a>` : column.cell(row)}</td>`)}
           </tr>`)}
         ${last < rows.length && html`<tr class="space" aria-hidden="true"><td colspan=${columns.length} ref=${heightOf((rows.length - last) * HEIGHT)}></td></tr>`}
       </tbody>
