@@ -29,7 +29,8 @@ from paddock.server import Handler, ModelServer
 from paddock.server.dialects import Answer, Dialect, reasoning_item, whole_reply
 from paddock.server.dialects.chat_answers import read_completion
 from paddock.server.dialects.failures import UnreadableError
-from paddock.server.upstream_exchange import WholeAnswer
+from paddock.server.endpoint_trial import UpstreamEndpoint
+from paddock.server.upstream_exchange import WholeAnswer, json_headers
 from paddock.types import JsonObject
 from paddock.types.responses import content_text, item_type, message_item
 
@@ -42,6 +43,11 @@ class GenrmModelServer(ModelServer[GenrmModelConfig]):
     SHARED: ClassVar[bool] = True
     COMPARES: ClassVar[bool] = True
     config_type = GenrmModelConfig
+
+    @classmethod
+    def endpoint(cls, config: GenrmModelConfig) -> UpstreamEndpoint | None:
+        headers = json_headers(config.key, config.default_headers)
+        return UpstreamEndpoint(config.urls, headers, config.model, "chat") if config.urls else None
 
     def __init__(self, config: GenrmModelConfig, *, name: str, peers: Mapping[str, Peer]) -> None:
         super().__init__(config, name=name, peers=peers)

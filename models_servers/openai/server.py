@@ -23,9 +23,10 @@ from paddock.server.dialects.chat_answers import has_routed_experts, read_comple
 from paddock.server.dialects.chat_reader import ChatReader
 from paddock.server.dialects.failures import UnreadableError
 from paddock.server.dialects.responses_answers import ResponsesReader, read_response
+from paddock.server.endpoint_trial import UpstreamEndpoint
 from paddock.server.exchange import Batch
 from paddock.server.recording_server import OVERFLOW, PendingCall, RecordingServer
-from paddock.server.upstream_exchange import WholeAnswer
+from paddock.server.upstream_exchange import WholeAnswer, json_headers
 from paddock.server.upstream_failures import RefusedError, UpstreamError
 from paddock.tokens import Placement
 from paddock.types import Engine
@@ -43,6 +44,11 @@ class OpenAIServer(RecordingServer[OpenAIConfig]):
         self.broken_splices = 0
         """Answers whose prompt did not go on from the ids that were sent."""
         self._client: EndpointClient | None = None
+
+    @classmethod
+    def endpoint(cls, config: OpenAIConfig) -> UpstreamEndpoint:
+        headers = json_headers(config.key, config.default_headers)
+        return UpstreamEndpoint(config.urls, headers, config.model, config.upstream_api)
 
     @property
     def engine_kind(self) -> Engine:

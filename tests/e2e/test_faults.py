@@ -19,6 +19,7 @@ from tests.support.processes import CommandProcess, gone, running
 from paddock.cli import main
 from paddock.collect import EvalSettings, evaluate, make_plan
 from paddock.config import Config, load
+from paddock.errors import ConfigError
 from paddock.testing import ErrorStatus, ScriptedAnswer, ScriptedUpstream, first, share
 from paddock.testing.upstream import Fault
 from paddock.types import REWARDED, JsonObject
@@ -135,7 +136,8 @@ async def test_a_wrong_model_or_path_is_named_with_its_url(tmp_path: Path) -> No
 async def test_an_endpoint_that_is_not_there_is_named_and_no_tls_with_it(tmp_path: Path) -> None:
     data = rows(tmp_path / "rows.jsonl", 1)
     quick = config("http://127.0.0.1:1/v1", attempts=1)
-    await evaluate(make_plan(quick, settings(data, max_attempts=1)), tmp_path / "run", quiet=True)
+    untried = settings(data, max_attempts=1, endpoint_timeout_s=0)
+    await evaluate(make_plan(quick, untried), tmp_path / "run", quiet=True)
     (line,) = lines(tmp_path / "run/failures.jsonl")
     assert line["kind"] == "upstream_connection"
     assert "can't connect to 127.0.0.1:1: " in line["message"]
@@ -234,3 +236,34 @@ def test_the_collector_killed_in_mid_run_leaves_no_process_and_resumes(slow_upst
     assert main([*arguments(slow_upstream, data, out), "--resume"]) == 0
     assert before >= 10
     assert sorted(line["_ng_task_index"] for line in lines(out / "rollouts.jsonl")) == list(range(60))
+
+
+async def test_an_endpoint_that_can_not_work_ends_the_run_before_it_starts(tmp_path: Path) -> None:
+    plan = make_plan(config("http://127.0.0.1:1/v1"), settings(rows(tmp_path / "rows.jsonl", 1)))
+    with pytest.raises(ConfigError, match="no server answers"):
+        await evaluate(plan, tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run" / "run.json").exists(), "the folder is free"
+    async with ScriptedUpstream(SAID, models=["scripter"], faults=first(NEVER, ErrorStatus(404))) as upstream:
+        plan = make_plan(config(upstream.url), settings(rows(tmp_path / "rows.jsonl", 1)))
+        with pytest.raises(ConfigError, match="`model` is `scripted`, and the endpoint lists scripter"):
+            await evaluate(plan, tmp_path / "run", quiet=True)
+
+
+async def test_the_trial_of_an_endpoint_is_no_turn_and_a_flake_stops_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with ScriptedUpstream(SAID, models=(), faults=first(2, ErrorStatus(503))) as upstream:
+        plan = make_plan(config(upstream.url), settings(rows(tmp_path / "rows.jsonl", 2)))
+        await evaluate(plan, tmp_path / "run", quiet=True)
+    assert "answered 503" in caplog.text
+    found = lines(tmp_path / "run" / "rollouts.jsonl")
+    assert [len(line["rollout"]["turns"]) for line in found] == [1, 1]
+    assert upstream.calls == 4, "the list, the trial, and a call for each row"
+
+
+async def test_a_finished_run_is_read_again_without_its_endpoint(tmp_path: Path) -> None:
+    async with ScriptedUpstream(SAID) as upstream:
+        plan = make_plan(config(upstream.url), settings(rows(tmp_path / "rows.jsonl", 1)))
+        await evaluate(plan, tmp_path / "run", quiet=True)
+    again = await evaluate(plan, tmp_path / "run", resume=True, quiet=True)
+    assert again.n_verdicts == 1

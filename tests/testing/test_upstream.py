@@ -66,7 +66,15 @@ async def test_wrong_keys_and_paths_are_refused() -> None:
         assert (await client.post(url, json=CHAT)).status_code == 401
         headers = {"authorization": "Bearer sk-1"}
         assert (await client.post(url, json=CHAT, headers=headers)).status_code == 200
-        assert (await client.post(f"{upstream.url}/models", json={}, headers=headers)).status_code == 404
+        assert (await client.post(f"{upstream.url}/embeddings", json={}, headers=headers)).status_code == 404
+
+
+async def test_its_list_of_models_is_no_call_and_needs_the_key() -> None:
+    async with ScriptedUpstream(api_key="sk-1", models=["m"]) as upstream, httpx.AsyncClient() as client:
+        assert (await client.get(f"{upstream.url}/models")).status_code == 401
+        listed = await client.get(f"{upstream.url}/models", headers={"authorization": "Bearer sk-1"})
+    assert [model["id"] for model in listed.json()["data"]] == ["m"]
+    assert upstream.calls == 0
 
 
 async def test_it_is_no_bottleneck_of_a_benchmark() -> None:

@@ -79,6 +79,10 @@ class EvalSettings(BaseModel):
     many as all rollouts in flight may make, and at least 20."""
     retry: list[Literal["row"]] = []
     """Outcomes that a resumed run tries again besides those that it always does (`infra`, `verifier`, `cancelled`)."""
+    endpoint_timeout_s: float = Field(default=5.0, ge=0)
+    """Seconds for the trial of each model's endpoint before anything is started: who does not answer is warned of, what
+    can't work (no server, a refused key, a model that is not there) ends the command. Not with `cluster`. 0: none is
+    tried."""
     min_free_disk_mib: int = Field(default=16, ge=0)
     """MiB that have to be free on the disk of the run's folder before anything is started; 0: any room will do."""
     usd_per_million_tokens: dict[str, TokenPrice] = {}

@@ -57,6 +57,8 @@ from paddock.types import (
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from paddock.server.endpoint_trial import UpstreamEndpoint
+
 Kind = Literal["resources_servers", "agents", "models_servers"]
 Handler = Callable[[Any, Call], Awaitable[Any]]
 
@@ -336,6 +338,12 @@ class ModelServer(Server[ConfigT]):
     COMPARES: ClassVar[bool] = False
     """It puts to its model the texts `response_1` and `response_2` of a request's `metadata`, so it can be a judge of
     groups. Others pass on the conversation alone."""
+
+    @classmethod
+    def endpoint(cls, config: ConfigT) -> "UpstreamEndpoint | None":
+        """The endpoint of somebody else's that a server of this config calls, which is tried before a run; None: it has
+        none, or waits for it when it starts."""
+        return None
 
     def handlers(self) -> Mapping[Route[Any, Any], Handler]:
         return {

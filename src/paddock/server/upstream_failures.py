@@ -56,7 +56,7 @@ def host_of(url: httpx.URL) -> str:
 
 def status_error(host: str, status: int, content: bytes, retry_after: str | None) -> PaddockError:
     """The error of an answer with status 300 or more."""
-    text, code = _error_text(content)
+    text, code = error_text(content)
     if status in (401, 403):
         # Its words are left out: some endpoints repeat the key.
         return InfraError(
@@ -73,7 +73,7 @@ def not_found(url: httpx.URL, model: object, content: bytes) -> InfraError:
     """The error of a 404: the endpoint has no such path, or no such model."""
     path = f"{url.scheme}://{host_of(url)}{url.path}"
     return InfraError(
-        f"{path} answered 404 for model `{model}`: {_error_text(content)[0]}; check `base_url` and `model`",
+        f"{path} answered 404 for model `{model}`: {error_text(content)[0]}; check `base_url` and `model`",
         kind="upstream_not_found",
         stage="model",
         retryable=False,
@@ -128,7 +128,7 @@ def _is_too_long(words: str) -> bool:
     return any(phrase in words for phrase in _TOO_LONG)
 
 
-def _error_text(content: bytes) -> tuple[str, str]:
+def error_text(content: bytes) -> tuple[str, str]:
     """Message and code of an error body, whatever its form."""
     try:
         body = orjson.loads(content)

@@ -5,7 +5,7 @@ Law     calls are numbered from 0 in the order in which they arrive whole, over 
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -34,6 +34,7 @@ class ScriptedUpstream:
         event_delay_s: float = 0.0,
         api_key: str | None = None,
         answer_headers: Mapping[str, str] | None = None,
+        models: Sequence[str] = ("policy", "scripted"),
         keep_bodies: bool = False,
         port: int = 0,
     ) -> None:
@@ -46,6 +47,8 @@ class ScriptedUpstream:
         self.api_key = api_key
         """Whoever brings another gets 401; None: nobody needs one."""
         self.extra_head = "".join(f"{name}: {value}\r\n" for name, value in (answer_headers or {}).items())
+        self.models = models
+        """What `GET /v1/models` lists; that is no call. None there: it has no such path."""
         self.keep_bodies = keep_bodies
         self.port = port
         self.calls = 0
@@ -138,6 +141,13 @@ class _Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         upstream = self._upstream
+        if self._path.endswith("/models") and upstream.models:
+            refused = self._refused_key()
+            if refused is not None:
+                self._fail(refused, {}, 0)
+                return
+            self._write(200, orjson.dumps({"object": "list", "data": [{"id": name} for name in upstream.models]}))
+            return
         nth = upstream.calls
         upstream.calls += 1
         body = orjson.loads(b"".join(self._body) or b"{}")
@@ -153,13 +163,17 @@ class _Connection(asyncio.Protocol):
 
     def _fault(self, nth: int) -> Fault | None:
         upstream = self._upstream
-        if upstream.api_key and self._headers.get("authorization") != f"Bearer {upstream.api_key}":
-            return ErrorStatus(
-                401, f"Incorrect API key provided: {self._headers.get('authorization')}", "invalid_api_key"
-            )
+        if (refused := self._refused_key()) is not None:
+            return refused
         if not self._path.endswith(("/chat/completions", "/responses")):
             return ErrorStatus(404, f"no such path: {self._path}")
         return upstream.faults(nth) if upstream.faults else None
+
+    def _refused_key(self) -> ErrorStatus | None:
+        given = self._headers.get("authorization")
+        if not self._upstream.api_key or given == f"Bearer {self._upstream.api_key}":
+            return None
+        return ErrorStatus(401, f"Incorrect API key provided: {given}", "invalid_api_key")
 
     async def _answer(self, body: JsonObject, nth: int, fault: Fault | None) -> None:
         upstream = self._upstream
