@@ -187,7 +187,8 @@ def _read_settings(args: argparse.Namespace, *, modelless: bool) -> tuple[Any, A
     if args.rows:
         from paddock.cli.hub_rows import local_files
 
-        given["rows"] = local_files(args.rows)
+        out = args.out or config.top("eval").get("out") or _default_out(args.config)
+        given["rows"] = local_files(args.rows, resumed=Path(out) if args.resume else None)
     return config, validate(EvalSettings, {**config.top("eval"), **given}, "eval")
 
 

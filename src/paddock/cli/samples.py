@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from paddock.cli import samples_check
 
 if TYPE_CHECKING:
+    from paddock.collect.results import MemberKey
     from paddock.tokens.export import Mode, SamplePlan, Summary
     from paddock.types import JsonObject, Outcome, Rollout
 
@@ -126,11 +127,11 @@ def _write(args: argparse.Namespace, source: Path, mode: "Mode", summary: "Summa
     from paddock.collect.reverify import find_rollouts
     from paddock.tokens.export import plan_rollout
 
-    members: set[tuple[int | None, int | None]] = set()
+    members: set[MemberKey | None] = set()
     notes = []
     file = find_rollouts(source)
-    for rollout in _rollouts(file):
-        members.add((rollout.row.stamp.group_id, rollout.row.stamp.member))
+    for key, rollout in _rollouts(file):
+        members.add(key)
         if rollout.reward is None and not args.all:
             summary.left_out(rollout.outcome)
             continue
@@ -158,20 +159,23 @@ def _lines(rollout: "Rollout", mode: "Mode", planned: "SamplePlan", *, inline: b
         yield sample.to_wire()
 
 
-def _rollouts(file: Path) -> "Iterator[Rollout]":
-    from paddock.collect.lines import Fault, stored_lines
-    from paddock.collect.recovery import may_be_older, read_rollout
+def _rollouts(file: Path) -> "Iterator[tuple[MemberKey | None, Rollout]]":
+    """Each rollout, under the group and member that the run's failures have, too."""
+    from paddock.collect.lines import Fault
+    from paddock.collect.recovery import indexed_lines, may_be_older, read_rollout
+    from paddock.collect.results import stamped_key
 
-    for line in stored_lines(file, older=may_be_older(file)):
+    for line, result in indexed_lines(file, older=may_be_older(file)):
         if line.data.isspace():
             continue
         try:
-            yield read_rollout(line)
+            rollout = read_rollout(line)
+            yield result.key if result else stamped_key(rollout), rollout
         except Fault as fault:
             raise fault.error(file, line.span.number) from fault
 
 
-def _failures(run: Path, members: set[tuple[int | None, int | None]]) -> "Iterator[Outcome]":
+def _failures(run: Path, members: "set[MemberKey | None]") -> "Iterator[Outcome]":
     """Of a folder: how its members ended that are not among its rollouts, each by its last attempt."""
     from paddock.collect.folder import FAILURES
     from paddock.collect.recovery import read_failures

@@ -11,11 +11,12 @@ import argparse
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from paddock.collect.lines import StoredLine
-    from paddock.training.nemo_rl.checks import CheckSettings, ResultFinding
+    from paddock.collect.results import RolloutResult
+    from paddock.training.nemo_rl.checks import CheckSettings, FailedMember, ResultFinding
     from paddock.types import JsonObject
 
 SHOWN = 100
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace, source: Path) -> int:
     lines = _ResultLines(find_rollouts(source))
     rules: Counter[str] = Counter()
     wrong: set[int] = set()
-    for finding in check_results(lines.results(), settings, failed=_failed(source)):
+    for finding in check_results(lines.results(), settings, failed=_failed(source, lines)):
         rules[finding.violation.rule] += 1
         wrong.add(finding.result)
         if rules.total() <= SHOWN:
@@ -77,13 +78,26 @@ def _settings(args: argparse.Namespace) -> "CheckSettings":
         raise ConfigError(describe(error), kind="flag_invalid") from error
 
 
-def _failed(run: Path) -> Iterator[tuple[int, int]]:
-    """Group and member of each failed attempt."""
+def _failed(run: Path, lines: "_ResultLines") -> "Iterator[FailedMember]":
+    """The member of each failed attempt, of groups that have results; read after these."""
     from paddock.collect.folder import FAILURES
     from paddock.collect.recovery import read_failures
+    from paddock.training.nemo_rl.checks import FailedMember
 
-    if run.is_dir():
-        yield from (failed.key for failed in read_failures(run / FAILURES))
+    if not run.is_dir():
+        return
+    for failed in read_failures(run / FAILURES):
+        row = lines.rows.get(failed.group_id)
+        if row is not None:
+            yield FailedMember(row.task, failed.member, row.epoch)
+
+
+class _EpochRow(NamedTuple):
+    """The row of a group."""
+
+    task: int
+    """The row's index."""
+    epoch: int | None
 
 
 class _ResultLines:
@@ -97,17 +111,19 @@ class _ResultLines:
         self.untrained: Counter[str] = Counter()
         """Turns of rollouts without one to train on, by why they are not trained on."""
         self.torn = False
+        self.rows: dict[int, _EpochRow] = {}
+        """By the run's number of the group: in a training run that is not the row's index."""
         self._blank: list[int] = []
         """Numbers of lines that are empty."""
 
     def results(self) -> Iterator["JsonObject"]:
         import orjson
 
-        from paddock.collect.lines import Fault, stored_lines
-        from paddock.collect.recovery import may_be_older, torn_bytes
+        from paddock.collect.lines import Fault
+        from paddock.collect.recovery import indexed_lines, may_be_older, torn_bytes
         from paddock.errors import ConfigError
 
-        for line in stored_lines(self.file, older=may_be_older(self.file)):
+        for line, indexed in indexed_lines(self.file, older=may_be_older(self.file)):
             number = line.span.number
             if line.data.isspace():
                 self._blank.append(number)
@@ -117,6 +133,7 @@ class _ResultLines:
             except orjson.JSONDecodeError as error:
                 raise ConfigError(f"{self.file}:{number}: no JSON: {error}", kind="no_rollouts") from error
             self.count += 1
+            self._note_row(wire, indexed)
             try:
                 yield self._counted(self._result(wire, line))
             except Fault as fault:
@@ -128,6 +145,12 @@ class _ResultLines:
         for blank in self._blank:
             number += blank <= number
         return f"{self.file}:{number}"
+
+    def _note_row(self, wire: Any, indexed: "RolloutResult | None") -> None:
+        row = wire.get("_ng_task_index") if isinstance(wire, dict) else None
+        if isinstance(row, int):
+            group = indexed.group_id if indexed else row
+            self.rows[group] = _EpochRow(row, wire.get("_paddock_epoch"))
 
     def _result(self, wire: "JsonObject", line: "StoredLine") -> "JsonObject":
         """A rollout in its inline form; anything else as it is."""

@@ -143,6 +143,25 @@ def read_index(path: Path) -> Iterator[RolloutResult]:
             return
 
 
+class IndexedLine(NamedTuple):
+    """A line of a file of rollouts, whatever is in it."""
+
+    line: StoredLine
+    result: RolloutResult | None
+    """Its result, as the index has it; None: the index does not have this line."""
+
+
+def indexed_lines(file: Path, *, older: bool) -> Iterator[IndexedLine]:
+    """The lines of a run's rollouts, or of any other file of them, with what the index says of each: up to the first
+    line that it does not fit. In a training run only the index knows a rollout's group."""
+    index = read_index(file.with_name(INDEX)) if file.name == ROLLOUTS else iter(())
+    for line in stored_lines(file, older=older):
+        result = None if line.data.isspace() else next(index, None)
+        if result is not None and (line.fault is not None or not is_of(result, line)):
+            index, result = iter(()), None
+        yield IndexedLine(line, result)
+
+
 def read_rollout(line: StoredLine) -> Rollout:
     """The rollout of a line; raises Fault where it has none."""
     return read_record(rollout_from_wire, line)

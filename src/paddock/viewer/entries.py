@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from paddock.collect.folder import FAILURES, INDEX, ROLLOUTS, RUN
+from paddock.collect.folder import FAILURES, RUN
 from paddock.collect.identity import AgentIdentity, RunIdentity, read_identity
-from paddock.collect.lines import Fault, LineSpan, StoredLine, check, stored_lines
-from paddock.collect.recovery import is_of, read_failures, read_index, read_record, read_rollout, with_span
+from paddock.collect.lines import Fault, LineSpan, StoredLine, check
+from paddock.collect.recovery import indexed_lines, read_failures, read_record, read_rollout, with_span
 from paddock.collect.results import FailedAttempt, MemberKey, RolloutResult, result_of, stamped_key
 from paddock.collect.reverify import find_rollouts
 from paddock.errors import ConfigError
@@ -81,17 +81,11 @@ def load(entry: Entry) -> Rollout | None:
 
 
 def _results(file: Path, identity: RunIdentity | None) -> Iterator[RolloutResult]:
-    index = read_index(file.with_name(INDEX)) if file.name == ROLLOUTS else iter(())
-    for line in stored_lines(file, older=identity is None or identity.older):
+    for line, result in indexed_lines(file, older=identity is None or identity.older):
         if line.data.isspace():
             continue
-        result = next(index, None)
-        if line.fault is None and result is not None and is_of(result, line):
-            yield result
-            continue
-        index = iter(())
         try:
-            yield _parse_result(line)
+            yield result or _parse_result(line)
         except Fault as fault:
             raise fault.error(file, line.span.number) from fault
 

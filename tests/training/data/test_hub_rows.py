@@ -46,6 +46,22 @@ def test_the_files_stay_those_of_the_commit_and_are_not_fetched_again(rows_hub: 
     assert len(rows_hub.downloads("a.jsonl")) == 1
 
 
+def test_a_run_is_resumed_with_its_own_files_where_no_hub_answers(
+    rows_hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rows_hub.commit(REPO, {"a.jsonl": ROW, "b.jsonl": ROW * 2})
+    assert main(["init", "environment", "resumed"]) == 0
+    (tmp_path / "resumed" / "rows.jsonl").unlink()
+    words = ["eval", "resumed/resumed.yaml", "--rows", f"hf:{REPO}:b*", "--oracle", "--quiet", "--out", "run"]
+    assert main([*words, "--rows", f"hf:{REPO}:a*"]) == 0
+    before = (tmp_path / "run" / "rollouts.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "run" / "rollouts.jsonl").write_bytes(b"".join(before[:1]))
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+    assert main(words[:-2]) == 2, "a new run asks the hub"
+    assert main([*words, "--rows", f"hf:{REPO}:a*", "--resume"]) == 0
+    assert len((tmp_path / "run" / "rollouts.jsonl").read_bytes().splitlines()) == 3
+
+
 def test_a_revision_and_a_file_are_chosen(rows_hub: ScriptedHub) -> None:
     old = rows_hub.commit(REPO, {"data/a.jsonl": ROW, "data/b.jsonl": ROW * 2})
     rows_hub.commit(REPO, {"data/a.jsonl": ROW * 3})

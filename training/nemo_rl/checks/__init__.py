@@ -4,7 +4,7 @@
 `check_results` both, for any number. `RULES` is their table: names, sources, and what happens where one is broken.
 """
 
-from paddock.training.nemo_rl.checks.groups import GroupChecker, ResultFinding, check_group, check_results
+from paddock.training.nemo_rl.checks.groups import FailedMember, GroupChecker, ResultFinding, check_group, check_results
 from paddock.training.nemo_rl.checks.results import check_result
 from paddock.training.nemo_rl.checks.rules import RULES, Effect, NemoRule
 from paddock.training.nemo_rl.checks.settings import CheckSettings
@@ -13,6 +13,7 @@ __all__ = [
     "RULES",
     "CheckSettings",
     "Effect",
+    "FailedMember",
     "GroupChecker",
     "NemoRule",
     "ResultFinding",

@@ -35,6 +35,15 @@ class ResultFinding(NamedTuple):
         return f"{self.result}: {self.violation}"
 
 
+class FailedMember(NamedTuple):
+    """A member that failed and may have no result."""
+
+    task: int
+    member: int
+    epoch: int | None = None
+    """Of its group, where the results are of several."""
+
+
 class _MemberFacts(NamedTuple):
     """The facts of one result that are compared in its group."""
 
@@ -135,11 +144,11 @@ class GroupChecker:
         key = (*(_hashable(result.get(name)) for name in GROUP_STAMPS), task)
         self._groups.setdefault(key, _GroupMembers()).add(nth, result)
 
-    def fail(self, task: int, member: int) -> None:
+    def fail(self, failed: FailedMember) -> None:
         """Note a failed member, which its group then does not miss. To be called after all results are added."""
-        for key, group in self._groups.items():
-            if key[-1] == task:
-                group.fail(member)
+        for (*stamps, task), group in self._groups.items():
+            if task == failed.task and failed.epoch in (None, stamps[GROUP_STAMPS.index("_paddock_epoch")]):
+                group.fail(failed.member)
 
     def findings(self) -> Iterator[ResultFinding]:
         if self._groups:
@@ -189,18 +198,18 @@ def check_group(results: Sequence[Result], *, size: int | None = None) -> list[V
 
 
 def check_results(
-    results: Iterable[Result], settings: CheckSettings = DEFAULTS, *, failed: Iterable[tuple[int, int]] = ()
+    results: Iterable[Result], settings: CheckSettings = DEFAULTS, *, failed: Iterable[FailedMember] = ()
 ) -> Iterator[ResultFinding]:
     """All findings: first those of each result by itself, then those of groups. One result is in memory at a time.
-    `failed`: task and member of those that failed and may have no result; read after all results."""
+    `failed` is read after all results."""
     groups = GroupChecker()
     for nth, result in enumerate(results, 1):
         violations = check_result(result, settings)
         yield from (ResultFinding(nth, violation) for violation in violations)
         if not any(violation.rule == "result" for violation in violations):
             groups.add(nth, result)
-    for task, member in failed:
-        groups.fail(task, member)
+    for member in failed:
+        groups.fail(member)
     yield from groups.findings()
 
 
