@@ -16,6 +16,7 @@ from paddock.training.grpo.metrics_log import METRICS, MetricsLog
 from paddock.training.grpo.plots import draw
 from paddock.training.grpo.progress import Progress
 from paddock.training.grpo.read_config import RunConfig
+from paddock.training.grpo.sample_table import RolloutLinks, sample_rollouts
 from paddock.training.grpo.sinks import Sinks, make_sinks, require
 from paddock.training.grpo.summary import page, summarise
 from paddock.types import JsonObject
@@ -61,6 +62,10 @@ class RunReporter:
         }
         self._log.append(line)
         self._sinks.write(step_report.steps, step_report.metrics)
+        settings = self._config.config.logger
+        if batch is not None and settings.samples_per_step and self._sinks:
+            links = RolloutLinks(settings.view_url, self._out)
+            self._sinks.write_samples(step_report.steps, sample_rollouts(batch, settings.samples_per_step, links))
         if self._progress is not None:
             self._progress.report(step_report.steps, step_report.metrics)
 

@@ -1,5 +1,6 @@
 """Sinks of metrics besides `metrics.jsonl`: TensorBoard and Weights & Biases, as `logger` is set.
 
+Samples a table of each step (`sample_table`): text in TensorBoard, a table in W&B, both called `train/samples`.
 Law     a package that is asked for and missing is an error before a run starts. A run that goes on writes to the same
         curves: TensorBoard hides what was written after the checkpoint, W&B keeps both. An error of a sink during a
         run is logged once and ends the sink, not the run.
@@ -9,14 +10,16 @@ import importlib
 import logging
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
 from paddock.errors import ConfigError
 from paddock.training.grpo.config import LoggerConfig
+from paddock.training.grpo.sample_table import SampledRollout, markdown_table
 
+SAMPLES = "train/samples"
 _log = logging.getLogger("paddock.training")
 
 
@@ -28,6 +31,8 @@ class Sink(Protocol):
         ...
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None: ...
+
+    def write_samples(self, step: int, samples: Sequence[SampledRollout]) -> None: ...
 
     def close(self) -> None: ...
 
@@ -76,6 +81,17 @@ class TensorBoard:
         )
         self._writer.flush()
 
+    def write_samples(self, step: int, samples: Sequence[SampledRollout]) -> None:
+        tensors = importlib.import_module("tensorboard.compat.proto.tensor_pb2")
+        plugin = self._summaries.SummaryMetadata.PluginData(plugin_name="text")
+        value = self._summaries.Summary.Value(
+            tag=SAMPLES,
+            metadata=self._summaries.SummaryMetadata(plugin_data=plugin),
+            tensor=tensors.TensorProto(dtype="DT_STRING", string_val=[markdown_table(samples).encode()]),
+        )
+        self._add(step, summary=self._summaries.Summary(value=[value]))
+        self._writer.flush()
+
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
@@ -113,6 +129,11 @@ class WeightsAndBiases:
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
         self._run.log({"step": step, **metrics})
 
+    def write_samples(self, step: int, samples: Sequence[SampledRollout]) -> None:
+        wandb = importlib.import_module("wandb")
+        columns, rows = list(SampledRollout._fields), [list(sample) for sample in samples]
+        self._run.log({"step": step, SAMPLES: wandb.Table(columns=columns, data=rows)})
+
     def close(self) -> None:
         if self._run is not None:
             self._run.finish()
@@ -128,10 +149,19 @@ class Sinks:
         for sink in self._sinks:
             sink.open(after)
 
+    def __bool__(self) -> bool:
+        return bool(self._sinks)
+
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._each(lambda sink: sink.write(step, metrics))
+
+    def write_samples(self, step: int, samples: Sequence[SampledRollout]) -> None:
+        self._each(lambda sink: sink.write_samples(step, samples))
+
+    def _each(self, write: Callable[[Sink], None]) -> None:
         for sink in list(self._sinks):
             try:
-                sink.write(step, metrics)
+                write(sink)
             except Exception as error:  # noqa: BLE001 - a run is worth more than one of its logs
                 _log.warning("%s gets no more metrics: %s", type(sink).__name__, error)
                 self._sinks.remove(sink)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from paddock.training.core.records import Batch
+from paddock.training.core.records import Batch, Group, Member
 from paddock.training.grpo.loop import RunResult, StepReport
 from paddock.training.grpo.metrics_log import MetricsLog
 from paddock.training.grpo.read_config import read_config
@@ -16,7 +16,7 @@ CONFIG = """
 policy: {model_name: tiny, generation: {}}
 grpo: {num_prompts_per_step: 2, num_generations_per_prompt: 4, max_num_steps: 6}
 data: {train: {data_path: rows.jsonl}}
-logger: {tensorboard_enabled: true}
+logger: {tensorboard_enabled: true, samples_per_step: 5, view_url: "http://127.0.0.1:7000"}
 env:
   nemo_gym:
     pivot: {resources_servers: {pivot: {comparator: compat}}}
@@ -26,7 +26,12 @@ env:
 def step_report(step: int, *, again: bool = False) -> StepReport:
     metrics = {"train/total_reward/mean": step / 6, "train/loss": 0.5 + again, "timing/step_s": 1.0}
     metrics |= {"train/logprob_error/current/mean_abs": 1e-7, "train/masked/infra": 1.0}
-    return StepReport(step, Batch(step - 1, [], [], [], []), (), metrics)
+    members = (
+        Member(0, "completed", 1.0, reason="match", agent="pivot|agent"),
+        Member(1, "infra", None, reason="timeout"),
+    )
+    groups = [Group(step * 10 + nth, nth, 0, members, 2, step) for nth in range(6)]
+    return StepReport(step, Batch(step - 1, [], [], groups, []), (), metrics)
 
 
 def main(out: Path) -> None:
@@ -50,6 +55,7 @@ def main(out: Path) -> None:
         "tensorboard": {
             name: [event.step for event in events.Scalars(name)] for name in ("train/loss", "validation/accuracy")
         },
+        "samples": {event.step: event.tensor_proto.string_val[0].decode() for event in events.Tensors("train/samples")},
         "plots": sorted(path.name for path in (out / "plots").iterdir()),
         "summary": json.loads((out / "summary.json").read_text()),
     }

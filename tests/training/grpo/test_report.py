@@ -128,6 +128,9 @@ def test_a_sink_that_breaks_ends_itself_and_not_the_run(caplog: pytest.LogCaptur
                 raise OSError("full")
             self.steps.append(step)
 
+        def write_samples(self, step: int, samples: Any) -> None:
+            self.write(step, samples)
+
         def close(self) -> None:
             if self.broken:
                 raise OSError("full")
@@ -163,6 +166,14 @@ def test_a_whole_run_is_told_with_plots_and_tensorboard_and_goes_on_after_a_kill
     told = orjson.loads(done.stdout)
     assert told["steps"] == [0, 1, 2, 3, 4, 5, 6]
     assert told["tensorboard"] == {"train/loss": [1, 2, 3, 4, 5, 6], "validation/accuracy": [0]}
+    assert list(told["samples"]) == ["1", "2", "3", "4", "5", "6"]
+    head, _, *rows = told["samples"]["6"].splitlines()
+    assert head.startswith("| rollout | row | agent | outcome | reward |") and len(rows) == 5
+    run = f"{tmp_path.parent.name}%2F{tmp_path.name}"
+    for row in rows:
+        at = row.split("]")[0].removeprefix("| [")
+        assert f"[{at}](http://127.0.0.1:7000/#/rollout?run={run}&at={at})" in row
+    assert any(r"pivot\|agent | completed | 1 | match" in row for row in rows)
     assert {"reward.png", "loss.png", "agreement.png", "seconds.png"} <= set(told["plots"])
     assert (tmp_path / "plots" / "reward.png").read_bytes().startswith(b"\x89PNG")
     assert told["summary"]["steps"] == 6

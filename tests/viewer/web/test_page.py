@@ -180,6 +180,18 @@ def test_a_run_opens_is_filtered_and_leads_to_its_rollouts(page: Any, runs: Path
         expect_text(page, "main", "2 of 8 rollouts")
 
 
+def test_a_link_from_elsewhere_is_followed_once_the_token_is_there(browser: Any, runs: Path) -> None:
+    page = browser.new_context().new_page()  # one whose refused request is no failure of the test
+    page.set_default_timeout(WAIT_MS)
+    with ServedView(page, runs) as view:
+        page.goto(view.url.partition("#")[0] + "#/rollout?run=runs%2Fseen&at=0-0")
+        expect_text(page, "main", "needs the address that `paddock view` printed")
+        page.goto(view.url)
+        expect_text(page, "h1", "calc__calc-1")
+        assert page.url.endswith("#/rollout?run=runs%2Fseen&at=0-0")
+    page.context.close()
+
+
 def test_what_a_rollout_says_runs_nothing(page: Any, runs: Path) -> None:
     with ServedView(page, runs) as view:
         page.goto(view.url)

@@ -1,13 +1,16 @@
 // Requests to the server, and the page's state, which is all in the address: `#/PAGE?KEY=VALUE`.
 
 const TOKEN = "paddock-token";
+const WANTED = "paddock-wanted";
 
 // The address that the command printed has the token in its fragment; it is kept for this tab alone.
 export function takeToken() {
   const match = /^#token=([^&]+)$/.exec(location.hash);
   if (match) {
     sessionStorage.setItem(TOKEN, decodeURIComponent(match[1]));
-    history.replaceState(null, "", "#/");
+    // A link from elsewhere came without the token: what it names is shown once the token is there.
+    history.replaceState(null, "", sessionStorage.getItem(WANTED) ?? "#/");
+    sessionStorage.removeItem(WANTED);
   }
 }
 
@@ -34,6 +37,7 @@ export async function api(name, query = {}, body) {
     throw new ApiError(0, "the server does not answer: `paddock view` has ended, or the tunnel to it");
   }
   if (reply.ok) return reply.json();
+  if (reply.status === 401) sessionStorage.setItem(WANTED, location.hash);
   const text = await reply.text();
   let message = text;
   try {
