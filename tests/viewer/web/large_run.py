@@ -8,12 +8,14 @@ import orjson
 from paddock.collect.folder import FAILURES, INDEX, ROLLOUTS
 from paddock.collect.lines import digest_of, seal, to_line
 from paddock.collect.results import RolloutResult
-from paddock.types import JsonObject, Rollout, Row, Timing, Verdict
+from paddock.types import JsonObject, Rollout, Row, Timing, Usage, Verdict
 from paddock.types.responses import call_item, message_item
+
+STARTED_AT = 1_700_000_000.0
 
 
 def write_run(folder: Path, *, rollouts: int, turns: int = 3, result_text: str = "output") -> None:
-    """Members of four; every third rollout is solved."""
+    """Members of four, one every ten seconds; every third rollout is solved."""
     folder.mkdir(parents=True)
     start = 0
     with (folder / ROLLOUTS).open("wb") as lines, (folder / INDEX).open("wb") as index:
@@ -32,7 +34,10 @@ def write_run(folder: Path, *, rollouts: int, turns: int = 3, result_text: str =
                 labels={"repo": f"made/{nth % 7}"},
                 metrics={"resolved": reward, "patch_bytes": 100.0 + nth},
                 turns=turns,
+                usage=Usage(input_tokens=1000, cached_tokens=400, output_tokens=100, reasoning_tokens=30),
+                cost_usd=0.01,
                 timing=Timing(model_s=3.0, tools_s=0.5, total_s=4.0),
+                ended_at=STARTED_AT + 10.0 * nth,
                 start=start,
                 end=start + len(line),
                 crc32=digest_of(line),

@@ -405,6 +405,52 @@ def test_an_overview_says_whose_failures_were_and_where_time_went(page: Any, run
         assert row.first.locator("td").all_inner_texts() == ["model", "3.0 s"]
 
 
+def test_tokens_and_cost_have_columns_and_totals_where_they_are_known(page: Any, runs: Path) -> None:
+    known = ["cached in", "reasoned", "cost"]
+    with ServedView(page, runs) as view:
+        page.goto(view.url)
+        for run, titles in (("large", known), ("seen", [])):
+            page.goto(view.url.partition("#")[0] + f"#/run?run=runs%2F{run}")
+            expect_text(page, "h1", run)
+            page.wait_for_selector(".table tbody tr:not(.space)")
+            heads = page.locator(".table thead th").all_inner_texts()
+            assert [head for head in heads if head in known] == titles
+            page.get_by_text("overview:").click()
+            used = dict(
+                row.locator("th, td").all_inner_texts() for row in page.locator("details tr:has(th[scope=row])").all()
+            )
+            assert ("cost" in used) == ("of them cached" in used) == bool(titles)
+        page.go_back()
+        expect_text(page, "h1", "large")
+        page.get_by_text("overview:").click()
+        expect_text(page, "details tr:has-text('of them cached')", "4,000,000")
+        expect_text(page, "details tr:has-text('of them reasoned')", "300,000")
+        expect_text(page, "details tr:has(th[scope=row]):has-text('cost')", "$100.00")
+        page.get_by_role("img", name="rollouts ended: 10000 values, the last 10,000").wait_for()
+
+
+PROGRESS = """async ([rows]) => (await import("/assets/rows.js")).progress(rows)"""
+
+
+def test_curves_are_over_the_clock_where_each_rollout_says_when_it_ended(page: Any, runs: Path) -> None:
+    rows: list[dict[str, float | None]] = [
+        {"order": 0, "reward": 1.0, "ended_at": 30.0},
+        {"order": 1, "reward": None, "ended_at": 20.0},
+        {"order": 2, "reward": 0.0, "ended_at": 10.0},
+    ]
+    with ServedView(page, runs) as view:
+        page.goto(view.url)
+        found = page.evaluate(PROGRESS, [rows])
+        assert found["timed"]
+        assert found["rewards"] == {"xs": [10, 30], "ys": [0, 0.5]}
+        assert found["failures"] == {"xs": [10, 20, 30], "ys": [0, 1, 1]}
+        assert found["ended"] == {"xs": [10, 20, 30], "ys": [1, 2, 3]}
+        rows[0]["ended_at"] = None
+        found = page.evaluate(PROGRESS, [rows])
+        assert not found["timed"]
+        assert found["rewards"] == {"xs": [1, 3], "ys": [1, 0.5]}
+
+
 def test_a_training_run_has_curves_that_lead_to_a_steps_rollouts(page: Any, tmp_path: Path) -> None:
     run = tmp_path / "runs" / "trained"
     write_run(run, rollouts=40)

@@ -5,15 +5,26 @@ export const number = (value) => value === null || value === undefined ? "" : va
 export function short(value, digits = 3) {
   if (value === null || value === undefined) return "";
   if (Number.isInteger(value)) return number(value);
-  return Math.abs(value) >= 1000 || (value !== 0 && Math.abs(value) < 0.001)
+  if (Math.abs(value) >= 1000 && Math.abs(value) < 1e7) return number(Math.round(value));
+  return Math.abs(value) >= 1e7 || (value !== 0 && Math.abs(value) < 0.001)
     ? value.toExponential(2) : value.toFixed(digits).replace(/\.?0+$/, "");
 }
+
+export const dollars = (value) => (value === null || value === undefined ? "" : `$${value.toFixed(value !== 0 && value < 0.1 ? 4 : 2)}`);
 
 export function seconds(value) {
   if (!value) return "";
   if (value < 60) return `${value.toFixed(value < 10 ? 1 : 0)} s`;
   const minutes = Math.floor(value / 60);
   return minutes < 60 ? `${minutes} min ${Math.round(value % 60)} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+// `2026-01-31 23:59:59` of this browser's place, cut to what tells moments of such a span (seconds) apart.
+export function clock(at, span = 0) {
+  const [day, time] = new Date((at - new Date(at * 1000).getTimezoneOffset() * 60) * 1000).toISOString().slice(0, 19).split("T");
+  if (!span) return `${day} ${time}`;
+  if (span > 3 * 86400) return day.slice(5);
+  return span > 600 ? time.slice(0, 5) : time;
 }
 
 export function ago(at) {

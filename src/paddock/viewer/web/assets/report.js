@@ -55,6 +55,6 @@ function Grid({ header, rows, filter }) {
     const columns = header.map((title, i) => ({ name: `${i}`, title, cell: (row) => visible(row[i][0]), tone: (row) => row[i][1] }));
     return html`${count}<${Table} label=${header[0] || "figures"} rows=${shown} columns=${columns} keyOf=${(row) => rows.indexOf(row)} />`;
   }
-  return html`${count}<div class="wide"><table class="small"><thead><tr>${header.map((title) => html`<th>${title}</th>`)}</tr></thead>
+  return html`${count}<div class="wide" tabindex="0" role="region" aria-label=${header[0] || "figures"}><table class="small"><thead><tr>${header.map((title) => html`<th>${title}</th>`)}</tr></thead>
     <tbody>${shown.map((row) => html`<tr>${row.map(([text, tone]) => html`<td class=${`${tone} ${text.length < BRIEF ? "brief" : "long"}`}>${visible(text)}</td>`)}</tr>`)}</tbody></table></div>`;
 }

@@ -1,6 +1,7 @@
 // The rows of a run, as they come, and what is made of them.
 
 import { api } from "./api.js";
+import { dollars, number } from "./format.js";
 
 // The next value of a run's rows from the last: rows by key, the later one of a key counts.
 export const readRows = (run) => async (last) => {
@@ -28,8 +29,14 @@ export const COLUMNS = [
   { name: "reason", title: "reason" },
   { name: "turns", title: "turns", numeric: true },
   { name: "output_tokens", title: "tokens out", numeric: true },
+  { name: "cached_tokens", title: "cached in", numeric: true, optional: true },
+  { name: "reasoning_tokens", title: "reasoned", numeric: true, optional: true },
+  { name: "cost_usd", title: "cost", numeric: true, optional: true },
   { name: "total_s", title: "time", numeric: true },
 ];
+
+// Those that some row has something to say in.
+export const usedColumns = (rows) => COLUMNS.filter((column) => !column.optional || rows.some((row) => row[column.name]));
 
 export const reasonOf = (row) => row.reason ?? (row.failure ? `${row.failure[1]}: ${row.failure[3]}` : "");
 
@@ -71,7 +78,9 @@ export function countBy(rows, of) {
   return [...counts].sort((a, b) => b[1] - a[1]);
 }
 
-export const mean = (values) => (values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : null);
+export const total = (values) => values.reduce((sum, value) => sum + value, 0);
+
+export const mean = (values) => (values.length ? total(values) / values.length : null);
 
 // Failures of one owner, kind and stage together: how many, and what the first says.
 export function failureKinds(rows) {
@@ -93,6 +102,41 @@ export function stageMeans(rows, stages) {
     .filter(([, value]) => value);
 }
 
+// What rollouts used: a line each. Prices are of those rollouts alone that have one.
+export function totals(rows) {
+  const sum = (name) => total(rows.map((row) => row[name] ?? 0));
+  const priced = rows.filter((row) => row.cost_usd !== null);
+  return [
+    ["tokens in", number(sum("input_tokens"))],
+    ["of them cached", sum("cached_tokens") ? number(sum("cached_tokens")) : ""],
+    ["tokens out", number(sum("output_tokens"))],
+    ["of them reasoned", sum("reasoning_tokens") ? number(sum("reasoning_tokens")) : ""],
+    ["cost", priced.length ? `${dollars(sum("cost_usd"))}${priced.length < rows.length ? `, of ${number(priced.length)} of ${number(rows.length)} rollouts` : ""}` : ""],
+  ].filter(([, text]) => text && text !== "0");
+}
+
+// Running figures over rollouts as they ended: over the clock where each says when, else by their order.
+export function progress(rows) {
+  const timed = rows.length > 0 && rows.every((row) => row.ended_at);
+  const ordered = [...rows].sort((a, b) => (timed && a.ended_at - b.ended_at) || a.order - b.order);
+  const rewards = { xs: [], ys: [] };
+  const failures = { xs: [], ys: [] };
+  let sum = 0;
+  let failed = 0;
+  ordered.forEach((row, i) => {
+    const x = timed ? row.ended_at : i + 1;
+    if (row.reward === null) failed += 1;
+    else {
+      sum += row.reward;
+      rewards.xs.push(x);
+      rewards.ys.push(sum / rewards.xs.length);
+    }
+    failures.xs.push(x);
+    failures.ys.push(failed);
+  });
+  return { timed, rewards, failures, ended: { xs: failures.xs, ys: ordered.map((_, i) => i + 1) } };
+}
+
 // One line for each value of `of`: rewards, outcomes, cost.
 export function summary(rows, of) {
   const parts = new Map();
@@ -108,6 +152,7 @@ export function summary(rows, of) {
     failed: own.filter((row) => row.reward === null).length,
     turns: mean(own.map((row) => row.turns)),
     tokens: mean(own.map((row) => row.output_tokens)),
+    cost: mean(own.map((row) => row.cost_usd).filter((cost) => cost !== null)),
     time: mean(own.map((row) => row.total_s)),
   })).sort((a, b) => String(a.name).localeCompare(String(b.name)));
 }

@@ -3,16 +3,17 @@
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact-htm-3.1.1.js";
 import { api, change, go, href } from "./api.js";
 import { Curve } from "./chart.js";
-import { number, outcomeTone, seconds, short, visible } from "./format.js";
+import { dollars, number, outcomeTone, seconds, short, visible } from "./format.js";
 import { usePolled } from "./live.js";
-import { COLUMNS, countBy, failureKinds, mean, readRows, reasonOf, shownRows, stageMeans, summary } from "./rows.js";
+import { countBy, failureKinds, mean, progress, readRows, reasonOf, shownRows, stageMeans, summary, totals, usedColumns } from "./rows.js";
 import { Table } from "./table.js";
 import { Training } from "./training.js";
 
 const CELLS = {
   key: (row) => row.key, name: (row) => row.name ?? "", agent: (row) => row.agent, variant: (row) => row.variant ?? "",
   outcome: (row) => row.outcome, reward: (row) => short(row.reward), reason: reasonOf, turns: (row) => number(row.turns),
-  output_tokens: (row) => number(row.output_tokens), total_s: (row) => seconds(row.total_s),
+  output_tokens: (row) => number(row.output_tokens), cached_tokens: (row) => number(row.cached_tokens),
+  reasoning_tokens: (row) => number(row.reasoning_tokens), cost_usd: (row) => dollars(row.cost_usd), total_s: (row) => seconds(row.total_s),
 };
 const TONES = {
   outcome: (row) => outcomeTone(row.outcome, row.reward), reward: (row) => outcomeTone(row.outcome, row.reward),
@@ -51,7 +52,7 @@ export function Run({ state }) {
   if (!value) return html`<p>Loading…</p>`;
   const rewards = shown.map((row) => row.reward).filter((reward) => reward !== null);
   const [sorted, direction] = (state.sort ?? "").split(".");
-  const columns = COLUMNS.map((column) => ({ ...column, align: column.numeric ? "right" : "", cell: CELLS[column.name], tone: TONES[column.name] }));
+  const columns = usedColumns(rows).map((column) => ({ ...column, align: column.numeric ? "right" : "", cell: CELLS[column.name], tone: TONES[column.name] }));
   const sortBy = (name) => change({ sort: sorted !== name ? name : direction === "down" ? undefined : `${name}.down` });
   return html`<nav><a href=${href("runs")}>all runs</a></nav><h1>${state.run}</h1>
     ${error && html`<p class="error" role="alert">${error}</p>`}
@@ -122,31 +123,30 @@ const PARTS = [["agent", (row) => row.agent], ["harness", (row) => row.variant],
 function Overview({ rows, stages }) {
   const times = stageMeans(rows, stages);
   const failures = failureKinds(rows);
-  const parts = PARTS.map(([name, of]) => [name, summary(rows.filter((row) => of(row)), of)]).filter(([, lines]) => lines.length > 1);
-  const curve = useMemo(() => {
-    let sum = 0;
-    const points = [];
-    for (const row of [...rows].sort((a, b) => a.order - b.order)) {
-      if (row.reward === null) continue;
-      sum += row.reward;
-      points.push(sum / (points.length + 1));
-    }
-    return points;
-  }, [rows]);
+  const harnesses = rows.some((row) => row.variant && row.variant !== row.agent);
+  const parts = PARTS.filter(([name]) => name !== "harness" || harnesses).map(([name, of]) => [name, summary(rows.filter((row) => of(row)), of)]).filter(([, lines]) => lines.length > 1);
+  const { timed, rewards, failures: unjudged, ended } = useMemo(() => progress(rows), [rows]);
+  const used = totals(rows);
+  const priced = rows.some((row) => row.cost_usd !== null);
   const metrics = useMemo(() => {
     const values = new Map();
     for (const row of rows) for (const [name, value] of Object.entries(row.metrics ?? {})) values.set(name, [...(values.get(name) ?? [0, 0])].map((total, i) => total + (i ? 1 : value)));
     return [...values].map(([name, [sum, count]]) => [name, sum / count, count]).sort();
   }, [rows]);
   return html`<details><summary>overview: rewards as they came, by agent, harness and repository; time by stage, failures, components</summary>
-    ${curve.length > 1 && html`<div class="charts"><${Curve} title="mean reward as rollouts ended" xs=${curve.map((_, i) => i + 1)} ys=${curve} /></div>`}
-    ${parts.map(([name, lines]) => html`<table class="small"><thead><tr><th>${name}</th>${["rollouts", "mean reward", "without verdict", "turns", "tokens out", "time"].map((title) => html`<th class="right">${title}</th>`)}</tr></thead>
+    <div class="charts">
+      ${rewards.xs.length > 1 && html`<${Curve} title="mean reward as rollouts ended" ...${rewards} timed=${timed} />`}
+      ${timed && ended.xs.length > 1 && html`<${Curve} title="rollouts ended" ...${ended} timed />`}
+      ${unjudged.ys.at(-1) > 0 && html`<${Curve} title="rollouts without a verdict" ...${unjudged} timed=${timed} />`}</div>
+    <div class="parts">
+    ${used.length > 0 && html`<table class="small"><tbody>${used.map(([name, text]) => html`<tr><th scope="row">${name}</th><td class="right">${text}</td></tr>`)}</tbody></table>`}
+    ${parts.map(([name, lines]) => html`<table class="small"><thead><tr><th>${name}</th>${["rollouts", "mean reward", "without verdict", "turns", "tokens out", ...(priced ? ["cost"] : []), "time"].map((title) => html`<th class="right">${title}</th>`)}</tr></thead>
       <tbody>${lines.map((line) => html`<tr><td>${line.name}</td><td class="right">${number(line.count)}</td><td class="right">${short(line.reward)}</td><td class="right">${number(line.failed)}</td>
-        <td class="right">${short(line.turns, 1)}</td><td class="right">${short(line.tokens, 0)}</td><td class="right">${seconds(line.time)}</td></tr>`)}</tbody></table>`)}
+        <td class="right">${short(line.turns, 1)}</td><td class="right">${short(line.tokens, 0)}</td>${priced && html`<td class="right">${dollars(line.cost)}</td>`}<td class="right">${seconds(line.time)}</td></tr>`)}</tbody></table>`)}
     ${times.length > 0 && html`<table class="small"><thead><tr><th>stage</th><th class="right">mean time</th></tr></thead>
       <tbody>${times.map(([name, value]) => html`<tr><td>${name}</td><td class="right">${seconds(value)}</td></tr>`)}</tbody></table>`}
     ${failures.length > 0 && html`<table class="small"><thead><tr><th>whose</th><th>failure</th><th>stage</th><th class="right">rollouts</th><th>such as</th></tr></thead>
       <tbody>${failures.map((one) => html`<tr><td>${one.owner}</td><td class="bad">${one.kind}</td><td>${one.stage ?? ""}</td><td class="right">${number(one.count)}</td><td>${visible(one.message)}</td></tr>`)}</tbody></table>`}
     ${metrics.length > 0 && html`<table class="small"><thead><tr><th>metric of the verdict</th><th class="right">mean</th><th class="right">of</th></tr></thead>
-      <tbody>${metrics.map(([name, value, count]) => html`<tr><td>${name}</td><td class="right">${short(value)}</td><td class="right">${number(count)}</td></tr>`)}</tbody></table>`}</details>`;
+      <tbody>${metrics.map(([name, value, count]) => html`<tr><td>${name}</td><td class="right">${short(value)}</td><td class="right">${number(count)}</td></tr>`)}</tbody></table>`}</div></details>`;
 }
