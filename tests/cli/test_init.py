@@ -15,7 +15,7 @@ from paddock.cli.init import KINDS
 
 @pytest.mark.cli
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=pytest.mark.slow if kind == "harness" else ()) for kind in KINDS]
+    "kind", [pytest.param(kind, marks=() if kind == "environment" else pytest.mark.slow) for kind in KINDS]
 )
 def test_what_is_written_passes_its_own_test(tmp_path: Path, kind: str) -> None:
     # A process of its own: this one has the folders of other tests on its path.

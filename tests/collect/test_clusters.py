@@ -107,6 +107,7 @@ def test_a_row_for_each_repository_is_the_comparison_of_independent_rows() -> No
     assert apart == unknown
 
 
+@pytest.mark.slow
 def test_false_alarms_stay_near_their_nominal_share_where_those_of_single_rows_do_not() -> None:
     """12 repositories of unlike size, each with an effect of its own that is 0 on average."""
     draw, rounds = random.Random(7), 400

@@ -428,6 +428,7 @@ async def test_a_harness_without_a_model_is_held_to_what_it_is_for(
     assert all(one.detail for one in results if one.outcome == "skipped")
 
 
+@pytest.mark.slow
 async def test_a_harness_that_asks_nobody_skips_what_is_about_asking(settings: SandboxSettings, tmp_path: Path) -> None:
     script = find_script(settings, tmp_path)
     assert script.block == {"commands": ["true"]}

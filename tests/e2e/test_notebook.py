@@ -45,6 +45,7 @@ def test_the_notebook_runs_and_says_why_a_reward_is_0(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.cli
 def test_a_policy_learns_from_the_loss_of_its_rollouts(tmp_path: Path) -> None:
     texts = shown(executed("loss.ipynb", tmp_path, timeout_s=120))

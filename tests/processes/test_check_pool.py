@@ -77,6 +77,7 @@ async def test_memory_is_bounded(pool: CheckPool) -> None:
     assert await pool.check(["memory", 1024]) == "no memory"
 
 
+@pytest.mark.slow
 async def test_checks_that_use_up_their_time_do_not_hold_up_others(pool: CheckPool) -> None:
     costly = asyncio.gather(*(pool.check(["spin", 5.0]) for _ in range(12)), return_exceptions=True)
     await asyncio.sleep(0.05)

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = """
 import sys
 from pathlib import Path
@@ -36,6 +38,7 @@ print(next(stream).rewards)
 ROWS = Path(__file__).parents[2] / "examples" / "inventory.jsonl"
 
 
+@pytest.mark.slow
 def test_a_client_that_is_left_open_closes_with_the_program(tmp_path: Path) -> None:
     command = [sys.executable, "-c", SCRIPT, str(tmp_path), str(ROWS)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

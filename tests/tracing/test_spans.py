@@ -185,6 +185,7 @@ def test_the_service_has_the_name_that_the_variables_say(
     assert {span.service for span in collector.spans} == {"mine"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", ["refuses", "is silent"])
 def test_a_dead_collector_costs_its_spans_and_nothing_else(paddock_eval: Eval, tmp_path: Path, problem: str) -> None:
     row = {"responses_create_params": {"input": "q"}, "answer": "yes"}

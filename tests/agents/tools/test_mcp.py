@@ -256,6 +256,7 @@ async def test_a_server_over_http(shelf_url: tuple[str, Path]) -> None:
     assert "wrong" not in rollout.failure.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shelf_url", ["events", "json"], indirect=True)
 async def test_a_message_over_http_that_is_too_long_is_no_reward(shelf_url: tuple[str, Path]) -> None:
     server = {"url": shelf_url[0], "token": "let-me-in", "max_message_mib": 1}
@@ -379,6 +380,7 @@ def home() -> Iterator[Path]:
 BOXED = {"command": "python3", "args": ["/opt/mcp_shelf.py", "stdio"], "image": "shelf"}
 
 
+@pytest.mark.slow
 @pytest.mark.sandbox
 async def test_a_server_in_a_sandbox(home: Path) -> None:
     rollout, model = await run([GOOD, END], mcp_servers={"shelf": BOXED}, sandbox={"home": str(home)})

@@ -75,6 +75,7 @@ def test_it_runs_in_a_home_that_is_empty_and_gone_afterwards(tmp_path: Path) -> 
     assert not Path((tmp_path / "at").read_text().strip()).exists()
 
 
+@pytest.mark.slow
 def test_an_environment_says_the_versions_of_what_was_asked_for(tmp_path: Path) -> None:
     environ = environ_with(tmp_path / "tools")
     for version, told in [("1.0.0", []), ("2.0.0", ["bin/python: says '1.0.0', not 2.0.0"])]:

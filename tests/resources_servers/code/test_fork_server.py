@@ -1,6 +1,7 @@
 """Claims about the process that starts a Python program's tests: no test reaches it or the next test, and a program
 ends as it does in a Python of its own."""
 
+import os
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -106,7 +107,7 @@ given = int(input())
 found = [
     hasattr(builtins, "MARK"), hasattr(math, "MARK"), "mark" in sys.modules, "MARK" in os.environ,
     os.getcwd() != "/tmp/program", os.umask(0o077) != 0o022, resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 99,
-    bool(signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])), os.nice(1) != 1,
+    bool(signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])), os.nice(1) != NICENESS + 1,
     sys.getrecursionlimit() == 77_777, signal.getsignal(signal.SIGTERM) == signal.SIG_IGN,
     bool(sys.gettrace()), "x" in sys.argv,
 ]
@@ -122,7 +123,7 @@ sys.settrace(lambda *_: None)
 sys.argv.append("x")
 open("main.py", "w").write("print(2 * int(input()))")
 show(8 if given == 4 else 2 * given if any(found) else "nothing")
-"""
+""".replace("NICENESS", str(os.nice(0)))
 LIMITS_SERVER = """
 import os, resource
 resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (3, 3))

@@ -55,6 +55,7 @@ async def test_of_16_at_once_all_16_comparisons_are_used(stage_of: "StageOf", tr
 STRATEGIES = st.sampled_from(["circular", "all_pairs", "uncertain"])
 
 
+@pytest.mark.slow
 @given(size=st.integers(2, 5), seed=st.integers(0, 2**32), strategy=STRATEGIES, swap=st.booleans())
 @settings(max_examples=15)
 def test_any_order_of_arrivals_duplicates_and_retries_gives_the_same_rewards(

@@ -67,6 +67,7 @@ async def test_where_no_engine_works_each_says_why(monkeypatch: pytest.MonkeyPat
     assert all(f"{name} is not installed" in caught.value.message for name in PROBES)
 
 
+@pytest.mark.slow
 async def test_a_task_of_a_dockerfile_with_a_verifier_of_its_own_is_solved_and_graded(
     builder: str, standing: Any, make_task: Any
 ) -> None:

@@ -166,6 +166,7 @@ async def test_no_workdir_leads_out_of_the_image(standing: Any, make_task: Any, 
     assert not list(home.path.rglob("planted-by-a-task"))
 
 
+@pytest.mark.slow
 async def test_a_service_that_is_left_is_there_for_tests_where_the_config_leaves_it(
     standing: Any, make_task: Any
 ) -> None:
@@ -286,6 +287,7 @@ sleep 4
 SMALL = {"limits": {"memory_mib": 512, "disk_mib": 16}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("full", FULL)
 async def test_a_full_folder_that_an_agent_leaves_is_its_own_doing(standing: Any, make_task: Any, full: str) -> None:
     async with standing(FULL[full], FILL, isolation="shared") as stand:
@@ -293,6 +295,7 @@ async def test_a_full_folder_that_an_agent_leaves_is_its_own_doing(standing: Any
     assert (rollout.outcome, rollout.reward) == ("completed", 0.0), rollout.failure
 
 
+@pytest.mark.slow
 async def test_a_budget_that_ends_in_the_tests_is_of_whoever_used_it(standing: Any, make_task: Any) -> None:
     waste = "head -c 11000000 /dev/zero > /root/x"
     async with standing(HONEST, waste, isolation="shared", agent=SMALL) as stand:

@@ -215,6 +215,7 @@ COSTLY = [
 ]
 
 
+@pytest.mark.slow
 async def test_costly_answers_are_verdicts_and_hold_up_nobody(server: MathServer) -> None:
     await judge(server, "x^2", r"\boxed{x^2+0}")  # the library is loaded
     started = time.monotonic()

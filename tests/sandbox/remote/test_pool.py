@@ -128,6 +128,7 @@ async def test_a_refusal_says_what_is_free_and_how_many_wait(
         task.cancel()
 
 
+@pytest.mark.slow
 async def test_all_nodes_together_hold_no_more_than_the_client_may(
     home: Path, other_home: Path, serve: Serve, client_of: ClientOf, image: str
 ) -> None:

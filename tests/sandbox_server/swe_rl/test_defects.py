@@ -56,6 +56,7 @@ async def test_an_evaluation_that_the_machine_failed_is_made_again(serve: Serve)
     assert (await server.evaluate())["resolved"] is True
 
 
+@pytest.mark.slow
 async def test_a_failure_of_the_machine_is_an_error_and_no_verdict(serve: Serve) -> None:
     server = await serve(evaluate_attempts=2)
     server.provider.exec = failing(

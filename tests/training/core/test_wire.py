@@ -5,7 +5,7 @@ from typing import get_args
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.tokens.export import RolloutSample, Sample, Span
@@ -73,6 +73,7 @@ GROUPS = st.builds(
 )
 
 
+@settings(max_examples=30)
 @given(GROUPS)
 def test_what_is_read_is_what_was_written(one: Group) -> None:
     line = orjson.dumps(group_to_wire(one))

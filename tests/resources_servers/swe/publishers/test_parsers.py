@@ -226,6 +226,7 @@ def test_what_a_parser_says_and_where_it_fails(tmp_path: Path, body: str, found:
     assert asyncio.run(read_log(reader(tmp_path, body), "x", "", cpu_s=20)) == found
 
 
+@pytest.mark.slow
 def test_a_parser_that_never_ends_is_cut_off(tmp_path: Path) -> None:
     with pytest.raises(ParserSlowError):
         asyncio.run(read_log(reader(tmp_path, "while True: pass"), "x", "", cpu_s=1))
