@@ -1,16 +1,23 @@
 """Builds the wheel from a source distribution, installs it in an empty environment, imports all five plugin kinds
-and the laboratory, and runs the README's commands and one of the laboratory's from an empty folder.
+and the laboratory, and runs what the README and the first pages say, and more commands, in an empty folder.
 
 A wheel with plugin folders missing builds without an error when the links in `src/paddock` were lost on the way.
 """
 
+import os
 import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.support.pages import WALKED, walk  # noqa: E402 - found by the line above
+
 PROBE = """
 import importlib, importlib.resources as resources, importlib.util, paddock
 for kind in ("agents", "harnesses", "models_servers", "resources_servers", "training"):
@@ -57,15 +64,11 @@ print("wheel: ok")
 """
 
 COMMANDS = (
-    ("eval", "configs/demo.yaml", "--oracle", "--out", "runs/first"),
-    ("show", "runs/first"),
     ("verify", "runs/first"),
     ("eval", "configs/swe_demo.yaml", "--agent", "gold", "--oracle", "--dry-run"),
     ("eval", "configs/genrm.yaml", "--oracle", "--dry-run"),
     ("serve", "pivot", "--dry-run"),
     ("check", "resources_server:pivot"),
-    ("init", "tools", "first"),
-    ("eval", "first/first.yaml", "--oracle", "--out", "runs/second"),
 )
 LABORATORY = ("fidelity", "codeact", "--template", "thinking", "--scenario", "loop")
 """Needs the extra `tokenizers`."""
@@ -73,6 +76,18 @@ LABORATORY = ("fidelity", "codeact", "--template", "thinking", "--scenario", "lo
 
 def run(*command: str | Path, cwd: Path) -> None:
     subprocess.run([str(part) for part in command], check=True, cwd=cwd)
+
+
+@contextmanager
+def scripted_model(python: Path) -> Iterator[str]:
+    """The base URL of an endpoint whose model answers every question with `ok`."""
+    command = [str(python), "-m", "paddock.testing.upstream"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        try:
+            yield running.stdout.readline().strip()
+        finally:
+            running.terminate()
 
 
 def main() -> None:
@@ -91,6 +106,12 @@ def main() -> None:
         run(python, "-c", PROBE, cwd=folder)
         elsewhere = folder / "elsewhere"
         elsewhere.mkdir()
+        run(*install, "-c", folder / "constraints.txt", "pytest", cwd=folder)
+        with scripted_model(python) as url:
+            named = {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", "OPENAI_MODEL": "any"}
+            for page in WALKED:
+                n_run = walk(ROOT / page, elsewhere, python, {**os.environ, **named})
+                print(f"wheel: {n_run} commands and scripts of {page}: ok")
         for command in COMMANDS:
             run(folder / "venv/bin/paddock", *command, cwd=elsewhere)
         run(*install, "-c", folder / "constraints.txt", f"{wheel}[tokenizers]", cwd=folder)
