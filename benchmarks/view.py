@@ -67,7 +67,7 @@ def _measure(browser: Any, url: str, server: psutil.Process) -> dict[str, Any]:
         figures["filter_s"].append(_seconds(lambda: _filter(page)))
         figures["search_s"].append(_seconds(lambda: _search(page)))
         figures["rollout_s"].append(
-            _seconds(lambda: _open(page, f"{base}#/rollout?run=runs%2Fdeep&at=0-0", f"#turn-{TURNS}"))
+            _seconds(lambda: _open(page, f"{base}#/rollout?run=runs%2Fdeep&at=0-0", f".turn >> nth={TURNS - 1}"))
         )
     page.goto(base)
     for nth in range(RUNS):

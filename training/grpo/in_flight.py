@@ -56,6 +56,11 @@ class InFlightGroups:
     def idle(self) -> bool:
         return not self._tasks
 
+    def ages(self) -> dict[int, float]:
+        """Seconds that each running group has run, by its id, the longest first."""
+        now = self._clock()
+        return {group_id: now - started for group_id, started in self._started_at.items()}
+
     def open(self) -> None:
         """Let groups start; those that the ledger has as running without a task (after a resume) are started again."""
         self._open = True

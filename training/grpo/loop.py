@@ -80,6 +80,23 @@ class StepReport(NamedTuple):
     seconds the groups lost since the last report had run, by reason)."""
 
 
+class LoopStatus(NamedTuple):
+    """What a loop does now."""
+
+    step: int
+    """The step to train next, from 0."""
+    span: str | None
+    """`wait_s`, `train_s`, `drain_s`, `send_s`, `validate_s` or `checkpoint_s`; None: between them."""
+    span_s: float
+    """Seconds since the span began."""
+    n_waiting: int
+    """Groups that have ended and wait for their step."""
+    n_needed: int
+    """Groups that a step takes."""
+    running: dict[int, float]
+    """Seconds that each running group has run, by its id, the longest first."""
+
+
 class RunResult(NamedTuple):
     """How a run ended."""
 
@@ -144,11 +161,24 @@ class Loop:
             clock=clock,
         )
         self._groups: InFlightGroups
+        self._ages: Callable[[], dict[int, float]] = dict
         self._last: Checkpoint | None = None
         self._metrics: dict[str, float] = {}
         self._stopwatch = Stopwatch(clock)
         self._policy_seconds = dict.fromkeys(POLICY_S, 0.0)
         self._started = clock()
+
+    def status(self) -> LoopStatus:
+        """What the loop does now."""
+        span, since = self._stopwatch.current or (None, self._clock())
+        return LoopStatus(
+            step=self._ledger.step,
+            span=span,
+            span_s=self._clock() - since,
+            n_waiting=len(self._ledger.waiting),
+            n_needed=self._grpo.num_prompts_per_step,
+            running=self._ages(),
+        )
 
     async def run(self, *, resume: bool = False) -> RunResult:
         """Run to the end. `resume`: from the newest checkpoint, or from the start if there is none."""
@@ -161,6 +191,7 @@ class Loop:
                         await asyncio.to_thread(self._checkpoints.clean)
                     checkpoint = await self._restore() if resume else None
                     self._groups = self._make_groups(owner, checkpoint.fields["failures_in_a_row"] if checkpoint else 0)
+                    self._ages = self._groups.ages
                     await self._start(resumed=checkpoint is not None)
                     why = await self._steps()
                     exported = await self._end(why)

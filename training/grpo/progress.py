@@ -1,11 +1,23 @@
-"""The progress of a run, written to stderr: a bar on a terminal, else a line every few seconds."""
+"""The progress of a run, written to stderr: a screen part on a terminal, else a line every few seconds.
 
+Shows   the last step's figures; on a terminal also what the loop does and since when, which groups run at which worker,
+        and the last failures.
+"""
+
+import asyncio
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from itertools import islice
 from typing import TYPE_CHECKING, TextIO
 
+from paddock.collect.progress import failure_line
+from paddock.collect.results import FailedAttempt
+from paddock.training.grpo.loop import LoopStatus
+
 if TYPE_CHECKING:
+    from rich.live import Live
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
@@ -28,6 +40,19 @@ def status(metrics: Mapping[str, float]) -> str:
     return " | ".join(f"{word} {metrics[name]:{form}}" for word, name, form in COLUMNS if name in metrics)
 
 
+REFRESH_S = 0.25
+SHOWN_GROUPS = 5
+"""Running groups that a terminal names."""
+SPANS = {
+    "wait_s": "waits for groups",
+    "train_s": "trains",
+    "drain_s": "lets groups end",
+    "send_s": "sends weights",
+    "validate_s": "validates",
+    "checkpoint_s": "stores a checkpoint",
+}
+
+
 class Progress:
     def __init__(
         self,
@@ -45,6 +70,7 @@ class Progress:
         self._written_at: float | None = None
         self._pending = ""
         self._bar: Bar | None = None
+        self._live: Live | None = None
         self._task: TaskID | None = None
         if self._stream.isatty():
             self._start_bar()
@@ -60,9 +86,37 @@ class Progress:
             self._written_at = now
             self._write_pending()
 
+    @asynccontextmanager
+    async def follow(self, lines: Callable[[], Iterable[str]]) -> AsyncIterator[None]:
+        """Show lines below the bar while the block runs; nothing where there is no terminal."""
+        if self._live is None:
+            yield
+            return
+        task = asyncio.create_task(self._follow(lines))
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            self._show(())
+
+    async def _follow(self, lines: Callable[[], Iterable[str]]) -> None:
+        while True:
+            self._show(lines())
+            await asyncio.sleep(REFRESH_S)
+
+    def _show(self, lines: Iterable[str]) -> None:
+        from rich.console import Group
+        from rich.text import Text
+
+        if self._live is not None and self._bar is not None:
+            texts = (Text(line, overflow="ellipsis", no_wrap=True) for line in lines)
+            self._live.update(Group(self._bar, *texts))
+
     def close(self) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        if self._live is not None:
+            self._live.stop()
         self._write_pending()
 
     def _write_pending(self) -> None:
@@ -73,10 +127,23 @@ class Progress:
 
     def _start_bar(self) -> None:
         from rich.console import Console
+        from rich.live import Live
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar
 
         columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[status]}"), TimeElapsedColumn())
         self._bar = Bar(*columns, console=Console(file=self._stream))
         self._task = self._bar.add_task("", total=self._total, status="starting")
-        self._bar.start()
+        self._live = Live(self._bar, console=self._bar.console, refresh_per_second=1 / REFRESH_S)
+        self._live.start()
+
+
+def status_lines(loop: LoopStatus, n_running: Sequence[int], failures: Iterable[FailedAttempt]) -> Iterator[str]:
+    """What a run does now: the loop, then its groups, then what failed. `n_running`: groups at each worker."""
+    now = f"{SPANS.get(loop.span or '', 'goes on')} for {loop.span_s:.0f} s"
+    yield f"step {loop.step + 1} {now}; {loop.n_waiting} of {loop.n_needed} groups have ended"
+    if loop.running:
+        at = f" ({', '.join(map(str, n_running))} at {len(n_running)} workers)" if len(n_running) > 1 else ""
+        oldest = ", ".join(f"{group} for {ran_s:.0f} s" for group, ran_s in islice(loop.running.items(), SHOWN_GROUPS))
+        yield f"in flight {len(loop.running)} groups{at}: {oldest}"
+    yield from map(failure_line, failures)

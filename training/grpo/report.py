@@ -6,6 +6,8 @@ Law     `report` returns when its line is on the disk. A missing package is an e
 """
 
 import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 
 import orjson
@@ -47,6 +49,10 @@ class RunReporter:
         steps = self._config.config.grpo.max_num_steps
         every_s = self._config.config.logger.progress_every_s
         self._progress = Progress(steps if steps < UNBOUNDED else None, every_s=every_s)
+
+    def follow(self, lines: Callable[[], Iterable[str]]) -> AbstractAsyncContextManager[None]:
+        """Show what the run does, on a terminal, while the block runs; `forget` was called."""
+        return self._progress.follow(lines) if self._progress is not None else nullcontext()
 
     def report(self, step_report: StepReport) -> None:
         """Write one report; its line is on the disk when this returns."""

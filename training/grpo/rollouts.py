@@ -8,11 +8,13 @@ Errors  those of the worker; InfraError when the disk refuses; ConfigError for r
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol, Self
 
 from paddock.collect import PlannedGroup
+from paddock.collect.results import FailedAttempt
 from paddock.config import Config
 from paddock.server.vllm.weights.replicas import ReplicaInfo
 from paddock.training.core.records import Group
@@ -24,6 +26,8 @@ from paddock.training.grpo.validation import validation_result
 from paddock.training.grpo.worker import FinishedGroup, FinishedValidation
 from paddock.types import JsonObject
 from paddock.types.seeds import seed_from
+
+SHOWN_FAILURES = 3
 
 
 class RowSettings(NamedTuple):
@@ -116,6 +120,13 @@ class RunRollouts:
         self._rows = rows
         self._journals = Journals(folder)
         self._running = [0] * len(samplers)
+        self.last_failures: deque[FailedAttempt] = deque(maxlen=SHOWN_FAILURES)
+        """The latest attempts of groups that gave no verdict, the latest last."""
+
+    @property
+    def n_running(self) -> list[int]:
+        """How many groups run at each worker."""
+        return list(self._running)
 
     async def run_group(self, work: GroupJob, version: int) -> Group:
         row = self._rows.group(work)
@@ -125,6 +136,8 @@ class RunRollouts:
             finished = await self._samplers[nth].worker.run_group(work, row, version)
         finally:
             self._running[nth] -= 1
+        failures = finished.lines.failures
+        self.last_failures.extend(one.model_copy(update={"group_id": work.id}) for one in failures)
         await self._journals.group(finished.group, finished.lines)
         return finished.group
 

@@ -11,13 +11,17 @@ class Stopwatch:
         self._clock = clock
         self._sums: dict[str, float] = {}
         self._since = clock()
+        self.current: tuple[str, float] | None = None
+        """Name of the span that runs, and the clock's time at its start; None: none runs."""
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
         started = self._clock()
+        outer, self.current = self.current, (name, started)
         try:
             yield
         finally:
+            self.current = outer
             self._sums[name] = self._sums.get(name, 0.0) + self._clock() - started
 
     def lap(self) -> dict[str, float]:

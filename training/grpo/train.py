@@ -15,7 +15,7 @@ Errors  ConfigError before anything starts; whatever ended the run, once all its
 import asyncio
 import hashlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +34,7 @@ from paddock.training.grpo.model_server import engine_settings
 from paddock.training.grpo.placement import RoleNeed, needs_of
 from paddock.training.grpo.policy_settings import PolicySettings
 from paddock.training.grpo.processes import RoleProcesses, open_processes
+from paddock.training.grpo.progress import status_lines
 from paddock.training.grpo.read_config import RunConfig
 from paddock.training.grpo.remote import start_policy, start_samplers
 from paddock.training.grpo.report import RunReporter
@@ -120,9 +121,14 @@ async def _run(
                 start_policy(processes, placement.policy, PolicySettings.of(config), config.paddock.policy_timeout_s),
                 start_samplers(processes, placement, plan.environment, plan.worker),
             )
-            roles = wrap_roles(Roles(RunRollouts(samplers, plan.rows, out), policy))
-            loop = Loop(plan.loop, *roles, reporter.report, checkpoints)
-            return await loop.run(resume=resume)
+            rollouts = RunRollouts(samplers, plan.rows, out)
+            loop = Loop(plan.loop, *wrap_roles(Roles(rollouts, policy)), reporter.report, checkpoints)
+
+            def lines() -> Iterator[str]:
+                return status_lines(loop.status(), rollouts.n_running, rollouts.last_failures)
+
+            async with reporter.follow(lines):
+                return await loop.run(resume=resume)
         finally:
             await processes.end()
 

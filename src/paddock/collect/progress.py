@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from paddock.collect.attempts import RunningReport, slowest_text
+from paddock.collect.results import FailedAttempt
 from paddock.collect.tally import Board
 
 if TYPE_CHECKING:
@@ -97,11 +98,15 @@ def screen_lines(view: ProgressView) -> Iterator[str]:
     if sum(running):
         at = f" ({', '.join(map(str, running))} at {len(running)} workers)" if len(running) > 1 else ""
         yield f"in flight {sum(running)}{at}: {slowest_text(reports, SHOWN_ROLLOUTS)}"
-    for failed in view.board.last_failures:
-        stage = f" in {failed.stage}" if failed.stage else ""
-        # Nothing that a sandbox or an endpoint says moves the cursor.
-        message = "".join(char if char.isprintable() else "?" for char in " ".join(failed.message.split()))
-        yield f"failed {failed.group_id}-{failed.member}: {failed.owner}, {failed.kind}{stage}: {message}"
+    yield from map(failure_line, view.board.last_failures)
+
+
+def failure_line(failed: FailedAttempt) -> str:
+    """`failed 3-0: infra, sandbox_died in tools: MESSAGE`."""
+    stage = f" in {failed.stage}" if failed.stage else ""
+    # Nothing that a sandbox or an endpoint says moves the cursor.
+    message = "".join(char if char.isprintable() else "?" for char in " ".join(failed.message.split()))
+    return f"failed {failed.group_id}-{failed.member}: {failed.owner}, {failed.kind}{stage}: {message}"
 
 
 def _progress() -> "Progress":

@@ -74,6 +74,7 @@ async def test_a_group_runs_where_the_fewest_run(tmp_path: Path) -> None:
     tasks = [start(number) for number in range(3)]
     await asyncio.sleep(0)
     assert (first.started, second.started) == ([0, 2], [1])
+    assert rollouts.n_running == [2, 1]
     first.released.set()
     await asyncio.gather(tasks[0], tasks[2])
     first.released.clear()
@@ -83,6 +84,7 @@ async def test_a_group_runs_where_the_fewest_run(tmp_path: Path) -> None:
     for worker in workers:
         worker.released.set()
     await asyncio.gather(*tasks)
+    assert rollouts.n_running == [0, 0]
     await rollouts.stop()
     told = [orjson.loads(line)["id"] for line in (tmp_path / "groups.jsonl").read_bytes().splitlines()]
     assert sorted(told) == list(range(6))

@@ -224,6 +224,7 @@ async def test_failures_are_of_their_group_and_those_of_validations_apart(start:
         await one.rollouts.run_group(GroupJob(7, 0, 0), 0)
         await one.rollouts.validate(1)
     assert {line["group_id"] for line in one.lines("failures")} == {7}
+    assert {failed.group_id for failed in one.rollouts.last_failures} == {7}
     assert {line["group_id"] for line in one.lines("validation_failures")} == {0}
 
 

@@ -35,26 +35,28 @@ export function Report({ state }) {
     ${value.warnings.map((text) => html`<p class="error" role="alert">${visible(text)}</p>`)}
     ${value.blocks.some(isLong) && html`<div class="bar"><input type="search" id="filter" aria-label="filter tables" placeholder="filter tables (/)" value=${state.filter ?? ""}
       onInput=${(event) => change({ filter: event.currentTarget.value }, { replace: true })} /></div>`}
-    ${value.blocks.map((block, i) => html`<${Block} key=${i} block=${block} filter=${filter} />`)}`;
+    ${value.blocks.map((block, i) => html`<${Block} key=${i} block=${block} filter=${filter} label=${titleOf(value.blocks.slice(0, i))} />`)}`;
 }
+
+const titleOf = (before) => before.findLast((block) => block.type === "Heading")?.text ?? "figures";
 
 const isLong = (block) => block.type === "Grid" && block.rows.length > 10;
 
-function Block({ block, filter }) {
+function Block({ block, filter, label }) {
   if (block.type === "Heading") return html`<h2>${visible(block.text)}</h2>`;
   if (block.type === "TextBlock") return html`<pre class=${block.tone}>${visible(block.text)}</pre>`;
   if (block.type === "LabelledValues") return html`<table class="small"><tbody>${block.facts.map(([label, text, tone]) => html`<tr><th scope="row">${visible(label)}</th><td class=${tone}>${visible(text)}</td></tr>`)}</tbody></table>`;
-  if (block.type === "Fold") return html`<details open=${block.open}><summary class=${block.tone}>${visible(block.title)}</summary>${block.blocks.map((part, i) => html`<${Block} key=${i} block=${part} filter="" />`)}</details>`;
-  return html`<${Grid} header=${block.header} rows=${block.rows} filter=${isLong(block) ? filter : ""} />`;
+  if (block.type === "Fold") return html`<details open=${block.open}><summary class=${block.tone}>${visible(block.title)}</summary>${block.blocks.map((part, i) => html`<${Block} key=${i} block=${part} filter="" label=${block.title} />`)}</details>`;
+  return html`<${Grid} label=${label} header=${block.header} rows=${block.rows} filter=${isLong(block) ? filter : ""} />`;
 }
 
-function Grid({ header, rows, filter }) {
+function Grid({ label, header, rows, filter }) {
   const shown = filter ? rows.filter((row) => row.some(([text]) => text.toLowerCase().includes(filter))) : rows;
   const count = filter ? html`<p class="hint">${number(shown.length)} of ${number(rows.length)}</p>` : null;
   if (rows.length > WINDOWED) {
     const columns = header.map((title, i) => ({ name: `${i}`, title, cell: (row) => visible(row[i][0]), tone: (row) => row[i][1] }));
-    return html`${count}<${Table} label=${header[0] || "figures"} rows=${shown} columns=${columns} keyOf=${(row) => rows.indexOf(row)} />`;
+    return html`${count}<${Table} label=${label} rows=${shown} columns=${columns} keyOf=${(row) => rows.indexOf(row)} />`;
   }
-  return html`${count}<div class="wide" tabindex="0" role="region" aria-label=${header[0] || "figures"}><table class="small"><thead><tr>${header.map((title) => html`<th>${title}</th>`)}</tr></thead>
+  return html`${count}<div class="wide" tabindex="0" role="region" aria-label=${label}><table class="small"><thead><tr>${header.map((title) => html`<th>${title}</th>`)}</tr></thead>
     <tbody>${shown.map((row) => html`<tr>${row.map(([text, tone]) => html`<td class=${`${tone} ${text.length < BRIEF ? "brief" : "long"}`}>${visible(text)}</td>`)}</tr>`)}</tbody></table></div>`;
 }
