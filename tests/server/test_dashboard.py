@@ -9,6 +9,8 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from paddock.collect.lines import to_line
+from paddock.collect.results import RolloutResult
 from paddock.config import load
 from paddock.http.access import bearer
 from paddock.sandbox.admission import AdmissionSettings
@@ -16,6 +18,8 @@ from paddock.sandbox.remote.room import FreeRoom, NodeRoom
 from paddock.sandbox_server.telemetry import NodeTelemetry
 from paddock.server.runtime import open_runtime
 from paddock.testing.upstream import ErrorStatus, ScriptedAnswer, ScriptedUpstream, first
+from paddock.viewer.web import Catalog
+from paddock.viewer.web.exposition import exposition
 
 ROOT = Path(__file__).parents[2]
 ROWS = (ROOT / "resources_servers/pivot/data/example.jsonl").read_text().splitlines()
@@ -38,7 +42,7 @@ def labels_by_name(*texts: str) -> Shown:
 
 
 @pytest.fixture
-async def shown() -> AsyncIterator[Shown]:
+async def shown(tmp_path: Path) -> AsyncIterator[Shown]:
     """What an agent, its environment and its model show after a verdict and a failure, and a node."""
     async with ScriptedUpstream(ScriptedAnswer("ok"), faults=first(1, ErrorStatus(400))) as upstream:
         config = load(
@@ -58,7 +62,17 @@ async def shown() -> AsyncIterator[Shown]:
     await node.counted("POST /v1/sandboxes", _nothing)
     admission = AdmissionSettings(memory_mib=1, cores=1)
     room = NodeRoom(admission=admission, free=FreeRoom.of(admission.total()))
-    yield labels_by_name(*pages, node.exposition(sandboxes=1, clients=1, room=room).decode())
+    run = tmp_path / "runs" / "training"
+    run.mkdir(parents=True)
+    (run / "rollouts.jsonl").write_bytes(b"")
+    (run / "index.jsonl").write_bytes(
+        to_line(RolloutResult(group_id=0, member=0, agent="a", outcome="completed", reward=1))
+    )
+    (run / "metrics.jsonl").write_bytes(b'{"step":1,"metrics":{"train/kl":0.5,"train/nan":null}}\n{"step":2,')
+    of_runs = exposition(Catalog([run.parent])).decode()
+    assert 'paddock_run_metric{name="train/kl",run="runs/training"} 0.5' in of_runs
+    assert 'paddock_run_rollouts{kind="training",outcome="completed",run="runs/training"} 1.0' in of_runs
+    yield labels_by_name(*pages, node.exposition(sandboxes=1, clients=1, room=room).decode(), of_runs)
 
 
 async def _nothing() -> None:

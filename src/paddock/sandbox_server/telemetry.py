@@ -58,16 +58,21 @@ class NodeTelemetry:
             self._seconds.labels(route).observe(time.perf_counter() - since)
             self._calls.labels(route, result).inc()
 
-    def exposition(self, *, sandboxes: int, clients: int, room: NodeRoom) -> bytes:
-        """All of it in Prometheus' text format."""
+    def exposition(self, *, sandboxes: int, clients: int, waiting: int = 0, room: NodeRoom | None = None) -> bytes:
+        """All of it in Prometheus' text format. `room`: None where it is not counted; then `waiting` is."""
         self._sandboxes.set(sandboxes)
         self._clients.set(clients)
+        self._waiting.set(waiting)
+        if room is not None:
+            self._set_room(room)
+        return generate_latest(self._registry)
+
+    def _set_room(self, room: NodeRoom) -> None:
         self._waiting.set(room.waiting)
         self._draining.set(room.draining)
         for part, amount in room.free.model_dump().items():
             if amount is not None:
                 self._free.labels(part).set(amount)
-        return generate_latest(self._registry)
 
 
 RESULTS: tuple[tuple[type[BaseException], Callable[[Any], str]], ...] = (

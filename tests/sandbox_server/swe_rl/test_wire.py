@@ -39,6 +39,9 @@ async def test_a_container_as_the_exec_server_has_it(serve: Serve) -> None:
     status = (await server.client.get("/status")).json()
     assert status["containers"][container["container_id"]]["image"] == IMAGE
     assert (await server.client.get("/healthz")).json() == {"ok": True, "running_containers": "1"}
+    metrics = (await server.client.get("/metrics")).text
+    assert 'paddock_node_calls_total{result="ok",route="POST /container/exec"} 2.0' in metrics
+    assert "paddock_node_sandboxes 1.0" in metrics and container["container_id"] not in metrics
     images = (await server.client.get("/images")).json()
     assert "acme/adder:latest" in images["images"] and not [name for name in images["images"] if "#" in name]
     done = await server.ask("/container/evaluate", **names, patch=FIX, eval_script=CHECK)

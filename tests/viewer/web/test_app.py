@@ -1,5 +1,6 @@
 """Claims about the view's answers: who gets them, what they hold, and that nothing else is written or read."""
 
+import os
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -31,6 +32,12 @@ async def client(run: Path) -> AsyncIterator[httpx.AsyncClient]:
             yield client
 
 
+def copy_of_1970(run: Path, to: Path) -> None:
+    shutil.copytree(run, to)
+    for file in (*to.iterdir(), to):
+        os.utime(file, (0, 0))
+
+
 def names_in(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
@@ -48,6 +55,7 @@ async def test_nothing_of_a_run_is_given_without_the_token(client: httpx.AsyncCl
     del client.headers["authorization"]
     assert (await client.get(f"/api/{name}")).status_code == 401
     assert (await client.post("/api/notes", json={})).status_code == 401
+    assert (await client.get("/metrics")).status_code == 401
 
 
 async def test_a_page_of_another_site_gets_nothing(client: httpx.AsyncClient) -> None:
@@ -176,6 +184,16 @@ async def test_notes_are_lines_beside_the_run_and_the_last_counts(client: httpx.
     assert reply.status_code == 422
     assert (await client.post("/api/notes", json={"group": 1, "member": 0})).status_code == 200
     assert await ask(client, "notes") == []
+
+
+async def test_what_recent_runs_have_come_to_is_shown_to_prometheus(client: httpx.AsyncClient, run: Path) -> None:
+    copy_of_1970(run, run.parent / "old")
+    shown = (await client.get("/metrics")).text
+    counts = await ask(client, "counts")
+    for outcome, count in counts["outcomes"].items():
+        assert f'paddock_run_rollouts{{kind="evaluation",outcome="{outcome}",run="runs/seen"}} {count:.1f}' in shown
+    assert f'paddock_run_reward{{kind="evaluation",run="runs/seen"}} {counts["mean_reward"]}' in shown
+    assert "runs/old" not in shown
 
 
 async def test_a_training_run_gives_its_metrics_as_they_come(client: httpx.AsyncClient, run: Path) -> None:

@@ -20,9 +20,11 @@ from starlette.routing import Route
 from paddock.errors import PaddockError, RequestError, describe
 from paddock.sandbox import BudgetExceeded, ExecRequest, ExecResult, Output, Provider, SandboxError
 from paddock.sandbox.local import LocalProvider
+from paddock.sandbox.remote.wire import METRICS
 from paddock.sandbox_server.swe_rl.evaluation import Evaluation, Evaluator
 from paddock.sandbox_server.swe_rl.leases import SweLease, SweLeases
 from paddock.sandbox_server.swe_rl.settings import SweRlSettings
+from paddock.sandbox_server.telemetry import MEDIA_TYPE, NodeTelemetry
 from paddock.types import JsonObject
 
 TIMED_OUT = -1
@@ -78,6 +80,7 @@ class SweRlApp:
         self._evaluator = evaluator
         self._settings = settings
         self._why_not_ready = why_not_ready
+        self._telemetry = NodeTelemetry()
 
     def build(self) -> Starlette:
         posts: dict[str, Endpoint] = {
@@ -92,8 +95,16 @@ class SweRlApp:
             posts[f"{prefix}/exec"] = self._on_lease(CommandBody, self._exec)
             posts[f"{prefix}/diff"] = self._on_lease(LeaseBody, self._diff)
             posts[f"{prefix}/evaluate"] = self._on_lease(EvaluateBody, self._evaluate)
-        gets: dict[str, Endpoint] = {"/healthz": self._health, "/images": self._images, "/status": self._status}
-        routes = [Route(path, _answering(endpoint), methods=["POST"]) for path, endpoint in posts.items()]
+        gets: dict[str, Endpoint] = {
+            "/healthz": self._health,
+            "/images": self._images,
+            "/status": self._status,
+            METRICS: self._metrics,
+        }
+        routes = [
+            Route(path, _answering(self._counted(f"POST {path}", endpoint)), methods=["POST"])
+            for path, endpoint in posts.items()
+        ]
         return Starlette(routes=routes + [Route(path, endpoint, methods=["GET"]) for path, endpoint in gets.items()])
 
     async def _open(self, request: Request, *, claimed: bool) -> Response:
@@ -189,6 +200,20 @@ class SweRlApp:
         names = await asyncio.to_thread(self._provider.store.names)
         images = [name for name in names if "#" not in name]  # what is made of them for agents is ours
         return JSONResponse({"ok": True, "images": images, "count": len(images)})
+
+    def _counted(self, route: str, endpoint: Endpoint) -> Endpoint:
+        async def counted(request: Request) -> Response:
+            async def act() -> Response:
+                return await endpoint(request)
+
+            return await self._telemetry.counted(route, act)
+
+        return counted
+
+    async def _metrics(self, _: Request) -> Response:
+        leases, waiting = len(self._leases.live()), self._leases.waiting
+        text = self._telemetry.exposition(sandboxes=len(self._provider.live()), clients=leases, waiting=waiting)
+        return Response(text, media_type=MEDIA_TYPE)
 
     async def _status(self, request: Request) -> Response:
         leases = self._leases.live()

@@ -73,6 +73,7 @@ def build_view(catalog: Catalog) -> FastAPI:
     for name, answer in routes:
         app.add_api_route(f"/api/{name}", answer, methods=["GET"], response_class=Response, summary=answer.__doc__)
     app.add_api_route("/api/notes", view.add_note, methods=["POST"], response_class=Response)
+    app.add_api_route("/metrics", view.exposition, methods=["GET"], response_class=Response, summary="For Prometheus.")
     app.add_exception_handler(PaddockError, _refuse)
     app.add_exception_handler(HTTPException, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse)
@@ -170,6 +171,12 @@ class _View:
     def add_note(self, run: str, note: RolloutNote = Body()) -> Response:  # noqa: B008 - FastAPI's way to name the body
         """Note something on a rollout."""
         return _json(add_note(self._run(run).path, note).model_dump())
+
+    def exposition(self) -> Response:
+        """What recent runs have come to."""
+        from paddock.viewer.web.exposition import MEDIA_TYPE, exposition  # with its library: few views are asked
+
+        return Response(exposition(self._catalog), media_type=MEDIA_TYPE)
 
     def _find(self, run_id: str) -> RunRef:
         run = self._catalog.get(run_id)
