@@ -16,7 +16,8 @@ HEAD = """\
 # Commands
 
 Every command with its arguments, from the parsers that read them. This page is made by `python scripts/commands.py`.
-`paddock COMMAND --help` says the same in a terminal, with examples.
+`paddock COMMAND --help` says the same in a terminal, with examples. `paddock completion bash` (or `zsh`, `fish`) prints
+a script that completes all of it in a shell; `paddock completion --help` says where it goes.
 """
 
 

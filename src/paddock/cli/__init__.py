@@ -36,6 +36,7 @@ COMMANDS = {
     "pivot": "find rows for the pivot server in experts' trajectories",
     "doctor": "try the sandbox runtimes of this machine",
     "sandbox": "list sandboxes, remove what dead owners left, serve them to other machines",
+    "completion": "print a script that completes commands and options in a shell",
 }
 
 
