@@ -3,9 +3,11 @@
 import asyncio
 import os
 import pty
+import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,36 @@ async def test_a_line_names_what_hangs_its_stage_and_since_when(
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert any(line.startswith("1/2 | reward 1.000 | completed 1 | ") for line in lines)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_a_stuck_rollout_has_one_line_with_its_stage_and_since_when(
+    make_case: MakeCase, tmp_path: Path, capsys: pytest.CaptureFixture[str], workers: int
+) -> None:
+    rows = [ROW, {**ROW, "grade": "hang"}, {**ROW, "grade": "hang"}]
+    plan = make_case(rows, progress_every_s=0.2, stuck_after_s=1.0, workers=workers)
+    began = datetime.now(UTC).replace(microsecond=0)
+    task = asyncio.create_task(evaluate(plan, tmp_path / "run"))
+    said = ""
+    async with asyncio.timeout(60):
+        while said.count("waiting for") < 12 or said.count("stuck: ") < 2:
+            await asyncio.sleep(0.05)
+            said += capsys.readouterr().err
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    found = re.findall(r"^stuck: ([12])-0 in verify since (\d\d:\d\d:\d\d) UTC, (\d+) s$", said, re.MULTILINE)
+    assert sorted(row for row, *_ in found) == ["1", "2"]
+    assert said.count("stuck: ") == 2
+    for _, since, seconds in found:
+        assert f"{began:%H:%M:%S}" <= since <= f"{datetime.now(UTC):%H:%M:%S}"
+        assert 1 <= int(seconds) < 30
+
+
+def test_a_rollout_is_stuck_by_its_stage_and_never_where_nobody_asks() -> None:
+    flight, unasked = InFlight(stuck_after_s=1e-9), InFlight()
+    with flight.attempt(MemberKey(1, 0), "agent", "s"), unasked.attempt(MemberKey(1, 0), "agent", "t"):
+        assert [run.key for run in flight.report().stuck] == [MemberKey(1, 0)]
+        assert unasked.report().stuck == []
 
 
 async def test_a_terminal_names_what_hangs_and_what_failed_and_is_clean_at_the_end(

@@ -37,6 +37,8 @@ ANSWER_GRACE_S = 5.0
 """Seconds that an agent has, after a rollout's deadline, to say how it ended."""
 MOST_NAMED = 3
 """Rollouts that are named as the slowest."""
+MOST_STUCK = 20
+"""Stuck rollouts that are named: where all are, a few say it."""
 
 
 class RunningRollout(Record):
@@ -57,20 +59,27 @@ class RunningReport(Record):
     n_running: int = 0
     slowest: list[RunningRollout] = []
     """Those that run the longest, the longest first."""
+    stuck: list[RunningRollout] = []
+    """Those that are in one stage for longer than `eval.stuck_after_s`."""
 
     def later(self, seconds: float) -> "RunningReport":
         """The same after that time."""
         aged = [
-            run.model_copy(update={"began_s": run.began_s + seconds, "since_s": run.since_s + seconds})
-            for run in self.slowest
+            [
+                run.model_copy(update={"began_s": run.began_s + seconds, "since_s": run.since_s + seconds})
+                for run in runs
+            ]
+            for runs in (self.slowest, self.stuck)
         ]
-        return RunningReport(n_running=self.n_running, slowest=aged)
+        return RunningReport(n_running=self.n_running, slowest=aged[0], stuck=aged[1])
 
 
 class InFlight:
     """The attempts that run in this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, stuck_after_s: float = 0.0) -> None:
+        """`stuck_after_s`: seconds in one stage from which on an attempt is stuck; 0: none is."""
+        self._stuck_after_s = stuck_after_s or float("inf")
         # By secret: a trainer may run a row anew while it still runs.
         self._running: dict[str, tuple[MemberKey, str, StageWatch]] = {}
 
@@ -87,16 +96,16 @@ class InFlight:
     def report(self) -> RunningReport:
         now = time.monotonic()
         running = sorted(self._running.values(), key=lambda item: item[2].began)
-        slowest = [
-            RunningRollout(
-                key=key,
-                where=f"in {watch.stage}" if watch.stage else f"at {agent}",
-                began_s=now - watch.began,
-                since_s=now - watch.since,
-            )
-            for key, agent, watch in running[:MOST_NAMED]
-        ]
-        return RunningReport(n_running=len(running), slowest=slowest)
+        stuck = [item for item in running if now - item[2].since >= self._stuck_after_s]
+        slowest, named = (
+            [_running(*item, now) for item in items] for items in (running[:MOST_NAMED], stuck[:MOST_STUCK])
+        )
+        return RunningReport(n_running=len(running), slowest=slowest, stuck=named)
+
+
+def _running(key: MemberKey, agent: str, watch: StageWatch, now: float) -> RunningRollout:
+    where = f"in {watch.stage}" if watch.stage else f"at {agent}"
+    return RunningRollout(key=key, where=where, began_s=now - watch.began, since_s=now - watch.since)
 
 
 class RolloutSetup(Protocol):

@@ -3,6 +3,8 @@
 Shows   the number of ended rollouts, mean reward, counts of outcomes, seconds. A line names those that run the longest,
         with stage and time, where no rollout has ended since the last; a terminal always does, with how many run at
         each worker and the last failures. Goes to stderr; stdout stays free.
+Stuck   a rollout that is in one stage for long (`eval.stuck_after_s`) has a line of its own, once: which, where, since
+        when.
 """
 
 import asyncio
@@ -10,10 +12,11 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from paddock.collect.attempts import RunningReport, slowest_text
-from paddock.collect.results import FailedAttempt
+from paddock.collect.attempts import RunningReport, RunningRollout, slowest_text
+from paddock.collect.results import FailedAttempt, MemberKey
 from paddock.collect.tally import Board
 
 if TYPE_CHECKING:
@@ -22,6 +25,13 @@ if TYPE_CHECKING:
 REFRESH_S = 0.25
 SHOWN_ROLLOUTS = 5
 """Rollouts in flight that a terminal names."""
+
+
+class StuckStage(NamedTuple):
+    """A rollout in a stage."""
+
+    key: MemberKey
+    where: str
 
 
 class ProgressView(NamedTuple):
@@ -58,13 +68,24 @@ async def show_progress(view: ProgressView, *, every_s: float, quiet: bool = Fal
 
 async def _lines(view: ProgressView, every_s: float) -> None:
     started, before = time.monotonic(), view.board.outcomes.total()
+    known: set[StuckStage] = set()
     while True:
         await asyncio.sleep(every_s)
+        stuck = {StuckStage(run.key, run.where): run for report in view.running() for run in report.stuck}
+        for stage in stuck.keys() - known:
+            print(stuck_line(stuck[stage]), file=sys.stderr, flush=True)  # noqa: T201 - voice
+        known = set(stuck)
         ended = view.board.outcomes.total()
         line = f"{ended}/{view.total} | {status_line(view.board)} | {time.monotonic() - started:.0f} s"
         slowest = slowest_text(view.running()) if ended == before else ""
         print(f"{line} | waiting for {slowest}" if slowest else line, file=sys.stderr, flush=True)  # noqa: T201 - voice
         before = ended
+
+
+def stuck_line(run: RunningRollout) -> str:
+    """`stuck: 3-0 in verify since 04:12:10 UTC, 1830 s`."""
+    since = datetime.fromtimestamp(time.time() - run.since_s, UTC)
+    return f"stuck: {run.key.group_id}-{run.key.member} {run.where} since {since:%H:%M:%S} UTC, {run.since_s:.0f} s"
 
 
 async def _screen(view: ProgressView) -> None:

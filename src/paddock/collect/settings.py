@@ -85,6 +85,9 @@ class EvalSettings(BaseModel):
     tried."""
     min_free_disk_mib: int = Field(default=16, ge=0)
     """MiB that have to be free on the disk of the run's folder before anything is started; 0: any room will do."""
+    stuck_after_s: float = Field(default=1800.0, ge=0)
+    """Seconds in one stage after which a rollout is named in a line of its own, once, where stderr is no terminal (a
+    terminal always shows those that run the longest). A program's whole work is one stage, `model`. 0: no such line."""
     usd_per_million_tokens: dict[str, TokenPrice] = {}
     """Prices of models, by the name that a model server's `model` has: `{gpt-5: {input: 1.25, output: 10}}`. Rollouts
     of these have a cost in every report; those of other models have none."""

@@ -85,7 +85,7 @@ class LocalWorker:
         self._groups = groups
         self._settings = settings
         self._setup = setup
-        self._in_flight = InFlight()
+        self._in_flight = InFlight(stuck_after_s=settings.stuck_after_s)
 
     async def run(self, job: MemberJob, sink: ResultSink) -> None:
         attempts = Attempts(self._peers, sink, self._settings, self._setup, self._in_flight)
