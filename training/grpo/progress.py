@@ -51,6 +51,7 @@ SPANS = {
     "validate_s": "validates",
     "checkpoint_s": "stores a checkpoint",
 }
+AFTER_STEP = ("drain_s", "send_s", "validate_s", "checkpoint_s")
 
 
 class Progress:
@@ -140,8 +141,10 @@ class Progress:
 
 def status_lines(loop: LoopStatus, n_running: Sequence[int], failures: Iterable[FailedAttempt]) -> Iterator[str]:
     """What a run does now: the loop, then its groups, then what failed. `n_running`: groups at each worker."""
-    now = f"{SPANS.get(loop.span or '', 'goes on')} for {loop.span_s:.0f} s"
-    yield f"step {loop.step + 1} {now}; {loop.n_waiting} of {loop.n_needed} groups have ended"
+    # Weights are sent, tried and stored once their step is done.
+    number = loop.step if loop.span in AFTER_STEP else loop.step + 1
+    now = f" {SPANS[loop.span]} for {loop.span_s:.0f} s" if loop.span in SPANS else ""
+    yield f"step {number}{now}; {loop.n_waiting} of the {loop.n_needed} groups that a step takes have ended"
     if loop.running:
         at = f" ({', '.join(map(str, n_running))} at {len(n_running)} workers)" if len(n_running) > 1 else ""
         oldest = ", ".join(f"{group} for {ran_s:.0f} s" for group, ran_s in islice(loop.running.items(), SHOWN_GROUPS))

@@ -72,12 +72,14 @@ def test_lines_name_the_span_the_workers_the_oldest_groups_and_the_last_failures
     running = {group: 100.0 - group for group in range(8)}
     status = LoopStatus(step=11, span="wait_s", span_s=95.0, n_waiting=3, n_needed=8, running=running)
     now, groups, failed = status_lines(status, [5, 3], [FAILED])
-    assert now == "step 12 waits for groups for 95 s; 3 of 8 groups have ended"
+    assert now == "step 12 waits for groups for 95 s; 3 of the 8 groups that a step takes have ended"
     assert groups.startswith("in flight 8 groups (5, 3 at 2 workers): 0 for 100 s, 1 for 99 s, ")
     assert groups.count(" for ") == 5
     assert failed == "failed 7-1: infra, sandbox_died in tools: it was ?[2Jkilled"
     idle = LoopStatus(step=0, span=None, span_s=0.0, n_waiting=0, n_needed=8, running={})
-    assert len(list(status_lines(idle, [0], []))) == 1
+    assert list(status_lines(idle, [0], [])) == ["step 1; 0 of the 8 groups that a step takes have ended"]
+    stores = idle._replace(step=6, span="checkpoint_s", span_s=3.0)
+    assert next(status_lines(stores, [0], [])).startswith("step 6 stores a checkpoint for 3 s;")
 
 
 async def test_a_terminal_shows_what_the_run_does_below_the_bar_and_is_clean_at_the_end() -> None:

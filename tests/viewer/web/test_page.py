@@ -391,6 +391,7 @@ def test_an_overview_says_whose_failures_were_and_where_time_went(page: Any, run
         page.get_by_text("overview:").click()
         overview = page.locator("details", has_text="overview:")
         row = overview.locator("tr", has_text="scripted")
+        row.wait_for()
         assert row.locator("td").all_inner_texts() == [
             "infra",
             "scripted",
@@ -402,6 +403,7 @@ def test_an_overview_says_whose_failures_were_and_where_time_went(page: Any, run
         page.goto(view.url.partition("#")[0] + "#/run?run=runs%2Flarge")
         page.get_by_text("overview:").click()
         row = page.locator("details tr", has_text="model")
+        row.first.wait_for()
         assert row.first.locator("td").all_inner_texts() == ["model", "3.0 s"]
 
 
@@ -416,6 +418,7 @@ def test_tokens_and_cost_have_columns_and_totals_where_they_are_known(page: Any,
             heads = page.locator(".table thead th").all_inner_texts()
             assert [head for head in heads if head in known] == titles
             page.get_by_text("overview:").click()
+            page.wait_for_selector("details tr:has-text('metric of the verdict')")
             used = dict(
                 row.locator("th, td").all_inner_texts() for row in page.locator("details tr:has(th[scope=row])").all()
             )

@@ -120,7 +120,13 @@ function Search({ text, onSearch }) {
 const PARTS = [["agent", (row) => row.agent], ["harness", (row) => row.variant], ["repository", (row) => row.labels?.repo]];
 
 // The mean reward as rollouts ended, and a line for each agent, harness, repository.
-function Overview({ rows, stages }) {
+function Overview(props) {
+  const [open, setOpen] = useState(false);
+  return html`<details onToggle=${(event) => setOpen(event.currentTarget.open)}><summary>overview: rewards as they came, by agent, harness and repository; time by stage, tokens, cost, failures, components</summary>
+    ${open && html`<${Figures} ...${props} />`}</details>`;
+}
+
+function Figures({ rows, stages }) {
   const times = stageMeans(rows, stages);
   const failures = failureKinds(rows);
   const harnesses = rows.some((row) => row.variant && row.variant !== row.agent);
@@ -133,8 +139,7 @@ function Overview({ rows, stages }) {
     for (const row of rows) for (const [name, value] of Object.entries(row.metrics ?? {})) values.set(name, [...(values.get(name) ?? [0, 0])].map((total, i) => total + (i ? 1 : value)));
     return [...values].map(([name, [sum, count]]) => [name, sum / count, count]).sort();
   }, [rows]);
-  return html`<details><summary>overview: rewards as they came, by agent, harness and repository; time by stage, failures, components</summary>
-    <div class="charts">
+  return html`<div class="charts">
       ${rewards.xs.length > 1 && html`<${Curve} title="mean reward as rollouts ended" ...${rewards} timed=${timed} />`}
       ${timed && ended.xs.length > 1 && html`<${Curve} title="rollouts ended" ...${ended} timed />`}
       ${unjudged.ys.at(-1) > 0 && html`<${Curve} title="rollouts without a verdict" ...${unjudged} timed=${timed} />`}</div>
@@ -148,5 +153,5 @@ function Overview({ rows, stages }) {
     ${failures.length > 0 && html`<table class="small"><thead><tr><th>whose</th><th>failure</th><th>stage</th><th class="right">rollouts</th><th>such as</th></tr></thead>
       <tbody>${failures.map((one) => html`<tr><td>${one.owner}</td><td class="bad">${one.kind}</td><td>${one.stage ?? ""}</td><td class="right">${number(one.count)}</td><td>${visible(one.message)}</td></tr>`)}</tbody></table>`}
     ${metrics.length > 0 && html`<table class="small"><thead><tr><th>metric of the verdict</th><th class="right">mean</th><th class="right">of</th></tr></thead>
-      <tbody>${metrics.map(([name, value, count]) => html`<tr><td>${name}</td><td class="right">${short(value)}</td><td class="right">${number(count)}</td></tr>`)}</tbody></table>`}</div></details>`;
+      <tbody>${metrics.map(([name, value, count]) => html`<tr><td>${name}</td><td class="right">${short(value)}</td><td class="right">${number(count)}</td></tr>`)}</tbody></table>`}</div>`;
 }
