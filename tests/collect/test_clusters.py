@@ -49,6 +49,33 @@ def test_an_example_by_hand() -> None:
     assert found == pytest.approx((max(-1, 0.25 - 4.302653 * error), min(1, 0.25 + 4.302653 * error)))
 
 
+# statsmodels 0.15.0, `bse` and `conf_int` of OLS(values, ones).fit(cov_type="cluster", cov_kwds=groups, use_t=True).
+@pytest.mark.parametrize(
+    ("clusters", "error", "interval"),
+    [
+        (
+            [[1, 0, 1, 1], [0, -1], [0.5], [0, 0, 0, 1, -1], [1, 1]],
+            0.25372716237712256,
+            (-0.38303096660911623, 1.0),
+        ),
+        (
+            [[1, 1, 1, 1, 1, 0, 0, 1, 1, 1], [0], [-1], [0], [0.25], [0.5]],
+            0.24147693701699777,
+            (-0.1040695613543221, 1.0),
+        ),
+        ([[0.5, 0, 1], [0, 0, -0.5]], 0.33333333333333354, (-1.0, 1.0)),
+    ],
+)
+def test_the_error_and_interval_are_those_of_statsmodels(
+    clusters: list[list[float]], error: float, interval: tuple[float, float]
+) -> None:
+    named = by_repository(*clusters)
+    variance = clustered_variance(named)
+    assert variance is not None
+    assert (variance / sum(map(len, clusters))) ** 0.5 == pytest.approx(error, rel=1e-12)
+    assert clustered_interval95(named) == pytest.approx(interval, abs=1e-12)
+
+
 # scipy 1.17.1: `scipy.stats.t.ppf(0.975, degrees)`.
 @pytest.mark.parametrize(
     ("degrees", "quantile"),
