@@ -8,7 +8,6 @@ Errors  an answer that costs too much is a verdict; a checking process that dies
 """
 
 import asyncio
-import os
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -98,7 +97,7 @@ class MathServer(ResourcesServer[MathConfig, MathTask]):
                 f"{self.name}: math-verify is not installed; `pip install 'paddock[math]'`", kind="library_missing"
             )
         limits = CheckLimits(
-            processes=self.config.processes or min(4, len(os.sched_getaffinity(0))),
+            processes=self.config.processes,
             first_cpu_s=min(_FIRST_CPU_S, self.config.cpu_limit_s),
             cpu_s=self.config.cpu_limit_s,
             memory_mib=self.config.memory_limit_mib,

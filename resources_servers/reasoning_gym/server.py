@@ -12,7 +12,6 @@ Errors  a scorer that raises, or gives what is no score, is VerifierError: never
 
 import asyncio
 import json
-import os
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -101,7 +100,7 @@ class ReasoningGymServer(ResourcesServer[ReasoningGymConfig, ReasoningGymTask]):
         self._pool = await CheckPool.start(
             SCORES,
             CheckLimits(
-                processes=self.config.processes or min(4, len(os.sched_getaffinity(0))),
+                processes=self.config.processes,
                 first_cpu_s=min(_FIRST_CPU_S, self.config.cpu_limit_s),
                 cpu_s=self.config.cpu_limit_s,
                 memory_mib=self.config.memory_limit_mib,

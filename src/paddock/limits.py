@@ -9,10 +9,13 @@ Units   in the names. Standard library only: where there is little memory, this 
 import os
 import resource
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 OPEN_FILES_MAX = 1 << 20
 """No more is asked for: some programs look at each number that they may use."""
+_OPEN_MAX = 10_240
+"""What macOS grants a process (`OPEN_MAX`) whose hard limit it calls infinite; it refuses more."""
 OPEN_FILES_BASE = 32
 """Open files of a process that has nothing in flight."""
 PROCESSES_BASE = 8
@@ -27,8 +30,11 @@ def raise_open_files() -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES_MAX)
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        return wanted
+        for number in (wanted, _OPEN_MAX):
+            with suppress(ValueError, OSError):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, number), hard))
+                return max(soft, number)
+        return soft
     return OPEN_FILES_MAX if soft == resource.RLIM_INFINITY else soft
 
 
@@ -84,8 +90,12 @@ def lack_of_disk(folder: Path, least_mib: int) -> str | None:
 
 
 def _cgroup_maxima() -> Iterator[tuple[Path, int]]:
-    """`pids.max` of each cgroup that this process is in."""
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
+    """`pids.max` of each cgroup that this process is in; of none where there are no cgroups."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers and "pids" not in controllers.split(","):
             continue

@@ -23,10 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from paddock.errors import ConfigError
+    from paddock.linux import INSTEAD, require_linux
     from paddock.sandbox.doctor import examine
     from paddock.sandbox.settings import SandboxSettings, check_home
 
     settings = SandboxSettings(home=args.home) if args.home else SandboxSettings()
+    require_linux("sandboxes are made by", INSTEAD)
     check_home(settings.home)
     try:
         report = asyncio.run(examine(settings))

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from paddock.errors import InfraError, VerifierError
+from paddock.linux import INSTEAD, require_linux, usable_cores
 from paddock.processes.check_forks import MAX_MESSAGE
 from paddock.processes.child import Child, exit_in_words
 
@@ -32,8 +33,8 @@ _ENV = {"PATH": os.defpath, "LANG": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1"}
 class CheckLimits(NamedTuple):
     """Bounds of the checks of one pool."""
 
-    processes: int
-    """Processes of the first lane."""
+    processes: int | None
+    """Processes of the first lane; None: one for each core, 4 at most."""
     first_cpu_s: float
     """CPU seconds of a check's first run."""
     cpu_s: float
@@ -72,7 +73,7 @@ class CheckPool:
     def __init__(self, module: Path, limits: CheckLimits) -> None:
         self._module = module
         self._limits = limits
-        self._first = asyncio.Semaphore(limits.processes)
+        self._first = asyncio.Semaphore(limits.processes or min(4, usable_cores()))
         self._second = asyncio.Semaphore(1)
         self._starting = asyncio.Lock()
         self._idle: list[_Process] = []
@@ -86,7 +87,8 @@ class CheckPool:
 
     @classmethod
     async def start(cls, module: Path, limits: CheckLimits) -> "CheckPool":
-        """Start the process that forks; it loads the module meanwhile."""
+        """Start the process that forks; it loads the module meanwhile. ConfigError where the system is not Linux."""
+        require_linux(f"the checks of {module.parent.name} are held by limits of", INSTEAD)
         pool = cls(module, limits)
         await pool._start_forking()
         return pool

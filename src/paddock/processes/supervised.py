@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from paddock.linux import require_supervision
 from paddock.processes.child import Child
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
@@ -50,7 +51,8 @@ def supervised_argv(
 ) -> list[str]:
     """The command line of the supervisor over `argv`. Its stdin is the lifeline; `scratch` is a folder that it removes
     at the end; `grace_s` are the seconds between the signal to end and the kill. `passes_stdin`: its stdin is that of
-    `argv` too, which has `grace_s` to end by itself when it is closed."""
+    `argv` too, which has `grace_s` to end by itself when it is closed. ConfigError where the system is not Linux."""
+    require_supervision()
     options = ["--stdin"] if passes_stdin else []
     return [sys.executable, "-I", "-S", str(SUPERVISOR), *options, str(grace_s), str(scratch), *map(str, argv)]
 

@@ -9,7 +9,6 @@ Errors  ConfigError at once for a demand that is larger than all there is.
 import asyncio
 import contextlib
 import math
-import os
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -19,6 +18,7 @@ import psutil
 from pydantic import Field
 
 from paddock.errors import ConfigError
+from paddock.linux import usable_cores
 from paddock.sandbox.leases import Lease, lease
 from paddock.types import Record
 from paddock.types.renamed import RenamedKeys
@@ -76,7 +76,7 @@ class AdmissionSettings(RenamedKeys, Record):
         memory = self.memory_mib if self.memory_mib is not None else machine_mib() - self.memory_headroom_mib
         return Capacity(
             max(0, memory),
-            self.cores if self.cores is not None else float(len(os.sched_getaffinity(0))),
+            self.cores if self.cores is not None else float(usable_cores()),
             self.disk_mib or math.inf,
             self.max_sandboxes or math.inf,
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from paddock.config.plugins import resolve_class
 from paddock.errors import ConfigError
+from paddock.linux import INSTEAD, require_linux
 from paddock.sandbox.failures import RuntimeMissing
 from paddock.sandbox.protocol import Provider
 from paddock.sandbox.settings import SandboxSettings, check_home
@@ -40,6 +41,7 @@ async def open_local_provider(settings: SandboxSettings) -> "LocalProvider":
     if settings.elsewhere is not None:
         message = f"sandbox.nodes, sandbox.provider: {settings.elsewhere}: this needs"
         raise ConfigError(f"{message} the images and sandboxes of this machine", kind="nodes_unusable")
+    require_linux("sandboxes are made by", INSTEAD)
     # Imported here: a server whose config only has settings of sandboxes need not load what makes and tries them.
     from paddock.sandbox.cgroups import find_cgroups
     from paddock.sandbox.doctor.trial import has_passed, remember, try_runtime

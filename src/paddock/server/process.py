@@ -16,6 +16,7 @@ from contextlib import suppress
 from pydantic import ValidationError
 
 from paddock.errors import InfraError
+from paddock.linux import require_supervision
 from paddock.processes import Child, exit_in_words
 from paddock.server.handover import GO, Handover, Status
 from paddock.signals import hold_interrupts
@@ -28,6 +29,7 @@ class ServerProcess:
     """`python -m paddock.server.child NAME`, started when made; it may still fail."""
 
     def __init__(self, handover: Handover) -> None:
+        require_supervision()
         self.name = handover.name
         self._handover = handover
         self._channel, child_end = socket.socketpair()

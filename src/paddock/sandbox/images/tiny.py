@@ -15,6 +15,7 @@ import sysconfig
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from paddock.linux import INSTEAD, require_linux
 from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.images.store import ImageStore
 
@@ -53,6 +54,7 @@ _LEFT_OUT = (
 
 def tiny_image(store: ImageStore, *, rich: bool = False) -> str:
     """The name of the image, made where it is not there yet."""
+    require_linux("an image of this machine's programs needs", INSTEAD)
     name = f"paddock/tiny-{'rich-2' if rich else 'base'}"
     if not store.has(name):
         env = {"PATH": f"/opt/python/bin:{_SEARCH}"} if rich else None
