@@ -10,9 +10,11 @@ import httpx
 import orjson
 import pytest
 
+from paddock.http import rollout_from_wire
 from paddock.server.access import make_access
 from paddock.server.sockets import Address, bind
 from paddock.viewer.web import Catalog, serve_view
+from paddock.viewer.web.rollout_page import rollout_page
 
 LONG = 30_000
 
@@ -91,6 +93,33 @@ async def test_a_rollout_has_its_turns_patch_and_tests(client: httpx.AsyncClient
     assert len(page["calls"]) == 3
 
 
+async def test_a_call_shows_what_it_was_answered(client: httpx.AsyncClient) -> None:
+    page = await ask(client, "rollout", group=0, member=0)
+    call = await ask(client, "tokens", group=0, member=0, call=1)
+    shown = [(item["kind"], item["title"], item["text"]) for item in call["items"]]
+    assert shown == [
+        (item["kind"], item["title"], item["text"]) for item in page["turns"][1] if item["kind"] != "result"
+    ]
+    first = call["items"][0]
+    assert (await ask(client, "text", group=0, member=0, part=first["part"]))["text"] == first["text"]
+
+
+def test_calls_are_a_tree(run: Path) -> None:
+    """A branch, of which one more, beside the line that goes on, and a call that begins anew, as a sub-agent's does."""
+    rollout = rollout_from_wire(orjson.loads((run / "rollouts.jsonl").read_bytes().splitlines()[0]))
+    parents = [None, "0", "1", "1", "3", "3", None, "6", "2"]
+    turns = [
+        rollout.turns[0].model_copy(update={"id": str(i), "parent": parent, "prompt_ids": [1], "sampled_ids": [2]})
+        for i, parent in enumerate(parents)
+    ]
+    calls = rollout_page(rollout.model_copy(update={"turns": turns}))["calls"]
+    assert [call["parent"] for call in calls] == [None, 0, 1, 1, 3, 3, None, 6, 2]
+    assert [call["depth"] for call in calls] == [0, 0, 0, 1, 1, 2, 1, 1, 0]
+    without_ids = [turn.model_copy(update={"parent": None, "prompt_ids": None}) for turn in turns]
+    calls = rollout_page(rollout.model_copy(update={"turns": without_ids}))["calls"]
+    assert {call["depth"] for call in calls} == {0}, "an engine without ids says nothing of branches"
+
+
 async def test_an_edit_is_a_diff_and_each_changed_file_has_its_turns(client: httpx.AsyncClient) -> None:
     page = await ask(client, "rollout", group=0, member=0)
     edit = page["turns"][1][2]
@@ -135,6 +164,10 @@ async def test_what_is_not_there_is_refused_by_name(client: httpx.AsyncClient) -
         ("text", {"group": 0, "member": 0, "part": "turns/99/0"}, "no_part"),
         ("text", {"group": 3, "member": 0, "part": "patch"}, "no_rollout"),
         ("tokens", {"group": 0, "member": 0, "call": -1}, "no_part"),
+        *(
+            ("text", {"group": 0, "member": 0, "part": f"calls/{part}"}, "no_part")
+            for part in ("9/0", "0/9", "0", "-1/0", "x/y")
+        ),
         ("search", {"text": ""}, "request_invalid"),
     ]
     for name, query, kind in refused:

@@ -26,7 +26,7 @@ from paddock.types import Rollout
 from paddock.viewer.web.catalog import Catalog, RunRef, last_written
 from paddock.viewer.web.notes import RolloutNote, add_note, read_notes
 from paddock.viewer.web.report_page import report_page
-from paddock.viewer.web.rollout_page import call_tokens, failure_page, rollout_page, text_piece
+from paddock.viewer.web.rollout_page import call_page, failure_page, rollout_page, text_piece
 from paddock.viewer.web.run_log import COLUMNS, STAGES
 from paddock.viewer.web.search import search_rollouts
 from paddock.viewer.web.training import metrics_after
@@ -152,7 +152,7 @@ class _View:
     def tokens(self, run: str, group: int, member: int, call: int) -> Response:
         """The tokens of one call of a rollout."""
         try:
-            return _json(call_tokens(self._stored(run, group, member), call))
+            return _json(call_page(self._stored(run, group, member), call))
         except KeyError:
             raise RequestError(f"rollout {group}-{member} has no call {call}", kind="no_part") from None
 

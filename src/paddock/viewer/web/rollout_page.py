@@ -1,7 +1,7 @@
 """One rollout as JSON for its page: what was said, cut; each text whole, in pieces; the tokens of one call.
 
 Part    the name of a text: `turns/3/0` (turn from 0, item), `turns/3/0/change` (what a call edits), `task/0`, `patch`,
-        `extras/NAME`, `row`, `raw`.
+        `extras/NAME`, `row`, `raw`; `calls/2/0`: an item of what a recorded call was answered.
 Units   lengths and offsets in characters; seconds; log-probs are natural.
 Errors  KeyError: no such part, or no such call.
 """
@@ -25,6 +25,7 @@ MANY = 200
 PIECE = 200_000
 """Characters of a text that are given at once."""
 MAX_TESTS = 2000
+CALLS = "calls/"
 MAX_TOKENS = 100_000
 """Ids of one call that are given."""
 
@@ -44,14 +45,13 @@ def rollout_page(rollout: Rollout) -> dict[str, Any]:
     """Everything of a rollout, with its texts cut."""
     turns = turn_views(rollout)
     texts = _Texts(_texts(rollout, turns))
-    positions = {turn.id: i for i, turn in enumerate(rollout.turns)}
     verdict = rollout.verdict
     return {
         "task": [_item(item, texts, f"task/{i}") for i, item in enumerate(_task_items(rollout))],
         "turns": [
             [_item(item, texts, f"turns/{i}/{j}") for j, item in enumerate(turn.items)] for i, turn in enumerate(turns)
         ],
-        "calls": [_call(turn, positions) for turn in rollout.turns],
+        "calls": _calls(rollout.turns),
         "patch": texts.preview("patch") if "patch" in texts.by_part else None,
         "files": [file._asdict() for file in _files(turns, texts.by_part.get("patch"))],
         "commands": sum(call.change.is_command for turn in turns for call in turn.calls),
@@ -75,17 +75,26 @@ def failure_page(failed: FailedAttempt) -> dict[str, Any]:
 
 def text_piece(rollout: Rollout, part: str, offset: int) -> dict[str, Any]:
     """A piece of a text from `offset` on, and where the next begins (None: it is the last)."""
-    text = _json(rollout.to_wire()) if part == "raw" else _texts(rollout, turn_views(rollout))[part]
+    text = _whole_text(rollout, part)
     end = offset + PIECE
     return {"text": text[offset:end], "length": len(text), "next": end if end < len(text) else None}
 
 
-def call_tokens(rollout: Rollout, index: int) -> dict[str, Any]:
-    """The tokens of one recorded call: ids of its prompt since its parent's end, and what was sampled."""
-    if not 0 <= index < len(rollout.turns):
-        raise KeyError(f"call {index}")
+def call_page(rollout: Rollout, index: int) -> dict[str, Any]:
+    """One recorded call: what it was answered, ids of its prompt since its parent's end, and what was sampled."""
+    items = _call_items(rollout, index)
     turn = rollout.turns[index]
     return {
+        "items": [
+            {
+                "kind": item.kind,
+                "title": item.title,
+                "part": f"{CALLS}{index}/{i}",
+                "text": item.text[:PREVIEW],
+                "length": len(item.text),
+            }
+            for i, item in enumerate(items)
+        ],
         "prompt_ids": (turn.prompt_ids or [])[:MAX_TOKENS],
         "sampled_ids": (turn.sampled_ids or [])[:MAX_TOKENS],
         "log_probs": (turn.log_probs or [])[:MAX_TOKENS],
@@ -94,6 +103,24 @@ def call_tokens(rollout: Rollout, index: int) -> dict[str, Any]:
         "exact": turn.sampled_ids is not None and turn.prompt_ids is not None and not turn.splice_broken,
         "sampling": turn.sampling,
     }
+
+
+def _call_items(rollout: Rollout, index: int) -> list[TurnItem]:
+    if not 0 <= index < len(rollout.turns):
+        raise KeyError(f"call {index}")
+    return turn_items(rollout.turns[index].output)
+
+
+def _whole_text(rollout: Rollout, part: str) -> str:
+    if part == "raw":
+        return _json(rollout.to_wire())
+    if not part.startswith(CALLS):
+        return _texts(rollout, turn_views(rollout))[part]
+    call, _, item = part.removeprefix(CALLS).partition("/")
+    if not call.isdecimal() or not item.isdecimal():
+        raise KeyError(part)
+    items = dict(enumerate(_call_items(rollout, int(call))))
+    return items[int(item)].text
 
 
 def _texts(rollout: Rollout, turns: Sequence[TurnView]) -> dict[str, str]:
@@ -140,9 +167,26 @@ def _item(item: TurnItem, texts: _Texts, part: str) -> dict[str, Any]:
     return {"kind": item.kind, "title": item.title, **texts.preview(part), **edit}
 
 
-def _call(turn: Turn, positions: Mapping[str, int]) -> dict[str, Any]:
+def _calls(turns: Sequence[Turn]) -> list[dict[str, Any]]:
+    """The recorded calls in their order, with the call that each continues, and how deep in the tree of branches it is:
+    whatever continues a call after the first that did, and whatever begins anew, as a sub-agent does, is one deeper."""
+    positions = {turn.id: i for i, turn in enumerate(turns)}
+    depths: list[int] = []
+    continued: set[int] = set()
+    for i, turn in enumerate(turns):
+        parent = None if turn.parent is None else positions.get(turn.parent)
+        if parent is None:
+            depths.append(0 if i == 0 or turn.prompt_ids is None else 1)
+        else:
+            depths.append(depths[parent] + (parent in continued))
+            continued.add(parent)
+    return [_call(turn, positions, depth) for turn, depth in zip(turns, depths, strict=True)]
+
+
+def _call(turn: Turn, positions: Mapping[str, int], depth: int) -> dict[str, Any]:
     return {
         "parent": None if turn.parent is None else positions.get(turn.parent),
+        "depth": depth,
         "prompt_tokens": None if turn.prompt_ids is None else len(turn.prompt_ids),
         "sampled_tokens": None if turn.sampled_ids is None else len(turn.sampled_ids),
         "usage": turn.usage and turn.usage.model_dump(),

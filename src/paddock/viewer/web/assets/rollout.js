@@ -6,7 +6,7 @@ import { number, outcomeTone, seconds, short, visible } from "./format.js";
 import { Notes } from "./notes.js";
 import { readRows } from "./rows.js";
 import { linkTo, useShown } from "./run.js";
-import { Text } from "./text.js";
+import { Item, Text } from "./text.js";
 import { Calls } from "./tokens.js";
 
 const STEPS = { n: 1, p: -1 };
@@ -115,15 +115,6 @@ function Whole({ value, source, turn }) {
     ${value.extras.map((extra) => html`<details key=${extra.name}><summary>${extra.name}</summary><${Text} ...${extra} source=${{ ...source, part: extra.part }} /></details>`)}
     <${Calls} calls=${value.calls} source=${source} />
     <details><summary>the row, the stored line</summary><${Lazy} title="row" source=${{ ...source, part: "row" }} /><${Lazy} title="stored line" source=${{ ...source, part: "raw" }} /></details>`;
-}
-
-function Item({ item, source }) {
-  const text = html`<${Text} text=${item.text} length=${item.length} source=${{ ...source, part: item.part }} />`;
-  if (item.kind === "reasoning") return html`<details class="item faint"><summary>reasoning, ${number(item.length)} characters</summary>${text}</details>`;
-  if (item.kind === "call") return html`<div class="item"><span class="call strong">${visible(item.title || "a call without a name")}</span>${item.change
-    ? html`<${Text} ...${item.change} kind="diff" source=${{ ...source, part: item.change.part }} /><details class="faint"><summary>arguments as given</summary>${text}</details>` : item.length > 0 && text}</div>`;
-  if (item.kind === "result") return html`<div class="item result">${item.length > 0 ? text : html`<span class="hint">no output</span>`}</div>`;
-  return html`<div class="item">${item.title && html`<span class="hint">${visible(item.title)}</span>`}${text}</div>`;
 }
 
 function Files({ files, commands, onTurn }) {

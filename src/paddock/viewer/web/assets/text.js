@@ -25,6 +25,16 @@ export function Text({ text, length, source, kind }) {
     ${shown.error && html`<p class="error">${shown.error}</p>`}`;
 }
 
+// A message, a call or a result. `source`: {run, group, member}.
+export function Item({ item, source }) {
+  const text = html`<${Text} text=${item.text} length=${item.length} source=${{ ...source, part: item.part }} />`;
+  if (item.kind === "reasoning") return html`<details class="item faint"><summary>reasoning, ${number(item.length)} characters</summary>${text}</details>`;
+  if (item.kind === "call") return html`<div class="item"><span class="call strong">${visible(item.title || "a call without a name")}</span>${item.change
+    ? html`<${Text} ...${item.change} kind="diff" source=${{ ...source, part: item.change.part }} /><details class="faint"><summary>arguments as given</summary>${text}</details>` : item.length > 0 && text}</div>`;
+  if (item.kind === "result") return html`<div class="item result">${item.length > 0 ? text : html`<span class="hint">no output</span>`}</div>`;
+  return html`<div class="item">${item.title && html`<span class="hint">${visible(item.title)}</span>`}${text}</div>`;
+}
+
 function Plain({ text }) {
   const image = text.trim();
   if (IMAGE.test(image)) return html`<img class="picture" src=${image} alt="a picture in the rollout" />`;

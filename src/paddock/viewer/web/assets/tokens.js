@@ -1,8 +1,9 @@
-// The model's calls as they were recorded, and the tokens of each when they are asked for.
+// The model's calls as they were recorded, a tree where a prompt branched; what each was answered, and its tokens, when asked for.
 
 import { html, useState } from "./vendor/preact-htm-3.1.1.js";
 import { api } from "./api.js";
 import { number, short } from "./format.js";
+import { Item } from "./text.js";
 
 const STEPS = [-0.1, -1, -3, -6]; // natural log-probs between the colours
 
@@ -10,28 +11,32 @@ const colour = (logProb) => (logProb === undefined ? "p0" : `p${1 + STEPS.filter
 
 export function Calls({ calls, source }) {
   if (calls.length === 0) return null;
-  return html`<details><summary>tokens: ${number(calls.length)} recorded calls</summary>
+  const branches = calls.filter((call, i) => call.depth > 0 && (call.parent === null || call.depth > calls[call.parent].depth)).length;
+  return html`<details><summary>calls and tokens: ${number(calls.length)} recorded calls${branches ? `, ${number(branches)} branches` : ""}</summary>
     <table class="small"><thead><tr><th>call</th><th>continues</th><th class="right">new prompt ids</th><th class="right">sampled ids</th><th class="right">tokens in, out</th><th>weights</th><th>end</th><th></th></tr></thead>
     <tbody>${calls.map((call, i) => html`<${Call} key=${i} call=${call} index=${i} source=${source} />`)}</tbody></table></details>`;
 }
 
 function Call({ call, index, source }) {
-  const [tokens, setTokens] = useState(null);
+  const [opened, setOpened] = useState(null);
   const toggle = async () => {
-    if (tokens) return setTokens(null);
+    if (opened) return setOpened(null);
     try {
-      setTokens(await api("tokens", { ...source, call: index }));
+      setOpened(await api("tokens", { ...source, call: index }));
     } catch (error) {
-      setTokens({ error: error.message });
+      setOpened({ error: error.message });
     }
   };
-  const parent = call.parent === null ? (index === 0 ? "begins" : "begins a branch") : call.parent === index - 1 ? `${call.parent + 1}` : `${call.parent + 1}, a branch`;
-  return html`<tr><td>${index + 1}</td><td class=${call.splice_broken ? "bad" : ""}>${parent}${call.splice_broken ? ", not exact" : ""}</td>
+  const known = call.prompt_tokens !== null; // else the engine gave no ids, and what continues what is not known
+  const parent = !known ? "" : call.parent === null ? (index === 0 ? "begins" : "begins a branch") : call.parent === index - 1 ? `${call.parent + 1}` : `${call.parent + 1}, a branch`;
+  return html`<tr><td class=${`depth-${Math.min(call.depth, 5)}`}>${index + 1}</td><td class=${call.splice_broken ? "bad" : ""}>${parent}${call.splice_broken ? ", not exact" : ""}</td>
       <td class="right">${number(call.prompt_tokens)}</td><td class="right">${number(call.sampled_tokens)}</td>
       <td class="right">${call.usage ? `${number(call.usage.input_tokens)}, ${number(call.usage.output_tokens)}` : ""}</td>
       <td>${call.weight_version ?? ""}</td><td>${call.finish_reason ?? ""}</td>
-      <td>${call.sampled_tokens !== null && html`<button aria-expanded=${Boolean(tokens)} onClick=${toggle}>ids</button>`}</td></tr>
-    ${tokens && html`<tr><td colspan="8">${tokens.error ? html`<p class="error">${tokens.error}</p>` : html`<${Tokens} tokens=${tokens} />`}</td></tr>`}`;
+      <td><button aria-expanded=${Boolean(opened)} aria-label=${`open call ${index + 1}`} onClick=${toggle}>open</button></td></tr>
+    ${opened && html`<tr><td colspan="8">${opened.error ? html`<p class="error">${opened.error}</p>` : html`
+      ${opened.items.map((item) => html`<${Item} key=${item.part} item=${item} source=${source} />`)}
+      ${call.sampled_tokens !== null && html`<${Tokens} tokens=${opened} />`}`}</td></tr>`}`;
 }
 
 function Tokens({ tokens }) {
