@@ -1,8 +1,8 @@
 """The one door to the `swebench` package: its parsers, its rules from log to verdict, its names.
 
 Version 5.0.2, pinned: rules have changed between versions, and a verdict must not change with an upgrade.
-Install `pip install --no-deps swebench==5.0.2`. What grades needs the standard library and unidiff; how its modules
-        are imported, and logs read: `swebench_logs`.
+Install the extra `swe`, or `pip install --no-deps swebench==5.0.2`: what grades needs of what the package declares
+        nothing but unidiff. How its modules are imported, and logs read: `swebench_logs`.
 Errors  VerifierError (not retried) where the package is missing or of another version.
 """
 
@@ -17,7 +17,7 @@ from paddock.resources_servers.swe import swebench_logs
 from paddock.resources_servers.swe.swebench_logs import ExpectedTests
 
 VERSION = "5.0.2"
-INSTALL = f"pip install --no-deps swebench=={VERSION}"
+INSTALL = f"pip install 'paddock[swe]', or, smaller, pip install --no-deps swebench=={VERSION}"
 START, END, EXIT_CODE = ">>>>> Start Test Output", ">>>>> End Test Output", ">>>>> Test Exit Code"
 MARKER = ">>>>> "
 """All markers of the official log start so."""

@@ -151,7 +151,7 @@ class Session(Record):
     """Sandbox image; None: the task needs no sandbox."""
     workdir: str | None = None
     tools: list[JsonObject] = Field(default_factory=list)
-    """Responses API tool definitions that the environment serves, one POST route each."""
+    """Responses API definitions of the tools that the environment serves within the session."""
     opening: list[JsonObject] = Field(default_factory=list)
     """Items that the model sees after the row's `input`: the first observation of an environment that is stepped."""
     visible: JsonObject = Field(default_factory=dict)
