@@ -211,6 +211,21 @@ def test_an_ending_keeps_what_the_agent_and_the_verifier_say() -> None:
     assert (found.variant, found.ended, found.malformed) == ("codex", "finished", {"cut": 2})
 
 
+def test_calls_are_counted_by_tool_within_bounds() -> None:
+    """Names are a model's: any number of any length."""
+    names = ["bash"] * 3 + ["x" * 1000] * 2 + [f"tool_{n}" for n in range(100)]
+    items = [{"type": "function_call", "name": name, "arguments": "", "call_id": "c"} for name in names]
+    rollout = Rollout(
+        row=Row(responses_create_params={"input": []}),
+        outcome="completed",
+        response={"output": [*items, {"type": "function_call", "name": 3}, {"type": "message"}]},
+        verdict=Verdict(reward=1.0, reason="resolved"),
+    )
+    tools = result_of(rollout, MemberKey(0, 0)).tools
+    assert len(tools) == 20
+    assert (tools["bash"], tools["x" * 64]) == (3, 2)
+
+
 @pytest.mark.parametrize("response", [None, {}, {"harness": None}, {"harness": []}, {"harness": {"variant": 3}}])
 def test_an_agent_may_say_nothing_of_its_harness(response: JsonObject | None) -> None:
     assert harness_report(response) == (None, None, {})

@@ -8,11 +8,16 @@ Harness what an agent says of its harness in the response, under `harness`: `var
 Units   byte offsets from the start of `rollouts.jsonl`; seconds; `at` in seconds since 1970 UTC.
 """
 
+from collections import Counter
 from typing import Any, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
 from paddock.types import REWARDED, FailedOutcome, JsonObject, Outcome, Owner, Record, Rollout, Row, Timing, Usage
+from paddock.types.responses import calls
+
+MAX_TOOLS = 20
+MAX_TOOL_CHARS = 64
 
 
 class MemberKey(NamedTuple):
@@ -45,6 +50,8 @@ class RolloutResult(Record):
     """What ended the harness; None: the agent does not say."""
     malformed: dict[str, int] = Field(default_factory=dict)
     """Number of calls that no tool could take, by what was wrong with them; empty where `ended` is None."""
+    tools: dict[str, int] = Field(default_factory=dict)
+    """Calls by the name of their tool: of the `MAX_TOOLS` that were called most, names up to `MAX_TOOL_CHARS`."""
     turns: int = 0
     usage: Usage = Usage()
     timing: Timing = Timing()
@@ -144,6 +151,12 @@ def harness_report(response: JsonObject | None) -> HarnessReport:
     )
 
 
+def _tool_counts(response: JsonObject | None) -> dict[str, int]:
+    # The names are a model's: any text, in any number.
+    counts = Counter(call.name[:MAX_TOOL_CHARS] for call in calls(response))
+    return dict(counts.most_common(MAX_TOOLS))
+
+
 def _word(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
@@ -171,6 +184,7 @@ def result_of(rollout: Rollout, key: MemberKey) -> RolloutResult:
         variant=report.variant,
         ended=report.ended,
         malformed=report.malformed,
+        tools=_tool_counts(rollout.response),
         turns=len(rollout.turns),
         usage=rollout.usage,
         timing=rollout.timing,

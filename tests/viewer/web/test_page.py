@@ -432,28 +432,6 @@ def test_tokens_and_cost_have_columns_and_totals_where_they_are_known(page: Any,
         page.get_by_role("img", name="rollouts ended: 10000 values, the last 10,000").wait_for()
 
 
-PROGRESS = """async ([rows]) => (await import("/assets/rows.js")).progress(rows)"""
-
-
-def test_curves_are_over_the_clock_where_each_rollout_says_when_it_ended(page: Any, runs: Path) -> None:
-    rows: list[dict[str, float | None]] = [
-        {"order": 0, "reward": 1.0, "ended_at": 30.0},
-        {"order": 1, "reward": None, "ended_at": 20.0},
-        {"order": 2, "reward": 0.0, "ended_at": 10.0},
-    ]
-    with ServedView(page, runs) as view:
-        page.goto(view.url)
-        found = page.evaluate(PROGRESS, [rows])
-        assert found["timed"]
-        assert found["rewards"] == {"xs": [10, 30], "ys": [0, 0.5]}
-        assert found["failures"] == {"xs": [10, 20, 30], "ys": [0, 1, 1]}
-        assert found["ended"] == {"xs": [10, 20, 30], "ys": [1, 2, 3]}
-        rows[0]["ended_at"] = None
-        found = page.evaluate(PROGRESS, [rows])
-        assert not found["timed"]
-        assert found["rewards"] == {"xs": [1, 3], "ys": [1, 0.5]}
-
-
 def test_a_training_run_has_curves_that_lead_to_a_steps_rollouts(page: Any, tmp_path: Path) -> None:
     run = tmp_path / "runs" / "trained"
     write_run(run, rollouts=40)

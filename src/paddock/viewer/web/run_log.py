@@ -24,10 +24,10 @@ from paddock.viewer.web.growing_file import GrowingFile
 COLUMNS = (
     *("group", "member", "name", "agent", "variant", "outcome", "reward", "reason", "ended"),
     *("turns", "input_tokens", "output_tokens", "total_s", "stages", "labels", "metrics", "start", "end", "failure"),
-    *("cached_tokens", "reasoning_tokens", "cost_usd", "ended_at"),
+    *("cached_tokens", "reasoning_tokens", "cost_usd", "ended_at", "tools"),
 )
-"""`stages`: seconds by stage; `ended_at`: seconds since 1970 UTC; `failure`: owner, kind, stage and message of the last
-attempt, without a verdict."""
+"""`stages`: seconds by stage; `tools`: calls by tool; `ended_at`: seconds since 1970 UTC; `failure`: owner, kind, stage
+and message of the last attempt, without a verdict."""
 STAGES = ("seed_s", "sandbox_s", "model_s", "tools_s", "verify_wait_s", "verify_s")
 MAX_MESSAGE = 500
 """Characters of a failure's message in a row."""
@@ -184,5 +184,5 @@ def _row(result: RolloutResult, failed: FailedAttempt | None) -> list[Any]:
         *(result.turns, usage.input_tokens, usage.output_tokens, round(timing.total_s, 2)),
         [round(getattr(timing, stage), 2) for stage in STAGES],
         *(result.labels, result.metrics, result.start, result.end, failure),
-        *(usage.cached_tokens, usage.reasoning_tokens, result.cost_usd, result.ended_at),
+        *(usage.cached_tokens, usage.reasoning_tokens, result.cost_usd, result.ended_at, result.tools),
     ]

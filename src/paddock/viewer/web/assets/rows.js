@@ -115,6 +115,21 @@ export function totals(rows) {
   ].filter(([, text]) => text && text !== "0");
 }
 
+// For each tool: rollouts that called it, how often, and their mean reward.
+export function toolUse(rows) {
+  const tools = new Map();
+  for (const row of rows) for (const [name, count] of Object.entries(row.tools ?? {})) {
+    if (!tools.has(name)) tools.set(name, []);
+    tools.get(name).push({ count, reward: row.reward });
+  }
+  return [...tools].map(([name, uses]) => ({
+    name,
+    count: uses.length,
+    reward: mean(uses.map((use) => use.reward).filter((reward) => reward !== null)),
+    calls: mean(uses.map((use) => use.count)),
+  })).sort((a, b) => b.count - a.count);
+}
+
 // Running figures over rollouts as they ended: over the clock where each says when, else by their order.
 export function progress(rows) {
   const timed = rows.length > 0 && rows.every((row) => row.ended_at);

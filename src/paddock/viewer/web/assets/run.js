@@ -5,7 +5,7 @@ import { api, change, go, href } from "./api.js";
 import { Curve } from "./chart.js";
 import { dollars, number, outcomeTone, seconds, short, visible } from "./format.js";
 import { usePolled } from "./live.js";
-import { countBy, failureKinds, mean, progress, readRows, reasonOf, shownRows, stageMeans, summary, totals, usedColumns } from "./rows.js";
+import { countBy, failureKinds, mean, progress, readRows, reasonOf, shownRows, stageMeans, summary, toolUse, totals, usedColumns } from "./rows.js";
 import { Table } from "./table.js";
 import { Training } from "./training.js";
 
@@ -122,7 +122,7 @@ const PARTS = [["agent", (row) => row.agent], ["harness", (row) => row.variant],
 // The mean reward as rollouts ended, and a line for each agent, harness, repository.
 function Overview(props) {
   const [open, setOpen] = useState(false);
-  return html`<details onToggle=${(event) => setOpen(event.currentTarget.open)}><summary>overview: rewards as they came, by agent, harness and repository; time by stage, tokens, cost, failures, components</summary>
+  return html`<details onToggle=${(event) => setOpen(event.currentTarget.open)}><summary>overview: rewards as they came, by agent, harness, repository and tool; time by stage, tokens, cost, failures, components</summary>
     ${open && html`<${Figures} ...${props} />`}</details>`;
 }
 
@@ -133,6 +133,7 @@ function Figures({ rows, stages }) {
   const parts = PARTS.filter(([name]) => name !== "harness" || harnesses).map(([name, of]) => [name, summary(rows.filter((row) => of(row)), of)]).filter(([, lines]) => lines.length > 1);
   const { timed, rewards, failures: unjudged, ended } = useMemo(() => progress(rows), [rows]);
   const used = totals(rows);
+  const tools = useMemo(() => toolUse(rows), [rows]);
   const priced = rows.some((row) => row.cost_usd !== null);
   const metrics = useMemo(() => {
     const values = new Map();
@@ -148,6 +149,8 @@ function Figures({ rows, stages }) {
     ${parts.map(([name, lines]) => html`<table class="small"><thead><tr><th>${name}</th>${["rollouts", "mean reward", "without verdict", "turns", "tokens out", ...(priced ? ["cost"] : []), "time"].map((title) => html`<th class="right">${title}</th>`)}</tr></thead>
       <tbody>${lines.map((line) => html`<tr><td>${line.name}</td><td class="right">${number(line.count)}</td><td class="right">${short(line.reward)}</td><td class="right">${number(line.failed)}</td>
         <td class="right">${short(line.turns, 1)}</td><td class="right">${short(line.tokens, 0)}</td>${priced && html`<td class="right">${dollars(line.cost)}</td>`}<td class="right">${seconds(line.time)}</td></tr>`)}</tbody></table>`)}
+    ${tools.length > 0 && html`<table class="small"><thead><tr><th>tool</th><th class="right">rollouts</th><th class="right">mean reward</th><th class="right">calls in each</th></tr></thead>
+      <tbody>${tools.slice(0, 30).map((tool) => html`<tr><td>${visible(tool.name || "without a name")}</td><td class="right">${number(tool.count)}</td><td class="right">${short(tool.reward)}</td><td class="right">${short(tool.calls, 1)}</td></tr>`)}</tbody></table>`}
     ${times.length > 0 && html`<table class="small"><thead><tr><th>stage</th><th class="right">mean time</th></tr></thead>
       <tbody>${times.map(([name, value]) => html`<tr><td>${name}</td><td class="right">${seconds(value)}</td></tr>`)}</tbody></table>`}
     ${failures.length > 0 && html`<table class="small"><thead><tr><th>whose</th><th>failure</th><th>stage</th><th class="right">rollouts</th><th>such as</th></tr></thead>
