@@ -3,9 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from tests.viewer.web.test_page import ServedView, browser, large_run, page, pytestmark, runs
+import pytest
+from tests.viewer.web.test_page import ServedView, browser, large_run, page, runs
+from tests.viewer.web.test_page import pytestmark as in_chromium
 
-__all__ = ["browser", "large_run", "page", "pytestmark", "runs"]
+__all__ = ["browser", "large_run", "page", "runs"]
+
+pytestmark = [pytest.mark.slow, *in_chromium]
 
 TOOL_USE = """async ([rows]) => (await import("/assets/rows.js")).toolUse(rows)"""
 
