@@ -38,7 +38,6 @@ GONE: dict[object, tuple[str, ...]] = {
             "memfd_create",
             "eventfd",
             "splice",
-            "copy_file_range",
         ),
         *(
             "copy_file_range",
@@ -60,6 +59,8 @@ GONE: dict[object, tuple[str, ...]] = {
         *("SOCK_SEQPACKET", "TCP_USER_TIMEOUT", "TCP_KEEPIDLE"),
     ),
 }
+if sys.version_info >= (3, 13):
+    os.process_cpu_count = os.cpu_count  # as it is where a process has no affinity
 for module, names in GONE.items():
     for name in names:
         if hasattr(module, name):
