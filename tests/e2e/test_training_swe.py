@@ -131,8 +131,10 @@ class TestOfThreeSteps:
         assert main(["samples", "check", str(trained.out)]) == 0, capsys.readouterr().out
 
     def test_the_killed_member_is_masked_and_its_group_repaired(self, trained: swe_run.FinishedRun) -> None:
-        lines = [line for line in trained.lines("failures.jsonl") if line["group_id"] == 1]
-        assert len(lines) == 1, lines
+        # A shell that is stopped while it opens is given up, which is in doubt: its member was tried again.
+        failed_lines = [line for line in trained.lines("failures.jsonl") if line["group_id"] == 1]
+        lines = [line for line in failed_lines if not line.get("doubtful")]
+        assert len(lines) == 1, failed_lines
         (failed,) = lines
         assert (failed["outcome"], failed["kind"], failed["stage"]) == ("infra", "sandbox_gone", "model")
         assert failed["usage"]["output_tokens"] > 0
