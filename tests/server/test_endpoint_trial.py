@@ -3,7 +3,7 @@ pass is a warning, and nothing is asked that its list of models has answered."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,6 +14,7 @@ from paddock.errors import ConfigError
 from paddock.server.endpoint_trial import UpstreamEndpoint, try_endpoint
 from paddock.testing import ScriptedUpstream
 
+ENDLESS_BYTES = 1 << 29
 LISTED = (200, {"object": "list", "data": [{"id": "small"}, {"id": "gpt-large"}, {"id": None}, 3]})
 NO_PATH = (404, {"detail": "Not Found"})
 ANSWER: tuple[int, Any] = (200, {"choices": []})
@@ -128,3 +129,24 @@ async def test_each_of_several_urls_is_tried() -> None:
         endpoint = named(one.url, "small")._replace(urls=[one.url, other.url])
         (warning,) = await try_endpoint("policy", endpoint, 5.0)
     assert other.url in warning
+
+
+async def test_an_answer_without_an_end_is_not_read_to_it() -> None:
+    sent = 0
+
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n")
+        with suppress(ConnectionError):
+            while sent < ENDLESS_BYTES:
+                writer.write(b" " * (1 << 16))
+                sent += 1 << 16
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(flood, "127.0.0.1", 0)
+    async with server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        assert await try_endpoint("policy", named(url), 20.0) == []
+    assert sent < ENDLESS_BYTES / 4

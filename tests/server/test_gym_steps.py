@@ -166,6 +166,17 @@ async def test_a_step_that_fails_or_makes_no_sense_is_no_reward(reply: Any) -> N
     assert "gym: step 2" in rollout.failure.message
 
 
+async def test_after_a_step_that_failed_there_is_no_verdict() -> None:
+    async with stepped(GOES_ON, 500) as (at, _, _):
+        session = str((await at["gym"].call(RESET, read_row(ROW), Call())).session_id)
+        await step(at["gym"], session)
+        with pytest.raises(InfraError, match="step 2: 500"):
+            await step(at["gym"], session, "2")
+        judged = VerifyRequest(row=read_row(ROW), response=make_response([message_item("x")], {}, model="m"))
+        with pytest.raises(InfraError, match="step 2: 500"):
+            await at["gym"].call(VERIFY_SESSION, judged, Call(), session=session)
+
+
 async def test_a_step_that_is_asked_for_again_is_taken_once() -> None:
     async with stepped(GOES_ON, ENDS) as (at, script, _):
         session = str((await at["gym"].call(RESET, read_row(ROW), Call())).session_id)

@@ -23,6 +23,8 @@ from paddock.server.upstream_exchange import EndpointUrl, headers_to
 from paddock.server.upstream_failures import MAX_TEXT, error_text, host_of
 
 MOST_NAMED = 10
+MAX_BYTES = 4 << 20
+"""Of an answer that are read; a longer one is no list of models."""
 MAX_ANSWER_TOKENS = 16
 """Of the one request: the Responses API takes no fewer."""
 _KEY = (401, 403)
@@ -110,7 +112,12 @@ async def _ask(
     headers = headers_to(target, endpoint.headers)
     method = "GET" if body is None else "POST"
     async with session.request(method, target.target, data=body, headers=headers, allow_redirects=False) as response:
-        return EndpointAnswer(_shown(url), response.status, await response.read())
+        content = bytearray()
+        async for part in response.content.iter_any():
+            content += part
+            if len(content) > MAX_BYTES:
+                break
+        return EndpointAnswer(_shown(url), response.status, bytes(content))
 
 
 _PATHS = {"chat": "/chat/completions", "responses": "/responses"}

@@ -13,7 +13,7 @@ from http import HTTPStatus
 import orjson
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 
-from paddock.errors import InfraError, RequestError, describe
+from paddock.errors import InfraError, PaddockError, RequestError, describe
 from paddock.http import Call, HttpPeer, SessionStep, SessionStepResult
 from paddock.server.gym_session import post
 from paddock.server.session_calls import SessionCalls
@@ -52,6 +52,8 @@ class SteppedSession:
         self._n_steps = 0
         self._reward = 0.0
         self._last = _StepReply()
+        self.failure: PaddockError | None = None
+        """Of a step that was not taken, or in doubt: there is no verdict after it."""
 
     async def step(self, request: SessionStep, call: Call) -> SessionStepResult:
         """Take a step. Raises InfraError; RequestError after the episode's end."""
@@ -77,7 +79,9 @@ class SteppedSession:
         )
 
     def verdict(self) -> Verdict:
-        """Return what the steps so far have come to."""
+        """Return what the steps so far have come to. Raises what a step has failed with."""
+        if self.failure is not None:
+            raise self.failure
         last = self._last
         truncated = last.truncated or not last.terminated
         return Verdict(

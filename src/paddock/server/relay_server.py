@@ -16,7 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import httpx
 from pydantic import BaseModel, ConfigDict, Field
 
-from paddock.errors import BugError, InfraError, RequestError, RowError
+from paddock.errors import BugError, InfraError, PaddockError, RequestError, RowError
 from paddock.http import (
     AGGREGATE,
     CALL_TOOL,
@@ -177,7 +177,16 @@ class ForwardingServer(ResourcesServer[ForwardingConfigT, ForwardedTask], Generi
             return await self._pass(STEP, request, call)
         if isinstance(session, GymSession):
             raise RequestError(f"{self.name}: the session takes calls of tools, not steps", kind="not_stepped")
-        return await session.calls.answer(request.call_id, lambda: self.take_step(session, request, call))
+        return await session.calls.answer(request.call_id, lambda: self._take_step(session, request, call))
+
+    async def _take_step(self, session: SteppedSession, request: SessionStep, call: Call) -> SessionStepResult:
+        try:
+            return await self.take_step(session, request, call)
+        except RequestError:
+            raise  # the caller's mistake: nothing was asked of the other server
+        except PaddockError as error:
+            session.failure = error
+            raise
 
     async def _pass_response(self, request: VerifyRequest, call: Call) -> Verdict:
         return await self.judge(self._peer_with(None), request, call)
