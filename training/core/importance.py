@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple
 
 from paddock.training.core.arrays import A, Arrays
 from paddock.training.core.loss_inputs import TrainedTokens, row_means
-from paddock.training.core.settings import LossSettings
+from paddock.training.core.loss_settings import LossSettings
 
 
 class SamplingWeights(NamedTuple, Generic[A]):

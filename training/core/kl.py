@@ -13,7 +13,7 @@ from typing import Literal
 
 from paddock.training.core.arrays import A, Arrays
 from paddock.training.core.loss_inputs import TrainedTokens
-from paddock.training.core.settings import LossSettings
+from paddock.training.core.loss_settings import LossSettings
 
 KlType = Literal["k1", "k2", "k3"]
 

@@ -15,7 +15,7 @@ from paddock.training.core.arrays import A, Arrays
 from paddock.training.core.importance import sampling_weights
 from paddock.training.core.loss_inputs import BatchTotals, TrainedTokens, old_log_probs_of, row_means
 from paddock.training.core.loss_metrics import LossMetrics, LossParts, loss_metrics
-from paddock.training.core.settings import LossSettings
+from paddock.training.core.loss_settings import LossSettings
 from paddock.training.core.surrogate import ratios, surrogate
 
 

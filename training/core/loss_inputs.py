@@ -7,7 +7,7 @@ Shapes  flat arrays, one entry per trained token (see `arrays`). Masked tokens a
 from typing import Generic, NamedTuple
 
 from paddock.training.core.arrays import A, Arrays
-from paddock.training.core.settings import LossSettings
+from paddock.training.core.loss_settings import LossSettings
 
 
 class TrainedTokens(NamedTuple, Generic[A]):

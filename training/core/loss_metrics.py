@@ -17,7 +17,7 @@ from paddock.training.core.arrays import A, Arrays
 from paddock.training.core.importance import SamplingWeights
 from paddock.training.core.kl import estimate
 from paddock.training.core.loss_inputs import BatchTotals, TrainedTokens, row_means
-from paddock.training.core.settings import LossSettings
+from paddock.training.core.loss_settings import LossSettings
 from paddock.training.core.surrogate import Ratios
 
 

@@ -13,7 +13,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from paddock.training.core.settings import GroupSettings, GrpoSettings, LossSettings
+from paddock.training.core.loss_settings import LossSettings
+from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.training.grpo.blocks import SettingsBlock
 from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.recipe_source import RecipeConfig

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple, Self
 
-from paddock.training.core.settings import LossSettings
+from paddock.training.core.loss_settings import LossSettings
 from paddock.training.grpo.blocks import SettingsBlock
 from paddock.training.grpo.config import TrainConfig
 from paddock.training.grpo.policy_config import PolicyConfig

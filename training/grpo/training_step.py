@@ -17,8 +17,8 @@ from paddock.training.core.agreement import Agreements, agreements, disagreeing_
 from paddock.training.core.loss import policy_loss
 from paddock.training.core.loss_inputs import BatchTotals, TrainedTokens
 from paddock.training.core.loss_metrics import LossMetrics
+from paddock.training.core.loss_settings import LossSettings
 from paddock.training.core.records import Batch, TrainRow
-from paddock.training.core.settings import LossSettings
 from paddock.training.grpo.microbatches import MicroBatch, require_trainable, step_parts, trained
 from paddock.training.grpo.policy_settings import PolicySettings
 from paddock.training.grpo.roles import TrainResult

@@ -12,8 +12,8 @@ import torch
 
 from paddock.training.core.loss import policy_loss
 from paddock.training.core.loss_inputs import BatchTotals, TrainedTokens
+from paddock.training.core.loss_settings import LossSettings
 from paddock.training.core.plain_arrays import PlainArrays, Vector
-from paddock.training.core.settings import LossSettings
 from paddock.training.grpo.torch_arrays import TorchArrays
 
 LENGTHS = [3, 1, 5]

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from paddock.training.core.loss import policy_loss
 from paddock.training.core.loss_inputs import BatchTotals, TrainedTokens
 from paddock.training.core.loss_metrics import LossMetrics
+from paddock.training.core.loss_settings import LossSettings
 from paddock.training.core.plain_arrays import PlainArrays, Vector
-from paddock.training.core.settings import LossSettings
 
 ARRAYS = PlainArrays()
 ROWS = [[-1.0, -2.0, -0.5], [-0.1]]

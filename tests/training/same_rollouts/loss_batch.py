@@ -14,7 +14,8 @@ import torch
 from paddock.training.core.advantages import advantages
 from paddock.training.core.loss import policy_loss
 from paddock.training.core.loss_inputs import BatchTotals, TrainedTokens
-from paddock.training.core.settings import GrpoSettings, LossSettings
+from paddock.training.core.loss_settings import LossSettings
+from paddock.training.core.settings import GrpoSettings
 from paddock.training.grpo.torch_arrays import TorchArrays
 from paddock.types import JsonObject
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from paddock.training.core.loss import policy_loss
 from paddock.training.core.loss_inputs import BatchTotals, TrainedTokens
+from paddock.training.core.loss_settings import LossSettings
 from paddock.training.core.plain_arrays import PlainArrays, Vector
-from paddock.training.core.settings import LossSettings
 
 
 def our_loss(given: Mapping[str, Any], epsilon: Sequence[float]) -> float:
