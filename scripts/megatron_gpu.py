@@ -25,6 +25,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
@@ -150,12 +151,11 @@ def by_hugging_face(plan: GpuPlan, rows: Sequence[TrainRow]) -> list[TrainRow]:
     model = AutoModelForCausalLM.from_pretrained(plan.model, dtype=dtype).to(plan.device).eval()
     courses = []
     for row in rows:
-        ids = torch.tensor([row.ids], device=plan.device)
+        ids = torch.from_numpy(row.ids).long().to(plan.device)[None]
         with torch.no_grad():
             every = model(ids).logits[0, :-1].float().log_softmax(-1)
-        log_probs = [0.0, *every.gather(-1, ids[0, 1:, None])[:, 0].tolist()]
-        masked = [value * on for value, on in zip(log_probs, row.loss_mask, strict=True)]
-        courses.append(row._replace(generation_log_probs=masked))
+        log_probs = np.append(np.float32(0), every.gather(-1, ids[0, 1:, None])[:, 0].cpu().numpy())
+        courses.append(row._replace(generation_log_probs=log_probs * row.loss_mask))
     return courses
 
 
@@ -186,15 +186,15 @@ class VllmSampler:
             ids += chunk.ids
             log_probs += chunk.log_probs
         at, end = len(prompt), len(prompt) + len(ids)
-        advantage = 1.0 if nth % 2 else -1.0
+        sampled, advantage = np.arange(end) >= at, 1.0 if nth % 2 else -1.0
         return TrainRow(
             group=0,
             member=nth,
             sample=0,
-            ids=prompt + ids,
-            loss_mask=[0] * at + [1] * len(ids),
-            generation_log_probs=[0.0] * at + log_probs,
-            advantages=[0.0] * at + [advantage] * len(ids),
+            ids=np.array(prompt + ids, np.int32),
+            loss_mask=sampled,
+            generation_log_probs=np.array([0.0] * at + log_probs, np.float32),
+            advantages=np.float32(advantage) * sampled,
             reward=advantage,
             oldest=version,
             newest=version,
@@ -282,13 +282,11 @@ async def run_both(plan: GpuPlan, processes: RoleProcesses) -> BackendCourses:
 
 def differences(one: Sequence[TrainRow], other: Sequence[TrainRow]) -> dict[str, float]:
     """How log-probs of the same trained tokens differ."""
-    courses = [
-        abs(a - b)
+    errors = [
+        np.abs(own.generation_log_probs - its.generation_log_probs)[own.loss_mask]
         for own, its in zip(one, other, strict=True)
-        for a, b, on in zip(own.generation_log_probs, its.generation_log_probs, own.loss_mask, strict=True)
-        if on
     ]
-    return {"mean": sum(courses) / len(courses), "max": max(courses)}
+    return {"mean": float(np.concatenate(errors).mean()), "max": float(np.concatenate(errors).max())}
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:

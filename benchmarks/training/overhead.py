@@ -159,7 +159,7 @@ class WorkerLoop:
         )
         if len(batch.rows) != PROMPTS * MEMBERS:
             raise RuntimeError(f"{len(batch.rows)} rows: {batch.masked[:3]}")
-        return sorted(row.ids[: row.loss_mask.index(1)] for row in batch.rows)
+        return sorted(row.ids[: row.loss_mask.argmax()].tolist() for row in batch.rows)
 
 
 class BareLoop:

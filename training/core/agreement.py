@@ -6,12 +6,15 @@ Formula `mean abs`, `max abs`: of `trainer - engine`. `k3`: mean of `exp(d) - 1 
         2020, http://joschu.net/blog/kl-approx.html). `mult`: mean of `exp(|d|)`, the factor between the probabilities.
 Source  NeMo-RL, `token_mult_prob_error` and `compute_and_apply_seq_logprob_error_masking`.
 Sums    parts are added with `+`: of rows, micro-batches, processes.
-Errors  ValueError for log-probs that are not one per id.
+Errors  ValueError for log-probs that are not one per trained token.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from paddock.training.core.records import TrainRow
 
@@ -71,46 +74,46 @@ class Agreements:
         }
 
 
-def agreements(row: TrainRow, log_probs: Sequence[float], step: int) -> Agreements:
-    """The agreement over one row. `log_probs`: the trainer's, one per id of the row; those of tokens that are not
-    trained on have no meaning. ValueError where there is not one per id."""
-    if len(log_probs) != len(row.ids):
-        raise ValueError(f"{len(log_probs)} log-probs for {len(row.ids)} ids: one per id is needed")
-    total = Agreements()
+def agreements(row: TrainRow, log_probs: ArrayLike, step: int) -> Agreements:
+    """The agreement over one row. `log_probs`: the trainer's, one per trained token of the row. ValueError where they
+    are not as many."""
+    at = np.flatnonzero(row.loss_mask)
+    trainer = np.asarray(log_probs, np.float64)
+    if len(trainer) != len(at):
+        raise ValueError(f"{len(trainer)} log-probs for {len(at)} trained tokens: one for each is needed")
+    with np.errstate(invalid="ignore"):
+        differences = trainer - row.generation_log_probs[at]
+    current = np.zeros(len(at), np.bool_)
     for span in row.versions:
-        agreement = agreement_of(_differences(row, log_probs, span.start, span.end))
-        total += Agreements(agreement, agreement if span.version == step else Agreement())
-    return total
+        if span.version == step:
+            current[slice(*np.searchsorted(at, (span.start, span.end)))] = True
+    return Agreements(agreement_of(differences), agreement_of(differences[current]))
 
 
-def agreement_of(differences: Sequence[float]) -> Agreement:
+def agreement_of(differences: ArrayLike) -> Agreement:
     """The agreement over tokens, from the `trainer - engine` of each."""
-    errors = [abs(difference) for difference in differences]
-    largest = 0.0
-    for error in errors:
-        largest = _larger(largest, error)
-    return Agreement(
-        tokens=len(errors),
-        sum_abs=sum(errors),
-        max_abs=largest,
-        sum_k3=sum(_exp(difference) - 1 - min(difference, MAX_EXPONENT) for difference in differences),
-        sum_mult=sum(map(_exp, errors)),
-    )
+    signed = np.asarray(differences, np.float64)
+    if not signed.size:
+        return Agreement()
+    errors = np.abs(signed)
+    bounded = np.minimum(signed, MAX_EXPONENT)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return Agreement(
+            tokens=signed.size,
+            sum_abs=float(errors.sum()),
+            max_abs=float(errors.max()),
+            sum_k3=float((np.exp(bounded) - 1 - bounded).sum()),
+            sum_mult=float(np.exp(np.minimum(errors, MAX_EXPONENT)).sum()),
+        )
 
 
-def disagreeing_rows(
-    rows: Sequence[TrainRow], log_probs: Sequence[Sequence[float]], threshold: float | None
-) -> list[int]:
+def disagreeing_rows(rows: Sequence[TrainRow], log_probs: Sequence[ArrayLike], threshold: float | None) -> list[int]:
     """Indices of rows that are not trained on for `grpo.seq_logprob_error_threshold`: their mean factor between the
-    probabilities is above it, or is no number."""
+    probabilities is above it, or is no number. `log_probs`: as for `agreements`."""
     if threshold is None:
         return []
     factors = (agreements(row, own, 0).all.mult for row, own in zip(rows, log_probs, strict=True))
     return [nth for nth, factor in enumerate(factors) if not factor <= threshold]
-
-
-def _differences(row: TrainRow, log_probs: Sequence[float], start: int, end: int) -> list[float]:
-    return [log_probs[nth] - row.generation_log_probs[nth] for nth in range(start, end) if row.loss_mask[nth]]
 
 
 def _figures(agreement: Agreement) -> Iterator[tuple[str, float]]:
@@ -120,10 +123,6 @@ def _figures(agreement: Agreement) -> Iterator[tuple[str, float]]:
         yield "max_abs", agreement.max_abs
         yield "k3", agreement.k3
         yield "mult", agreement.mult
-
-
-def _exp(value: float) -> float:
-    return math.exp(min(value, MAX_EXPONENT))
 
 
 def _larger(first: float, second: float) -> float:

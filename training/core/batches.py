@@ -14,6 +14,8 @@ Flaws   the advantage that the config sets for a flawed turn stands in place of 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple, get_args
 
+import numpy as np
+
 from paddock.tokens.export import RolloutSample, Span
 from paddock.training.core.groups import repair
 from paddock.training.core.records import (
@@ -119,7 +121,8 @@ def _row(
 ) -> TrainRow:
     sample = rollout_sample.sample
     length = len(sample.ids)
-    mask, advantages, log_probs = [0] * length, [0.0] * length, [0.0] * length
+    mask = np.zeros(length, np.bool_)
+    advantages, log_probs = np.zeros(length, np.float32), np.zeros(length, np.float32)
     versions: list[VersionSpan] = []
     reasons: list[MaskReason] = []
     flawed = _treat_flaws(member, rules.grpo)
@@ -135,7 +138,7 @@ def _row(
             continue
         mask[start:end] = sample.loss_mask[start:end]
         log_probs[start:end] = sample.log_probs[start:end]
-        advantages[start:end] = [flawed.advantages.get(span.turn, credit.advantage)] * (end - start)
+        advantages[start:end] = flawed.advantages.get(span.turn, credit.advantage)
         versions.append(VersionSpan(start, end, version))
     if not versions and not reasons:
         reasons.append("not_exact")
@@ -144,7 +147,7 @@ def _row(
         group=member_ref.group,
         member=member_ref.member,
         sample=rollout_sample.index,
-        ids=sample.ids,
+        ids=np.asarray(sample.ids, np.int32),
         loss_mask=mask,
         generation_log_probs=log_probs,
         advantages=advantages,

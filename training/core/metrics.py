@@ -9,12 +9,16 @@ Names   of durations: `train/group_s` (of the longest member of each group) besi
 Units   shares are 0 to 1; staleness in versions of the weights; seconds end in `_s`.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, pstdev
 from typing import get_args
 
-from paddock.training.core.records import Batch, Group, MaskReason, Member
+import numpy as np
+from numpy.typing import NDArray
+
+from paddock.training.core.records import Batch, Group, MaskReason, Member, TrainRow
 from paddock.types import OUTCOMES, REWARDED
 
 REASONS: Mapping[str, str] = {"no_patch": "no_patch", "patch_does_not_apply": "patch_cannot_apply"}
@@ -39,7 +43,7 @@ def _agents(batch: Batch, members: Sequence[Member]) -> Iterator[tuple[str, floa
     used = [group for group in batch.groups if group.id not in batch.dropped]
     trained = {(row.group, row.member): 0 for row in batch.rows}
     for row in batch.rows:
-        trained[row.group, row.member] += sum(row.loss_mask)
+        trained[row.group, row.member] += row.tokens
     for name in sorted({member.agent for member in members} - {""}):
         own = [member for member in members if member.agent == name]
         rewards = [member.reward for member in own if member.outcome in REWARDED and member.reward is not None]
@@ -104,14 +108,30 @@ def _rows(batch: Batch) -> Iterator[tuple[str, float]]:
     yield "context_tokens", float(sum(len(row.ids) for row in rows) - batch.tokens)
     if not rows:
         return
-    yield from spread("tokens_per_sample", [float(sum(row.loss_mask)) for row in rows])
+    yield from spread("tokens_per_sample", [float(row.tokens) for row in rows])
     ages = [batch.step - span.version for row in rows for span in row.versions]
     lengths = [span.end - span.start for row in rows for span in row.versions]
     yield "staleness/mean", sum(age * length for age, length in zip(ages, lengths, strict=True)) / sum(lengths)
     yield "staleness/max", float(max(ages))
     yield "mixed_versions_rate", fmean(row.oldest != row.newest for row in rows)
-    advantages = [value for row in rows for value, on in zip(row.advantages, row.loss_mask, strict=True) if on]
-    yield from spread("advantages", advantages)
+    yield from _advantages(rows)
+
+
+def _advantages(rows: Sequence[TrainRow]) -> Iterator[tuple[str, float]]:
+    """As `spread`, over the trained tokens; row by row, because all of them together are large."""
+    rows = [row for row in rows if row.tokens]
+    if not rows:
+        return
+    n = sum(row.tokens for row in rows)
+    mean = sum(_trained(row).sum() for row in rows) / n
+    yield "advantages/mean", float(mean)
+    yield "advantages/stddev", math.sqrt(sum(np.square(_trained(row) - mean).sum() for row in rows) / n)
+    yield "advantages/min", float(min(_trained(row).min() for row in rows))
+    yield "advantages/max", float(max(_trained(row).max() for row in rows))
+
+
+def _trained(row: TrainRow) -> NDArray[np.float64]:
+    return row.advantages[row.loss_mask].astype(np.float64)
 
 
 def spread(name: str, values: Sequence[float]) -> Iterator[tuple[str, float]]:

@@ -1,6 +1,7 @@
 """Rollouts as training sees them: members of groups, and the rows of a batch.
 
-Shapes  per-token fields of a `TrainRow` have one entry per id; entries where `loss_mask` is 0 are without meaning (0).
+Shapes  per-token fields of a `TrainRow` are arrays of numpy's, `[length]`: one entry per id. Entries where `loss_mask`
+        is false are without meaning (0).
 Law     a member has a reward exactly when its verdict may teach something (or a leak has its configured penalty); one
         without a reward enters no baseline, and none of its tokens is trained on.
 Versions weights are numbered from 0, the ones that a run starts with; None: the engine gave no version, or one
@@ -8,10 +9,14 @@ Versions weights are numbered from 0, the ones that a run starts with; None: the
 """
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from paddock.tokens.export import RolloutSample
 from paddock.types import FailedOutcome, Outcome
+
+if TYPE_CHECKING:  # numpy comes with training: the records are read without it.
+    import numpy as np
+    from numpy.typing import NDArray
 
 FlawKind = Literal["invalid_tool_call", "malformed_thinking"]
 MaskReason = Literal[
@@ -122,12 +127,12 @@ class TrainRow(NamedTuple):
     member: int
     sample: int
     """Index among the member's samples."""
-    ids: list[int]
-    loss_mask: list[int]
-    """1 where the token is trained on."""
-    generation_log_probs: list[float]
+    ids: "NDArray[np.int32]"
+    loss_mask: "NDArray[np.bool_]"
+    """True where the token is trained on."""
+    generation_log_probs: "NDArray[np.float32]"
     """The engine's log-probs when it sampled."""
-    advantages: list[float]
+    advantages: "NDArray[np.float32]"
     """The advantage of each token: that of its rollout or step, or that of a flaw."""
     reward: float
     """The reward of its rollout, or of its step."""
@@ -136,6 +141,11 @@ class TrainRow(NamedTuple):
     newest: int | None
     versions: tuple[VersionSpan, ...] = ()
     """Who sampled the trained tokens, in order."""
+
+    @property
+    def tokens(self) -> int:
+        """How many of its tokens are trained on."""
+        return int(self.loss_mask.sum())
 
 
 class MaskEntry(NamedTuple):
@@ -164,7 +174,7 @@ class Batch(NamedTuple):
     @property
     def tokens(self) -> int:
         """How many tokens are trained on."""
-        return sum(sum(row.loss_mask) for row in self.rows)
+        return sum(row.tokens for row in self.rows)
 
 
 def version_number(version: str | None) -> int | None:

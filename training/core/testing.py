@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from paddock.tokens.export import RolloutSample, Sample, Span
 from paddock.training.core.batches import make_batch
-from paddock.training.core.records import Batch, Flaw, Group, Member
+from paddock.training.core.records import Batch, Flaw, Group, Member, TrainRow
 from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.types import REWARDED, FailedOutcome, Failure, Outcome, Rollout, Row, Stamp, Turn, Verdict
 
@@ -85,6 +85,12 @@ def member(
 
 def group(*members: Member, group_id: int = 0, size: int | None = None, version: int = 0) -> Group:
     return Group(group_id, 0, 0, members, len(members) if size is None else size, version)
+
+
+def as_lists(rows: Sequence[TrainRow]) -> list[TrainRow]:
+    """The rows with lists in place of arrays, which compare as a whole."""
+    fields = ("ids", "loss_mask", "generation_log_probs", "advantages")
+    return [row._replace(**{name: getattr(row, name).tolist() for name in fields}) for row in rows]
 
 
 def batch(

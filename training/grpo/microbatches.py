@@ -11,9 +11,11 @@ Errors  BugError for a row that is longer than the policy was made for, or train
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from paddock.errors import BugError
 from paddock.training.core.packing import packs, shares
@@ -71,34 +73,34 @@ def packed_batches(
         yield _micro_batch(rows, [indices[dealt[rank][nth]] for nth in chosen], device)
 
 
-def trained(row: TrainRow) -> list[int]:
-    """Positions of its trained tokens."""
-    return [at for at, on in enumerate(row.loss_mask) if on]
-
-
 def require_trainable(rows: Sequence[TrainRow], max_length: int) -> None:
     for row in rows:
         if len(row.ids) > max_length:
             raise BugError(f"a row of {len(row.ids)} tokens came to a policy for {max_length}: it had to be masked")
-        if not row.ids or row.loss_mask[0]:
+        if not len(row.ids) or row.loss_mask[0]:
             raise BugError("a row is trained on at its first id, which nothing predicts")
 
 
 def _micro_batch(rows: Sequence[TrainRow], own: list[int], device: torch.device) -> MicroBatch:
     chosen = [rows[nth] for nth in own]
-    length = max((len(row.ids) for row in chosen), default=2)
-    trained_at = [(nth, at) for nth, row in enumerate(chosen) for at in trained(row)]
+    lengths = [len(row.ids) for row in chosen] or [2]
+    ids = np.zeros((len(lengths), max(lengths)), np.int64)
+    for padded, row in zip(ids, chosen, strict=False):
+        padded[: len(row.ids)] = row.ids
+    at = [np.flatnonzero(row.loss_mask) for row in chosen]
 
-    def tensor(values: list[float], dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        return torch.tensor(values, dtype=dtype, device=device)
+    def tensor(values: NDArray[Any]) -> torch.Tensor:
+        return torch.from_numpy(values).to(device)
 
-    ids = [row.ids + [0] * (length - len(row.ids)) for row in chosen] or [[0] * length]
+    def flat(parts: Sequence[NDArray[Any]], dtype: type) -> torch.Tensor:
+        return tensor(np.concatenate([np.empty(0, dtype), *parts], dtype=dtype))
+
     return MicroBatch(
         rows=own,
-        ids=torch.tensor(ids, dtype=torch.long, device=device),
-        row=tensor([nth for nth, _ in trained_at], torch.long),
-        at=tensor([at for _, at in trained_at], torch.long),
-        engine_log_probs=tensor([chosen[nth].generation_log_probs[at] for nth, at in trained_at]),
-        advantages=tensor([chosen[nth].advantages[at] for nth, at in trained_at]),
-        lengths=[len(row.ids) for row in chosen] or [length],
+        ids=tensor(ids),
+        row=tensor(np.repeat(np.arange(len(chosen)), np.fromiter(map(len, at), np.int64))),
+        at=flat(at, np.int64),
+        engine_log_probs=flat([row.generation_log_probs[own] for row, own in zip(chosen, at, strict=True)], np.float32),
+        advantages=flat([row.advantages[own] for row, own in zip(chosen, at, strict=True)], np.float32),
+        lengths=lengths,
     )

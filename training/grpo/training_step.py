@@ -19,7 +19,7 @@ from paddock.training.core.loss_inputs import BatchTotals, TrainedTokens
 from paddock.training.core.loss_metrics import LossMetrics
 from paddock.training.core.loss_settings import LossSettings
 from paddock.training.core.records import Batch, TrainRow
-from paddock.training.grpo.microbatches import MicroBatch, require_trainable, step_parts, trained
+from paddock.training.grpo.microbatches import MicroBatch, require_trainable, step_parts
 from paddock.training.grpo.policy_settings import PolicySettings
 from paddock.training.grpo.roles import TrainResult
 from paddock.training.grpo.torch_arrays import TorchArrays
@@ -63,12 +63,12 @@ def train(backend: Backend, batch: Batch, settings: PolicySettings) -> TrainResu
     """Train on a batch: the result of the whole step."""
     rows, threshold = batch.rows, settings.seq_logprob_error_threshold
     require_trainable(rows, settings.policy.max_total_sequence_length)
-    active = [nth for nth, row in enumerate(rows) if any(row.loss_mask)]
+    active = [nth for nth, row in enumerate(rows) if row.tokens]
     n_steps = settings.optimizer_steps(len(active))
     old = backend.score(rows, active) if n_steps > 1 or threshold is not None else None
     masked: set[int] = set()
     if old is not None:
-        own = [_per_id(rows[nth], old[nth]) for nth in active]
+        own = [old[nth].numpy() for nth in active]
         masked = {active[nth] for nth in disagreeing_rows([rows[nth] for nth in active], own, threshold)}
     trained = [nth for nth in active if nth not in masked]
     reference = backend.score(rows, trained, reference=True) if settings.loss.reference_policy_kl_penalty else None
@@ -79,7 +79,7 @@ def train(backend: Backend, batch: Batch, settings: PolicySettings) -> TrainResu
         metrics_of_steps.append(stepped.metrics)
         log_probs = log_probs if old is not None else stepped.log_probs
     agreement = sum(
-        (agreements(rows[nth], _per_id(rows[nth], values), batch.step) for nth, values in log_probs.items()),
+        (agreements(rows[nth], values.numpy(), batch.step) for nth, values in log_probs.items()),
         Agreements(),
     )
     counts = {"train/optimizer_steps": float(n_steps if trained else 0), "train/rows": float(len(trained))}
@@ -87,7 +87,7 @@ def train(backend: Backend, batch: Batch, settings: PolicySettings) -> TrainResu
 
 
 def totals_of(rows: Sequence[TrainRow], part: Sequence[int]) -> BatchTotals:
-    return BatchTotals(tokens=sum(sum(rows[nth].loss_mask) for nth in part), rows=len(part))
+    return BatchTotals(tokens=sum(rows[nth].tokens for nth in part), rows=len(part))
 
 
 def loss_of(
@@ -113,13 +113,6 @@ def loss_of(
 
 def merge(parts: Iterable[Mapping[int, torch.Tensor]]) -> LogProbs:
     return {nth: values for part in parts for nth, values in part.items()}
-
-
-def _per_id(row: TrainRow, log_probs: torch.Tensor) -> list[float]:
-    values = [0.0] * len(row.ids)
-    for at, value in zip(trained(row), log_probs.tolist(), strict=True):
-        values[at] = value
-    return values
 
 
 def _join_metrics(metrics_of_steps: Sequence[Mapping[str, float]]) -> dict[str, Any]:

@@ -41,6 +41,6 @@ def _group(group: Group) -> dict[str, Any]:
 
 
 def _row(row: TrainRow) -> dict[str, Any]:
-    given = {value for value, on in zip(row.advantages, row.loss_mask, strict=True) if on}
+    given = set(row.advantages[row.loss_mask].tolist())
     named = {"group": row.group, "member": row.member, "sample": row.sample, "reward": row.reward}
     return {**named, "advantages": sorted(given)}

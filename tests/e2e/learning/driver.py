@@ -29,7 +29,7 @@ class _NegatedAdvantages:
         return getattr(self._policy, name)
 
     async def train(self, batch: Batch) -> TrainResult:
-        rows = [row._replace(advantages=[-value for value in row.advantages]) for row in batch.rows]
+        rows = [row._replace(advantages=-row.advantages) for row in batch.rows]
         trained: TrainResult = await self._policy.train(batch._replace(rows=rows))
         return trained
 

@@ -7,7 +7,7 @@ import pytest
 
 from paddock.training.core.records import Flaw, MaskEntry, VersionSpan
 from paddock.training.core.settings import GroupSettings, GrpoSettings
-from paddock.training.core.testing import FAILED_OUTCOMES, batch, group, member, sample
+from paddock.training.core.testing import FAILED_OUTCOMES, as_lists, batch, group, member, sample
 
 OTHER = -(1 / 3) / (math.sqrt(1 / 3) + 1e-6)
 BOTH = (Flaw("a", "invalid_tool_call"), Flaw("b", "malformed_thinking"))
@@ -20,19 +20,26 @@ def test_a_group_of_one_gold_and_three_failing() -> None:
         (7, nth, 0, reward) for nth, reward in enumerate((1.0, 0.0, 0.0, 0.0))
     ]
     for row, advantage in zip(found.rows, (1.0, OTHER, OTHER, OTHER), strict=True):
-        assert row.ids == [0, 1, 2, 3, 4, 5]
-        assert row.loss_mask == [0, 0, 1, 1, 0, 0]
+        assert row.ids.tolist() == [0, 1, 2, 3, 4, 5]
+        assert row.loss_mask.tolist() == [0, 0, 1, 1, 0, 0]
         assert row.advantages == pytest.approx([0, 0, advantage, advantage, 0, 0])
-        assert row.generation_log_probs == [0, 0, -0.25, -0.25, 0, 0]
+        assert row.generation_log_probs.tolist() == [0, 0, -0.25, -0.25, 0, 0]
         assert (row.oldest, row.newest, row.versions) == (0, 0, (VersionSpan(2, 4, 0),))
     assert (found.masked, found.dropped, found.tokens) == ([], [], 8)
+
+
+def test_per_token_fields_are_arrays_of_the_smallest_types() -> None:
+    (row, _) = batch(group(member(0), member(1, 0.0))).rows
+    arrays = (row.ids, row.loss_mask, row.generation_log_probs, row.advantages)
+    assert [array.dtype for array in arrays] == ["int32", "bool", "float32", "float32"]
+    assert {array.shape for array in arrays} == {(6,)}
 
 
 def test_failed_members_are_masked_by_their_outcome_and_change_nothing() -> None:
     failed = [member(nth, None, outcome=outcome) for nth, outcome in enumerate(FAILED_OUTCOMES, start=4)]
     some = [member(0, 1.0), *(member(nth, 0.0) for nth in (1, 2, 3))]
     found, alone = batch(group(*some, *failed)), batch(group(*some))
-    assert found.rows == alone.rows
+    assert as_lists(found.rows) == as_lists(alone.rows)
     assert found.masked == [MaskEntry(0, nth, None, outcome) for nth, outcome in enumerate(FAILED_OUTCOMES, start=4)]
 
 
@@ -77,8 +84,8 @@ def test_tokens_of_weights_that_nobody_sent_are_masked(version: str | None) -> N
     mixed = sample([("a", 1, 3, version), ("b", 4, 6, "1")])
     found = batch(group(member(0, samples=[mixed]), member(1, 0.0, samples=[sample([("a", 1, 3, version)])])))
     (row,) = found.rows
-    assert row.loss_mask == [0, 0, 0, 0, 1, 1]
-    assert row.generation_log_probs == [0, 0, 0, 0, -0.25, -0.25]
+    assert row.loss_mask.tolist() == [0, 0, 0, 0, 1, 1]
+    assert row.generation_log_probs.tolist() == [0, 0, 0, 0, -0.25, -0.25]
     assert (row.oldest, row.newest) == (1, 1)
     assert found.masked == [MaskEntry(0, 0, 0, "unknown_weights"), MaskEntry(0, 1, 0, "unknown_weights")]
 
@@ -98,7 +105,7 @@ def test_what_is_context_here_is_not_trained_on() -> None:
 
 def test_the_first_token_has_nothing_before_it() -> None:
     found = batch(group(member(0, samples=[sample([("a", 0, 2, "0")])]), member(1, 0.0)))
-    assert found.rows[0].loss_mask == [0, 1, 0, 0, 0, 0]
+    assert found.rows[0].loss_mask.tolist() == [0, 1, 0, 0, 0, 0]
     assert found.rows[0].versions == (VersionSpan(1, 2, 0),)
 
 
@@ -124,7 +131,7 @@ def test_flawed_turns_have_the_advantage_of_the_config(keys: dict[str, Any], exp
     flawed = member(0, 1.0, samples=[sample(TWO_TURNS)], flaws=BOTH)
     found = batch(group(flawed, member(1, 0.0)), grpo=GrpoSettings(**keys))
     row = found.rows[0]
-    assert [value for value, on in zip(row.advantages, row.loss_mask, strict=True) if on] == expected
+    assert row.advantages[row.loss_mask].tolist() == expected
     assert found.masked == []
     assert found.rows[1].advantages[2] == -1.0
 
@@ -143,7 +150,7 @@ def test_turns_with_an_invalid_call_are_masked_where_the_config_says_so(penalise
     )
     flawed = member(0, 1.0, samples=[sample(TWO_TURNS)], flaws=BOTH)
     found = batch(group(flawed, member(1, 0.0)), grpo=settings)
-    assert found.rows[0].loss_mask == ([0, 0, 0, 0, 1, 1] if penalised else [0, 1, 1, 0, 1, 1])
+    assert found.rows[0].loss_mask.tolist() == ([0, 0, 0, 0, 1, 1] if penalised else [0, 1, 1, 0, 1, 1])
     assert found.masked == ([MaskEntry(0, 0, 0, "invalid_tool_call")] if penalised else [])
     assert min(found.rows[0].advantages) == 0.0
 
@@ -151,4 +158,5 @@ def test_turns_with_an_invalid_call_are_masked_where_the_config_says_so(penalise
 def test_no_settings_of_a_group_reach_another() -> None:
     groups = [group(member(0, 1.0), member(1, 0.0), group_id=nth) for nth in range(2)]
     found = batch(*groups, settings=GroupSettings(repair="drop"))
-    assert [row._replace(group=0) for row in found.rows[:2]] == [row._replace(group=0) for row in found.rows[2:]]
+    rows = as_lists([row._replace(group=0) for row in found.rows])
+    assert rows[:2] == rows[2:]

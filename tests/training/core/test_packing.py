@@ -1,14 +1,12 @@
-"""Claims about packing: every row once, nothing over its capacity, and rows laid out one after the other."""
+"""Claims about packing: every row once, and nothing over its capacity."""
 
 from collections.abc import Iterable
 from itertools import chain
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.training.core.packing import pack_rows, packs, shares
-from paddock.training.core.testing import batch, group, member, sample
+from paddock.training.core.packing import packs, shares
 
 LENGTHS = st.lists(st.integers(1, 60), max_size=20)
 
@@ -45,23 +43,3 @@ def test_shares_differ_by_one_row_at_most(lengths: list[int], parts: int) -> Non
     assert every(found, len(lengths))
     loads = [sum(lengths[nth] for nth in part) for part in found]
     assert max(loads) - min(loads) <= max(lengths, default=0)
-
-
-def test_rows_lie_one_after_the_other() -> None:
-    two = sample([("a", 1, 2, "0"), ("b", 3, 4, "1")], length=4)
-    rows = batch(group(member(0, 1.0, samples=[two]), member(1, 0.0, samples=[sample(length=5)]))).rows
-    found = pack_rows(rows)
-    assert found.ids == [0, 1, 2, 3, 0, 1, 2, 3, 4]
-    assert found.positions == found.ids
-    assert found.lengths == [4, 5]
-    assert found.trained == [1, 3, 6, 7]
-    assert found.rows == [0, 0, 1, 1]
-    assert found.engine_log_probs == [-0.25] * 4
-    assert found.advantages == [1.0, 1.0, -1.0, -1.0]
-    assert pack_rows([]).ids == []
-
-
-def test_a_first_token_cannot_be_trained_on() -> None:
-    (row, _) = batch(group(member(0), member(1, 0.0))).rows
-    with pytest.raises(ValueError, match="first token"):
-        pack_rows([row._replace(loss_mask=[1, 0, 1, 1, 0, 0])])

@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from tests.training.grpo.tiny_policy import RecordingSender, batch, make_experts, make_model, settings
 from transformers import AutoModelForCausalLM
@@ -47,14 +48,15 @@ async def trained(
 def plainly(folder: Path, rows: list[TrainRow], against: str) -> tuple[Weights, float]:
     """One step by hand, row by row: the loss as it is in the papers, Adam's first step as it is in the paper."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-    n_tokens = sum(sum(one.loss_mask) for one in rows)
+    n_tokens = sum(one.tokens for one in rows)
     loss = torch.zeros(())
     for one in rows:
-        log_probs = model(torch.tensor([one.ids])).logits[0].log_softmax(-1)
+        log_probs = model(torch.from_numpy(one.ids)[None]).logits[0].log_softmax(-1)
         for at, on in enumerate(one.loss_mask):
             if not on:
                 continue
-            now, engine, advantage = log_probs[at - 1, one.ids[at]], one.generation_log_probs[at], one.advantages[at]
+            now = log_probs[at - 1, one.ids[at]]
+            engine, advantage = float(one.generation_log_probs[at]), float(one.advantages[at])
             if against == "generation":
                 ratio, weight = (now - engine).exp(), 1.0
             else:
@@ -109,9 +111,9 @@ async def log_probs(folder: Path) -> dict[str, Any]:
         with torch.no_grad():
             worst = 0.0
             for nth, one in enumerate(rows):
-                logits = model(torch.tensor([one.ids])).logits[0] / temperature
-                at = [place for place, on in enumerate(one.loss_mask) if on]
-                expected = logits.log_softmax(-1)[[place - 1 for place in at], [one.ids[place] for place in at]]
+                logits = model(torch.from_numpy(one.ids)[None]).logits[0] / temperature
+                at = np.flatnonzero(one.loss_mask)
+                expected = logits.log_softmax(-1)[at - 1, one.ids[at]]
                 worst = max(worst, float((scored[nth] - expected).abs().max()))
         found[str(temperature)] = worst
         await policy.stop()
@@ -152,11 +154,8 @@ async def left_out(folder: Path) -> dict[str, Any]:
     model = settings(folder)
     told = await _as_scored(model, batch())
     wrong = told.rows[2]
-    wrong = wrong._replace(
-        generation_log_probs=[
-            one - 3.0 * on for one, on in zip(wrong.generation_log_probs, wrong.loss_mask, strict=True)
-        ]
-    )
+    shifted = np.where(wrong.loss_mask, wrong.generation_log_probs - np.float32(3), np.float32(0))
+    wrong = wrong._replace(generation_log_probs=shifted)
     rows = [*told.rows[:2], wrong, *told.rows[3:]]
     own = settings(folder, threshold=1.5, train_micro_batch_size=6)
     after, metrics, masked = await trained(own, told._replace(rows=rows))
@@ -179,8 +178,9 @@ async def _as_scored(own: PolicySettings, given: Batch) -> Batch:
     await policy.stop()
     rows = []
     for nth, one in enumerate(given.rows):
-        values = iter(scored[nth].tolist())
-        rows.append(one._replace(generation_log_probs=[next(values) if on else 0.0 for on in one.loss_mask]))
+        log_probs = np.zeros(len(one.ids), np.float32)
+        log_probs[one.loss_mask] = scored[nth].numpy()
+        rows.append(one._replace(generation_log_probs=log_probs))
     return given._replace(rows=rows)
 
 
@@ -213,13 +213,14 @@ async def bad(folder: Path) -> dict[str, Any]:
     """A gradient that is no number; a batch without rows."""
     given = batch()
     first = given.rows[0]
-    broken = given._replace(rows=[first._replace(advantages=[math.inf * on if on else 0.0 for on in first.loss_mask])])
+    infinite = np.where(first.loss_mask, np.float32(math.inf), np.float32(0))
+    broken = given._replace(rows=[first._replace(advantages=infinite)])
     own = settings(folder)
     before, _, _ = await trained(own)
     after, told, _ = await trained(own, broken)
     empty, nothing, _ = await trained(own, given._replace(rows=[]))
     errors = []
-    for wrong in (first._replace(ids=first.ids * 20), first._replace(loss_mask=[1] * len(first.ids))):
+    for wrong in (first._replace(ids=np.tile(first.ids, 20)), first._replace(loss_mask=np.ones_like(first.loss_mask))):
         policy = TorchPolicy(own)
         try:
             await policy.train(given._replace(rows=[wrong]))

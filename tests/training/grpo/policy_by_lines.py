@@ -10,11 +10,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tests.training.grpo.tiny_policy import settings
 
 from paddock.server.vllm.weights.replicas import ReplicaInfo
 from paddock.training.core.records import Batch, TrainRow, VersionSpan
 from paddock.training.grpo.policy import TorchPolicy, make_policy
+
+DTYPES = {"ids": np.int32, "loss_mask": np.bool_, "generation_log_probs": np.float32, "advantages": np.float32}
 
 
 async def answered(policy: TorchPolicy, command: dict[str, Any]) -> dict[str, Any]:
@@ -28,7 +31,8 @@ async def answered(policy: TorchPolicy, command: dict[str, Any]) -> dict[str, An
 
 def _row(told: dict[str, Any]) -> TrainRow:
     spans = tuple(VersionSpan(*span) for span in told.pop("versions"))
-    return TrainRow(**told, reward=0.0, oldest=None, newest=None, versions=spans)
+    arrays: dict[str, Any] = {name: np.array(told.pop(name), dtype) for name, dtype in DTYPES.items()}
+    return TrainRow(**told, **arrays, reward=0.0, oldest=None, newest=None, versions=spans)
 
 
 async def main() -> None:

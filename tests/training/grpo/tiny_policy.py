@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
@@ -81,10 +82,10 @@ def batch(step: int = 0, lengths: tuple[int, ...] = LENGTHS) -> Batch:
 
 
 def row(chance: random.Random, length: int, nth: int, vocabulary: int = VOCABULARY) -> TrainRow:
-    mask = [0] * PROMPT + [int(chance.random() < 0.7) for _ in range(length - PROMPT)]
-    mask[-1] = 1
-    ids = [chance.randrange(vocabulary) for _ in range(length)]
-    log_probs = [chance.uniform(-6, -3) * on for on in mask]
-    advantage = chance.choice([-1.0, 0.5, 1.5])
+    mask = np.array([False] * PROMPT + [chance.random() < 0.7 for _ in range(length - PROMPT)])
+    mask[-1] = True
+    ids = np.array([chance.randrange(vocabulary) for _ in range(length)], np.int32)
+    log_probs = np.array([chance.uniform(-6, -3) * on for on in mask], np.float32)
+    advantages = np.float32(chance.choice([-1.0, 0.5, 1.5])) * mask
     spans = (VersionSpan(PROMPT, length, 0),)
-    return TrainRow(nth, 0, 0, ids, mask, log_probs, [advantage * on for on in mask], 1.0, 0, 0, spans)
+    return TrainRow(nth, 0, 0, ids, mask, log_probs, advantages, 1.0, 0, 0, spans)
