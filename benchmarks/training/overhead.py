@@ -34,7 +34,6 @@ from paddock.server.loops import spare_collector
 from paddock.tokens.prompter import Prompter
 from paddock.tokens.template import ChatTemplate
 from paddock.tokens.vocabulary import Vocabulary
-from paddock.training.core.admission import GroupAdmission
 from paddock.training.core.batches import make_batch
 from paddock.training.core.buffer import ReplayBuffer
 from paddock.training.grpo.environment import EngineHost
@@ -141,7 +140,7 @@ class WorkerLoop:
         self._n_started = 0
 
     async def step(self) -> list[list[int]]:
-        buffer = ReplayBuffer(GroupAdmission(PROMPTS, 0))
+        buffer = ReplayBuffer()
 
         async def run_group(nth: int) -> None:
             work = GroupJob(self._n_started + nth, nth % self._n_rows, nth // self._n_rows)
@@ -150,7 +149,7 @@ class WorkerLoop:
         await asyncio.gather(*map(run_group, range(PROMPTS)))
         self._n_started += PROMPTS
         batch = make_batch(
-            buffer.take(0) or [],
+            buffer.groups,
             step=0,
             grpo=self._config.grpo,
             settings=self._config.paddock.groups,

@@ -12,6 +12,19 @@ Law     nothing here remembers: the same numbers give the same answer, after a r
 from typing import NamedTuple
 
 
+class RunningGroup(NamedTuple):
+    """A group that runs, or that a resumed run has to start again."""
+
+    id: int
+    """Its number in the order in which groups started, from 0."""
+    row: int
+    epoch: int
+    version: int
+    """Version of the newest weights that had been sent when it started."""
+    tries: int = 0
+    """How many groups of its row were lost before it."""
+
+
 class GroupAdmission(NamedTuple):
     """How many groups a run may have, and how old their tokens may be."""
 

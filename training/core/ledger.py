@@ -3,47 +3,37 @@
 Law     each group that was started is in exactly one of these states, whatever happens; none is counted twice, none
         disappears. What is stored (`to_wire`, and `waiting` beside it) is the whole ledger: one made from it goes on
         as this one does, with the groups that ran started again under their ids.
-Order   rows are taken in `RowOrder`'s order; groups are trained on in the buffer's.
-Retries a row whose group was given up for its age is started again before any other row, `max_age_retries` times; the
-        loop waits for the last of its groups. So no row is lost to its length; only an engine that lags behind, and
-        samples with weights older than those that were sent, can still make such a group too old.
+Order   rows are taken in `RowOrder`'s order; which groups a step trains on, `age_policies` say.
+Retries a row whose group was lost, for its age or for failures that were no fault of the row or the policy, is started
+        again before any other row, `max_retries` times in all.
 Errors  ConfigError when the stored ledger is of a dataset of another length.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, Self, get_args
 
 from paddock.errors import ConfigError
-from paddock.training.core.admission import GroupAdmission
-from paddock.training.core.buffer import ReplayBuffer
+from paddock.training.core.admission import GroupAdmission, RunningGroup
+from paddock.training.core.age_policies import age_policy
+from paddock.training.core.buffer import ReplayBuffer, WaitingGroup
 from paddock.training.core.order import RowOrder
 from paddock.training.core.records import Group
 from paddock.training.core.settings import GroupSettings, GrpoSettings
-from paddock.types import JsonObject
+from paddock.types import RETRIED, JsonObject
 
 LostReason = Literal["slow", "too_old", "dropped"]
-"""Why a group is lost. `slow`: it still ran when no later step could take it; `too_old`: it ended, but steps took newer
-groups until it was too old; `dropped`: too few of its members had a verdict."""
-
-
-class RunningGroup(NamedTuple):
-    """A group that runs, or that a resumed run has to start again."""
-
-    id: int
-    row: int
-    epoch: int
-    version: int
-    """Version of the newest weights that had been sent when it started."""
+"""Why a group is lost. `slow`: it still ran when no later step could take it; `too_old`: it had ended, and was too old;
+`dropped`: too few of its members had a verdict."""
 
 
 class RowRetry(NamedTuple):
-    """A row that has to be run again, because its groups so far were given up for their age."""
+    """A row that has to be run again, because its groups so far were lost."""
 
     row: int
     epoch: int
     tries: int
-    """How many groups of the row were given up so far."""
+    """How many groups of the row were lost so far."""
 
 
 class LostGroup(NamedTuple):
@@ -64,23 +54,25 @@ class Ledger:
 
     def __init__(self, grpo: GrpoSettings, order: RowOrder, groups: GroupSettings | None = None) -> None:
         """`groups` None stands for the default settings."""
-        self._max_retries = (groups or GroupSettings()).max_age_retries
+        groups = groups or GroupSettings()
+        self._max_retries = groups.max_retries
         self.admission = GroupAdmission(grpo.num_prompts_per_step, grpo.max_age)
+        self._policy = age_policy(self.admission, groups)
         self.order = order
         self.step = 0
         self.version = 0
         self.n_started = 0
         """How many groups were started; the id of the next one."""
         self.n_trained = 0
+        self.n_late = 0
+        """How many of these were older than `max_age`."""
         self.running: dict[int, RunningGroup] = {}
-        self.waiting = ReplayBuffer(self.admission)
+        self.waiting = ReplayBuffer()
         self.lost: dict[LostReason, int] = dict.fromkeys(get_args(LostReason), 0)
         """How many groups were lost, by reason."""
         self.retries: deque[RowRetry] = deque()
         self.n_retries = 0
         """How many of the lost groups had their row queued again."""
-        self._tries: dict[int, int] = {}
-        """By group that runs or waits: how many groups of its row were given up before; a missing id stands for 0."""
         self._training: list[int] = []
 
     @property
@@ -96,8 +88,8 @@ class Ledger:
 
     @property
     def ready(self) -> bool:
-        """Whether enough groups wait for `step`, and none that it must wait for still runs."""
-        return self.waiting.ready(self.step) and not self._has_to_wait()
+        """Whether `step` has its groups, and none that it must wait for still runs."""
+        return self._chosen() is not None
 
     def begin(self) -> RunningGroup | None:
         """Start the next group; None when none may start now, or no row is left."""
@@ -106,41 +98,43 @@ class Ledger:
         row = self.retries.popleft() if self.retries else self.order.take()
         if row is None:
             return None
-        group = RunningGroup(id=self.n_started, row=row.row, epoch=row.epoch, version=self.version)
-        if isinstance(row, RowRetry):
-            self._tries[group.id] = row.tries
+        tries = row.tries if isinstance(row, RowRetry) else 0
+        group = RunningGroup(self.n_started, row.row, row.epoch, self.version, tries)
         self.n_started += 1
         self.running[group.id] = group
         return group
 
     def end(self, group: Group) -> None:
         """Move a running group that has ended to those that wait for their step."""
-        del self.running[group.id]
-        self.waiting.put(group)
+        self.waiting.put(group, self.running.pop(group.id).tries)
 
     def drop(self, group: Group) -> LostGroup:
         """Count a running group that has ended, and can't be trained on, as lost."""
-        del self.running[group.id]
-        self._tries.pop(group.id, None)
-        return self._lose(group, "dropped")._replace(seconds=group.seconds)
+        running = self.running.pop(group.id)
+        may_help = not group.members or any(member.outcome in RETRIED for member in group.members)
+        tries = running.tries if may_help else self._max_retries
+        return self._lose(running, "dropped", tries)._replace(seconds=group.seconds)
 
     def give_up(self) -> list[LostGroup]:
         """Count every group that `step` can no longer train on as lost; the caller ends those that still run."""
-        slow = [group for group in self.running.values() if not self.admission.usable(group.version, self.step)]
+        slow = [group for group in self.running.values() if not self._policy.usable(group.version, self.step)]
         for group in slow:
             del self.running[group.id]
-        lost = [self._try_again(group, "slow") for group in slow]
-        old = self.waiting.give_up(self.step)
-        return lost + [self._try_again(group, "too_old")._replace(seconds=group.seconds) for group in old]
+        lost = [self._lose(group, "slow", group.tries) for group in slow]
+        old = [each for each in self.waiting.waiting if not self._policy.usable(each.oldest_version, self.step)]
+        self.waiting.take(old)
+        return lost + [
+            self._lose(each.group, "too_old", each.tries)._replace(seconds=each.group.seconds) for each in old
+        ]
 
     def take(self) -> list[Group] | None:
         """Take the groups to train on in `step`; None while it is not `ready`."""
-        taken = self.waiting.take(self.step) if self.ready else None
-        if taken is not None:
-            self._training = [group.id for group in taken]
-            for group in taken:
-                self._tries.pop(group.id, None)
-        return taken
+        chosen = self._chosen()
+        if chosen is None:
+            return None
+        self._training = [group.id for group in chosen]
+        self.n_late += sum(not self.admission.usable(group.oldest_version, self.step) for group in chosen)
+        return self.waiting.take(chosen)
 
     def finish_step(self) -> None:
         """Count the groups taken for `step` as trained on, and go to the next step."""
@@ -158,11 +152,12 @@ class Ledger:
             "step": self.step,
             "n_started": self.n_started,
             "n_trained": self.n_trained,
+            "n_late": self.n_late,
             "running": [group._asdict() for group in self.running.values()],
             "lost": dict(self.lost),
             "retries": [retry._asdict() for retry in self.retries],
             "n_retries": self.n_retries,
-            "tries": list(self._tries.items()),
+            "tries": [(group.id, group.tries) for group in self.waiting.waiting if group.tries],
             "n_rows": self.order.n_rows,
             "epoch": self.order.epoch,
             "position": self.order.position,
@@ -189,40 +184,27 @@ class Ledger:
         ledger = cls(grpo, order, groups)
         ledger.step = ledger.version = wire["step"]
         ledger.n_started, ledger.n_trained = wire["n_started"], wire["n_trained"]
-        running = [RunningGroup(**fields)._replace(version=ledger.version) for fields in wire["running"]]
-        ledger.running = {group.id: group for group in running}
-        ledger.waiting = ReplayBuffer(ledger.admission, waiting)
+        ledger.n_late = wire.get("n_late", 0)
+        tries = dict(wire["tries"])
+        for fields in wire["running"]:
+            # The version before wrote the tries of groups that ran beside those of groups that waited.
+            group = RunningGroup(**{"tries": tries.get(fields["id"], 0), **fields, "version": ledger.version})
+            ledger.running[group.id] = group
+        ledger.waiting = ReplayBuffer(waiting, tries)
         ledger.lost.update(wire["lost"])
         ledger.retries.extend(RowRetry(**fields) for fields in wire["retries"])
         ledger.n_retries = wire["n_retries"]
-        ledger._tries = dict(wire["tries"])
         return ledger
 
-    def _has_to_wait(self) -> bool:
-        """Whether `step` must wait for groups that are the last try of their rows: were it taken now, not all of them
-        would find a step. Of those too old after `more` further steps, as many fit as these steps train on, beside the
-        groups that have ended."""
-        prompts, max_age = self.admission.num_prompts_per_step, self.admission.max_age
-        last = [group.version for group in self.running.values() if self._tries_of(group) >= self._max_retries]
-        for more in range(max_age if last else 0):
-            oldest = self.step + more - max_age
-            n_running = sum(version <= oldest for version in last)
-            n_ended = self.waiting.count_up_to(oldest)
-            if n_running and n_running + max(0, n_ended - prompts) > more * prompts:
-                return True
-        return False
+    def _chosen(self) -> Sequence[WaitingGroup] | None:
+        usable = [group for group in self.waiting.waiting if self._policy.usable(group.oldest_version, self.step)]
+        return self._policy.choose(self.step, self.running.values(), usable)
 
-    def _tries_of(self, group: Group | RunningGroup) -> int:
-        return self._tries.get(group.id, 0)
-
-    def _try_again(self, group: Group | RunningGroup, why: LostReason) -> LostGroup:
-        tries = self._tries.pop(group.id, 0)
-        if tries >= self._max_retries:
-            return self._lose(group, why)
-        self.retries.append(RowRetry(group.row, group.epoch, tries + 1))
-        self.n_retries += 1
-        return self._lose(group, why)._replace(again=True)
-
-    def _lose(self, group: Group | RunningGroup, why: LostReason) -> LostGroup:
+    def _lose(self, group: Group | RunningGroup, why: LostReason, tries: int) -> LostGroup:
+        """`tries`: how many groups of its row were lost before it."""
         self.lost[why] += 1
-        return LostGroup(id=group.id, row=group.row, epoch=group.epoch, why=why)
+        again = tries < self._max_retries
+        if again:
+            self.retries.append(RowRetry(group.row, group.epoch, tries + 1))
+            self.n_retries += 1
+        return LostGroup(group.id, group.row, group.epoch, why, again)

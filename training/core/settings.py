@@ -9,6 +9,8 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+AgePolicyName = Literal["target_step", "accept_late", "cancel"]
+
 
 class _Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -106,10 +108,15 @@ class GroupSettings(_Settings):
     """Members with a reward that a group needs."""
     max_rerolls: int = Field(default=1, ge=0)
     """Further rollouts for members that failed (infra, verifier) in all their attempts."""
-    max_age_retries: int = Field(default=1, ge=0)
-    """How often a row is run again whose group was given up because no step could train on it any more
-    (`max_trajectory_age_steps`). Steps wait for the last of these groups, so that long rollouts are trained on too; 0:
-    they wait for each group, as where every group has a step of its own (NeMo-RL)."""
+    age_policy: AgePolicyName = "target_step"
+    """What becomes of groups that are not there in time for `max_trajectory_age_steps`. `target_step`: each group has
+    its step from its start, which waits for it (NeMo-RL). `accept_late`: steps take the oldest that have ended, however
+    old, and wait for none (SkyRL): faster, with tokens of any age. `cancel`: what is too old is cancelled and its row
+    run again; long rollouts are then trained on less than short ones."""
+    max_retries: int = Field(default=1, ge=0)
+    """How often a row is run again whose group was lost: too old (`cancel`, or an engine that lags behind), or without
+    `min_members` because of failures (infra, verifier). With `cancel`, steps wait for the last of these groups; 0: a
+    lost row comes again in the next epoch only."""
     leak_penalty: float | None = Field(default=None, allow_inf_nan=False)
     """Reward of a member with outcome `leak`; None: it is masked."""
     sample_mode: Literal["whole", "branch", "dynamic_history"] = "whole"

@@ -264,16 +264,21 @@ def _asynchrony(config: TrainConfig) -> Iterator[str]:
         f"tokens at most {grpo.max_age} versions old; {flight}; weights are sent {how}, caches of running answers are "
         f"{cache}",
     )
-    retries = config.paddock.groups.max_age_retries
-    last = f"a group begun with weights v can be trained on up to step v + {grpo.max_age}"
-    if retries:
-        rest = (
-            f"one that still runs then is given up and its row begun again, {_count(retries, 'time')} at most, and the "
-            "last is waited for; NeMo-RL's steps wait for each of theirs, as with paddock.groups.max_age_retries: 0"
-        )
-    else:
-        rest = "that step waits for it, as NeMo-RL's do (paddock.groups.max_age_retries: 0)"
-    yield _line("long groups", f"{last}; {rest}")
+    yield _line("long groups", f"{config.paddock.groups.age_policy}: {_long_groups(config)}")
+
+
+def _long_groups(config: TrainConfig) -> str:
+    """What becomes of groups that take long."""
+    groups, max_age = config.paddock.groups, config.grpo.max_age
+    if groups.age_policy == "target_step":
+        return "each group has its step from its start, which waits for it, as in NeMo-RL; none is lost to its length"
+    if groups.age_policy == "accept_late":
+        return "steps wait for no group; one that is older is trained on all the same, and counted (buffer/late)"
+    last = "the last is waited for" if groups.max_retries else "each is waited for"
+    return (
+        f"one begun with weights v that still runs after step v + {max_age} is cancelled and its row begun again, "
+        f"{_count(groups.max_retries, 'time')} at most; {last}"
+    )
 
 
 def _rows(read: RunConfig) -> Iterator[str]:

@@ -13,8 +13,9 @@ import time
 from collections.abc import Awaitable, Callable
 
 from paddock.errors import InfraError
+from paddock.training.core.admission import RunningGroup
 from paddock.training.core.groups import repair
-from paddock.training.core.ledger import Ledger, LostGroup, RunningGroup
+from paddock.training.core.ledger import Ledger, LostGroup
 from paddock.training.core.records import Group
 from paddock.training.core.settings import GroupSettings
 from paddock.training.grpo.calls import role_call

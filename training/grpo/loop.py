@@ -1,9 +1,8 @@
 """The asynchronous loop: groups run, end and are trained on, and new weights are sent; nothing else is waited for.
 
-Step    step `s` takes the oldest groups that it may, trains weights `s` on them, gives up groups that are now too old,
-        sends weights `s + 1`, validates, reports, and stores a checkpoint, as far as each is due. Meanwhile groups run,
-        as `core.ledger` admits them. A group that is too old for every later step is given up and its row run again;
-        steps wait for the last try of a row.
+Step    step `s` takes its groups, trains weights `s` on them, gives up groups that are now too old, sends weights
+        `s + 1`, validates, reports, and stores a checkpoint, as far as each is due. Meanwhile groups run, as
+        `core.ledger` admits them. Which groups are a step's, and what becomes of others, `core.age_policies` say.
 Sending with `in_flight_weight_updates` groups run on, and continue under the new weights; without, those that run end
         first. No group starts between the end of a training step and the end of its sending.
 Resume  the report of a step is on the disk before its checkpoint is. A run that goes on from a checkpoint has to forget
@@ -358,6 +357,7 @@ class Loop:
             "buffer/started": float(ledger.n_started),
             **{f"buffer/lost/{why}": float(count) for why, count in ledger.lost.items()},
             "buffer/retried": float(ledger.n_retries),
+            "buffer/late": float(ledger.n_late),
         }
 
     async def _save(self) -> None:

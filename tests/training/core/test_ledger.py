@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from paddock.errors import BugError, ConfigError
-from paddock.training.core.admission import GroupAdmission
+from paddock.training.core.admission import GroupAdmission, RunningGroup
 from paddock.training.core.buffer import ReplayBuffer
-from paddock.training.core.ledger import Ledger, RunningGroup
+from paddock.training.core.ledger import Ledger, LostGroup
 from paddock.training.core.order import RowOrder, all_rows
 from paddock.training.core.records import Group
-from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
+from paddock.training.core.settings import AgePolicyName, AsyncGrpoSettings, GroupSettings, GrpoSettings
 from paddock.training.core.testing import group, member, sample
 from paddock.training.core.wire import group_from_wire, group_to_wire
 
 
-def retries(count: int) -> GroupSettings:
-    return GroupSettings(max_age_retries=count)
+def retries(count: int, policy: AgePolicyName = "cancel") -> GroupSettings:
+    return GroupSettings(max_retries=count, age_policy=policy)
 
 
 def grpo(prompts: int, age: int) -> GrpoSettings:
@@ -39,18 +39,29 @@ def end_group(started: RunningGroup, oldest: int | None = None) -> Group:
     return whole._replace(id=started.id, row=started.row, epoch=started.epoch, version=started.version)
 
 
+def begin(ledger: Ledger, count: int) -> list[RunningGroup]:
+    started = [ledger.begin() for _ in range(count)]
+    return [one for one in started if one is not None]
+
+
 class LedgerMachine(RuleBasedStateMachine):
     """Groups end in any order and at any time, steps are trained, weights sent, and the run is killed in between."""
 
-    @initialize(prompts=st.integers(1, 3), age=st.integers(0, 3), again=st.integers(0, 2))
-    def start(self, prompts: int, age: int, again: int) -> None:
+    @initialize(
+        prompts=st.integers(1, 3),
+        age=st.integers(0, 3),
+        again=st.integers(0, 2),
+        policy=st.sampled_from(["target_step", "accept_late", "cancel"]),
+    )
+    def start(self, prompts: int, age: int, again: int, policy: AgePolicyName) -> None:
         self.grpo = grpo(prompts, age)
-        self.groups = retries(again)
+        self.groups = retries(again, policy)
         self.ledger = Ledger(self.grpo, order(), self.groups)
         self.lagged: set[int] = set()
         self.seen: dict[int, RunningGroup] = {}
         self.trained: dict[int, int] = {}
         self.lost: set[int] = set()
+        self.n_late = 0
         self.sent = True
         self.store()
 
@@ -75,10 +86,15 @@ class LedgerMachine(RuleBasedStateMachine):
                 self.lagged |= {started.id} if lag else set()
 
     @precondition(lambda self: self.ledger.running)
-    @rule(place=st.integers(0, 11))
-    def drop(self, place: int) -> None:
+    @rule(place=st.integers(0, 11), failed=st.booleans())
+    def drop(self, place: int, failed: bool) -> None:
         running = list(self.ledger.running.values())
-        self.lose(self.ledger.drop(end_group(running[place % len(running)])).id)
+        ended = end_group(running[place % len(running)])
+        if failed:
+            ended = ended._replace(members=(member(0, None, outcome="infra"), member(1)))
+        lost = self.ledger.drop(ended)
+        self.lose(lost.id)
+        assert lost.again is (failed and not self.is_last_try(lost))
 
     @precondition(lambda self: self.sent and self.ledger.ready)
     @rule()
@@ -88,7 +104,9 @@ class LedgerMachine(RuleBasedStateMachine):
         assert taken is not None
         assert len(taken) == self.grpo.num_prompts_per_step
         for each in taken:
-            assert step - each.oldest_version <= self.grpo.max_age
+            late = step - each.oldest_version > self.grpo.max_age
+            assert not late or self.groups.age_policy == "accept_late"
+            self.n_late += late
             assert each.id not in self.trained
             self.trained[each.id] = step
         assert len(self.ledger.running) + len(self.ledger.waiting) <= self.grpo.max_age * len(taken)
@@ -111,12 +129,14 @@ class LedgerMachine(RuleBasedStateMachine):
         for lost in self.ledger.give_up():
             assert lost.why in ("slow", "too_old")
             self.lose(lost.id)
-            last = self.turns(lost.row, lost.epoch).index(lost.id) == self.groups.max_age_retries
+            last = self.is_last_try(lost)
             assert lost.again is not last
-            if last and not self.lagged:
+            assert self.groups.age_policy != "accept_late"
+            if (last or self.groups.age_policy == "target_step") and not self.lagged:
                 raise AssertionError("a row is lost to its length")
         for started in self.ledger.running.values():
-            assert self.ledger.step - started.version <= self.grpo.max_age
+            young = self.ledger.step - started.version <= self.grpo.max_age
+            assert young or self.groups.age_policy == "accept_late"
 
     @precondition(lambda self: not self.sent)
     @rule()
@@ -129,12 +149,12 @@ class LedgerMachine(RuleBasedStateMachine):
     def store(self) -> None:
         lines = [orjson.dumps(group_to_wire(each)) for each in self.ledger.waiting.groups]
         wire = orjson.dumps(self.ledger.to_wire())
-        self.stored: tuple[Any, ...] = (wire, lines, dict(self.seen), dict(self.trained), set(self.lost))
+        self.stored: tuple[Any, ...] = (wire, lines, dict(self.seen), dict(self.trained), set(self.lost), self.n_late)
 
     @precondition(lambda self: self.ledger.step > 1)
     @rule()
     def kill(self) -> None:
-        wire, lines, seen, trained, lost = self.stored
+        wire, lines, seen, trained, lost, self.n_late = self.stored
         waiting = [group_from_wire(orjson.loads(line)) for line in lines]
         self.ledger = Ledger.from_wire(orjson.loads(wire), waiting, grpo=self.grpo, order=order(), groups=self.groups)
         self.seen, self.trained, self.lost, self.sent = dict(seen), dict(trained), set(lost), True
@@ -142,6 +162,9 @@ class LedgerMachine(RuleBasedStateMachine):
     def turns(self, row: int, epoch: int) -> list[int]:
         """Groups of a row's turn, in order."""
         return [one for one, started in sorted(self.seen.items()) if (started.row, started.epoch) == (row, epoch)]
+
+    def is_last_try(self, lost: LostGroup) -> bool:
+        return self.turns(lost.row, lost.epoch).index(lost.id) == self.groups.max_retries
 
     def lose(self, group_id: int) -> None:
         assert group_id not in self.lost
@@ -152,6 +175,7 @@ class LedgerMachine(RuleBasedStateMachine):
         places = [*self.ledger.running, *(each.id for each in self.ledger.waiting.groups), *self.trained, *self.lost]
         assert sorted(places) == list(range(self.ledger.n_started)) == sorted(self.seen)
         assert sum(self.ledger.lost.values()) == len(self.lost)
+        assert self.ledger.n_late == self.n_late
         assert self.ledger.n_trained == len(self.trained) == self.ledger.step * self.grpo.num_prompts_per_step
 
     @invariant()
@@ -168,7 +192,7 @@ class LedgerMachine(RuleBasedStateMachine):
         for epoch, row in first:
             groups = self.turns(row, epoch)
             assert all(one in self.lost for one in groups[:-1]), "one at a time"
-            assert len(groups) <= 1 + self.groups.max_age_retries
+            assert len(groups) <= 1 + self.groups.max_retries
 
 
 TestBooks = LedgerMachine.TestCase
@@ -213,25 +237,48 @@ def test_rows_that_are_used_up_starve_a_run() -> None:
     assert ledger.starved
 
 
-def test_the_oldest_come_first_and_those_that_are_too_old_never() -> None:
-    buffer = ReplayBuffer(GroupAdmission(2, 1))
+def test_waiting_groups_are_in_the_order_of_their_age() -> None:
+    buffer = ReplayBuffer()
     for group_id, version in ((3, 1), (4, 0), (1, 2), (0, 2)):
         buffer.put(end_group(RunningGroup(group_id, 0, 0, version)))
-    assert [each.id for each in buffer.give_up(2)] == [4]
-    assert [each.id for each in buffer.take(2) or []] == [3, 0]
-    assert buffer.take(2) is None
-    assert len(buffer) == 1
+    assert [each.id for each in buffer.groups] == [4, 3, 0, 1]
+    assert [each.id for each in buffer.take(buffer.waiting[1:3])] == [3, 0]
+    assert [each.id for each in buffer.groups] == [4, 1]
 
 
 def test_the_oldest_token_counts() -> None:
     spans = (("a", 0, 2, "4"), ("a", 2, 4, "5"))
-    buffer = ReplayBuffer(GroupAdmission(1, 1), [group(member(0, samples=[sample(spans)]), version=5)])
-    assert not buffer.ready(6)
-    assert buffer.ready(5)
+    buffer = ReplayBuffer([group(member(0, samples=[sample(spans)]), version=5)])
+    assert [each.oldest_version for each in buffer.waiting] == [4]
+
+
+def test_a_lost_row_is_tried_again_only_where_that_may_help() -> None:
+    ledger = Ledger(grpo(4, 0), order(), retries(1, "target_step"))
+    started = begin(ledger, 3)
+    infra, leak = member(1, None, outcome="infra"), member(1, None, outcome="leak")
+    members = [(leak,), (infra, leak), ()]
+    ended = [end_group(one)._replace(members=those) for one, those in zip(started, members, strict=True)]
+    assert [ledger.drop(each).again for each in ended] == [False, True, True]
+    again = begin(ledger, 2)
+    assert [(one.row, one.tries) for one in again] == [(each.row, 1) for each in ended[1:]]
+    assert not ledger.drop(end_group(again[0])._replace(members=(infra,))).again, "once is as often as is asked for"
+
+
+def test_a_checkpoint_of_the_version_before_goes_on() -> None:
+    ledger = Ledger(grpo(2, 1), order(), retries(1))
+    started = begin(ledger, 3)
+    ledger.end(end_group(started[1]))
+    wire = ledger.to_wire()
+    del wire["n_late"]
+    wire["running"] = [{k: v for k, v in fields.items() if k != "tries"} for fields in wire["running"]]
+    wire["tries"] = [[started[0].id, 1], [started[1].id, 1]]
+    again = Ledger.from_wire(wire, ledger.waiting.groups, grpo=grpo(2, 1), order=order(), groups=retries(1))
+    assert [one.tries for one in again.running.values()] == [1, 0]
+    assert [one.tries for one in again.waiting.waiting] == [1]
 
 
 def test_a_group_ends_once() -> None:
-    buffer = ReplayBuffer(GroupAdmission(1, 1), [group(member(0))])
+    buffer = ReplayBuffer([group(member(0))])
     with pytest.raises(BugError, match="group 0 ended twice"):
         buffer.put(group(member(0)))
 

@@ -249,14 +249,15 @@ def test_the_transfer_is_that_of_the_devices_which_the_recipe_asks_for(
 
 
 @pytest.mark.parametrize(
-    ("retries", "said"),
+    ("policy", "said"),
     [
-        (2, "up to step v + 3; one that still runs then is given up and its row begun again, 2 times at most"),
-        (0, "up to step v + 3; that step waits for it, as NeMo-RL's do"),
+        ("target_step", "target_step: each group has its step from its start, which waits for it"),
+        ("accept_late", "accept_late: steps wait for no group; one that is older is trained on all the same"),
+        ("cancel", "cancel: one begun with weights v that still runs after step v + 3 is cancelled"),
     ],
 )
-def test_what_an_age_means_is_told(run_file: Path, capsys: pytest.CaptureFixture[str], retries: int, said: str) -> None:
-    age = ["grpo.async_grpo.max_trajectory_age_steps=3", f"paddock.groups.max_age_retries={retries}"]
+def test_what_an_age_means_is_told(run_file: Path, capsys: pytest.CaptureFixture[str], policy: str, said: str) -> None:
+    age = ["grpo.async_grpo.max_trajectory_age_steps=3", f"paddock.groups.age_policy={policy}"]
     assert main(["train", str(run_file), "--dry-run", *age]) == PLANNED
     assert said in capsys.readouterr().out
 

@@ -1,79 +1,13 @@
 """Claims about the loop: who waits for whom, how old what is trained on may be, and what happens when things fail."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
+from tests.training.grpo.scripted_loop import PROMPTS, STEPS, LoopRun, settings, slow
 
 from paddock.errors import InfraError, PaddockError
-from paddock.training.core.order import all_rows
-from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
-from paddock.training.grpo.loop import Loop, LoopSettings, RunResult, StepReport
+from paddock.training.grpo.loop import Loop, StepReport
 from paddock.training.grpo.roles import GroupJob
-from paddock.training.grpo.testing import ScriptedPolicy, ScriptedRollouts, ScriptedRun, now, virtually
+from paddock.training.grpo.testing import ScriptedPolicy, ScriptedRun, now, virtually
 from paddock.types import Outcome
-
-STEPS = 6
-PROMPTS = 2
-
-
-def settings(
-    age: int = 1,
-    *,
-    in_flight: bool = True,
-    failures: int = 0,
-    recompute: bool = True,
-    n_rows: int = 100,
-    groups: GroupSettings | None = None,
-    **known: Any,
-) -> LoopSettings:
-    asynchronous = AsyncGrpoSettings(
-        max_trajectory_age_steps=age,
-        in_flight_weight_updates=in_flight,
-        max_generation_failures=failures,
-        recompute_kv_cache_after_weight_updates=recompute,
-    )
-    grpo = GrpoSettings(
-        num_prompts_per_step=PROMPTS,
-        num_generations_per_prompt=2,
-        max_num_steps=STEPS,
-        async_grpo=asynchronous,
-        **known,
-    )
-    return LoopSettings(grpo, groups or GroupSettings(), all_rows(n_rows), max_length=100)
-
-
-class LoopRun:
-    """A loop with its roles, run to its end."""
-
-    def __init__(
-        self, given: LoopSettings, world: ScriptedRun | None = None, *, policy: Any = None, **rollouts: Any
-    ) -> None:
-        self.settings = given
-        self.world = world or ScriptedRun()
-        self.rollouts = ScriptedRollouts(self.world, **rollouts)
-        self.policy = policy(self.world) if policy else ScriptedPolicy(self.world)
-        self.told: list[StepReport] = []
-
-    async def main(self, meanwhile: Callable[["LoopRun"], None] | None = None) -> RunResult:
-        loop = Loop(self.settings, self.rollouts, self.policy, self.told.append, clock=now)
-        if meanwhile is not None:
-            meanwhile(self)
-        return await loop.run()
-
-    def run(self) -> RunResult:
-        return virtually(self.main())
-
-    def ages(self) -> list[int]:
-        rows = [(batch.step, row) for batch in self.policy.batches for row in batch.rows]
-        return [step - row.oldest for step, row in rows if row.oldest is not None]
-
-    def groups(self) -> list[list[int]]:
-        return [[group.id for group in batch.groups] for batch in self.policy.batches]
-
-
-def slow(ids: set[int], seconds: float) -> Callable[[GroupJob], float]:
-    return lambda work: seconds if work.id in ids else 1.0
 
 
 def test_each_step_is_trained_sent_and_told_in_order() -> None:
@@ -144,30 +78,6 @@ def test_synchronous_is_age_0() -> None:
     assert set(one.ages()) == {0}
 
 
-def test_a_slow_group_holds_nobody_back() -> None:
-    quick, held = LoopRun(settings()), LoopRun(settings(), seconds=slow({1, 4}, 1000.0))
-    quick.run()
-    ended = held.run()
-    assert ended.steps == STEPS
-    assert held.world.at("trained", STEPS - 1) <= quick.world.at("trained", STEPS - 1) + 4
-    assert ended.lost == {"slow": 2, "too_old": 0, "dropped": 0}
-    assert [(lost.id, lost.why) for told in held.told for lost in told.lost] == [(1, "slow"), (4, "slow")]
-    assert held.world.of("cancel")[:2] == [1, 4]
-    assert held.told[-1].metrics["buffer/retried"] == 2.0
-    for one in held.told:
-        assert ("lost/slow_s/mean" in one.metrics) is bool(one.lost)
-        assert all(lost.again and lost.seconds == one.metrics["lost/slow_s/mean"] for lost in one.lost)
-    rows = [group.row for batch in held.policy.batches for group in batch.groups]
-    assert {lost.row for one in held.told for lost in one.lost} <= set(rows), "they were begun again"
-    assert not {1, 4} & {group for groups in held.groups() for group in groups}
-
-
-def test_a_group_is_given_up_as_soon_as_no_step_can_take_it() -> None:
-    one = LoopRun(settings(2), seconds=slow({0}, 1000.0))
-    one.run()
-    assert one.world.at("cancel", 0) == one.world.at("trained", 2)
-
-
 def test_the_policy_trains_while_groups_run() -> None:
     one = LoopRun(settings(1), seconds=lambda work: 1.0)
     ended = one.run()
@@ -224,15 +134,6 @@ def test_waiting_weights_are_sent_when_nothing_runs() -> None:
             assert ended <= sending or began >= sent
             assert not trained < began < sent
     assert any(told.metrics["timing/drain_s"] > 0 for told in one.told)
-
-
-def test_waiting_does_not_wait_for_what_will_be_too_old() -> None:
-    one = LoopRun(settings(1, in_flight=False), seconds=slow({1}, 1000.0))
-    ended = one.run()
-    # It still is of use to step 1, and so it is waited for before weights 1 are sent.
-    assert one.world.at("send", 1) == 1000.0
-    never = LoopRun(settings(0, in_flight=False), seconds=slow({1}, 1000.0))
-    assert never.run().steps == ended.steps == STEPS
 
 
 @pytest.mark.parametrize(

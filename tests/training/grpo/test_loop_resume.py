@@ -17,7 +17,7 @@ from paddock.errors import ConfigError, InfraError
 from paddock.training.core.ledger import LostGroup
 from paddock.training.core.order import EpochRow, RowOrder, all_rows
 from paddock.training.core.records import Group
-from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
+from paddock.training.core.settings import AgePolicyName, AsyncGrpoSettings, GroupSettings, GrpoSettings
 from paddock.training.grpo.checkpoints import LOOP, OLD_NAMES, Checkpoints
 from paddock.training.grpo.loop import Loop, LoopSettings, RunResult, StepReport
 from paddock.training.grpo.roles import GroupJob
@@ -53,6 +53,7 @@ class ResumePlan(NamedTuple):
     validations: dict[int, float] = {}
     export: Path | None = None
     n_rows: int = N_ROWS
+    policy: AgePolicyName = "target_step"
 
     @property
     def settings(self) -> LoopSettings:
@@ -69,7 +70,7 @@ class ResumePlan(NamedTuple):
         )
         return LoopSettings(
             grpo,
-            GroupSettings(),
+            GroupSettings(age_policy=self.policy),
             all_rows(self.n_rows),
             max_length=100,
             metric=self.metric,
@@ -160,7 +161,7 @@ class RunHistory:
         ages = [
             told.batch.step - group.oldest_version for told in self.told if told.batch for group in told.batch.groups
         ]
-        assert max(ages) <= self.plan.age
+        assert max(ages) <= self.plan.age or self.plan.policy == "accept_late"
 
 
 @pytest.mark.parametrize(("age", "in_flight"), few(itertools.product([0, 2], [True, False]), [(0, False), (2, True)]))
@@ -188,11 +189,19 @@ def _counters(ended: RunResult | None) -> tuple[int, int, int, dict[str, int]]:
     return ended.steps, ended.n_started, ended.n_trained, ended.lost
 
 
-@given(kills=st.lists(st.integers(1, 90), max_size=4), age=st.integers(0, 3), in_flight=st.booleans())
+@given(
+    kills=st.lists(st.integers(1, 90), max_size=4),
+    age=st.integers(0, 3),
+    in_flight=st.booleans(),
+    policy=st.sampled_from(["target_step", "accept_late", "cancel"]),
+)
 @settings(max_examples=25, deadline=None)
-def test_killed_again_and_again_nothing_is_lost_or_doubled(kills: Sequence[int], age: int, in_flight: bool) -> None:
+def test_killed_again_and_again_nothing_is_lost_or_doubled(
+    kills: Sequence[int], age: int, in_flight: bool, policy: AgePolicyName
+) -> None:
     with TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        history = RunHistory(ResumePlan(Path(folder), age, in_flight, save_period=1, failed=True, slow=True))
+        plan = ResumePlan(Path(folder), age, in_flight, save_period=1, failed=True, slow=True, policy=policy)
+        history = RunHistory(plan)
         for kill in kills:
             history.go(kill_at=kill)
         history.check(history.go().ended)
