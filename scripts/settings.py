@@ -28,6 +28,7 @@ from paddock.sandbox.settings import SandboxSettings
 from paddock.sandbox_server.swe_rl import SweRlSettings
 from paddock.server.settings import ServeSettings
 from paddock.training.grpo.config import TrainConfig
+from paddock.training.sft.config import SftConfig
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "settings.md"
@@ -62,6 +63,7 @@ def models() -> Iterator[tuple[str, Models]]:
     yield "Sandboxes", {SandboxSettings: "`sandbox`", ImageSettings: "`images`"}
     yield "`paddock sandbox swe-rl`", {SweRlSettings: "its file (`--settings`)"}
     yield "`paddock train`", {TrainConfig: "a training run"}
+    yield "`paddock sft`", {SftConfig: "a fine-tuning run"}
 
 
 def page() -> str:

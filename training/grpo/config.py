@@ -113,8 +113,8 @@ class WandbConfig(SettingsBlock):
     """W&B's name of the run; None: the name of its folder."""
 
 
-class LoggerConfig(SettingsBlock):
-    """`logger`."""
+class TrackerConfig(SettingsBlock):
+    """The part of `logger` that any run has."""
 
     log_dir: Path | None = None
     """Folder of TensorBoard's and W&B's files; None: `logs` in the folder of the run."""
@@ -124,13 +124,18 @@ class LoggerConfig(SettingsBlock):
     """Send metrics to W&B too; needs the package `wandb`."""
     wandb: WandbConfig = WandbConfig()
     """Names of the run there."""
+    progress_every_s: float = Field(default=30.0, gt=0)
+    """Seconds between two lines of progress where there is no terminal."""
+
+
+class LoggerConfig(TrackerConfig):
+    """`logger`."""
+
     samples_per_step: int = Field(default=8, ge=0)
     """Rollouts of each step in the table of samples that both get; 0: there is none."""
     view_url: str | None = Field(default=None, pattern=r"^https?://[^#\s]+$")
     """Where `paddock view` shows the folder `runs` that the run is in (`http://127.0.0.1:7000`), for the links of that
     table; without its token. None: the table has commands that show a rollout."""
-    progress_every_s: float = Field(default=30.0, gt=0)
-    """Seconds between two lines of progress where there is no terminal."""
 
 
 Label = Annotated[str, Field(pattern=r"^[^=\s]+=[^=\s]*$")]

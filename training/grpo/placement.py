@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from paddock.errors import ConfigError
 from paddock.server.vllm.launch_settings import LaunchSettings
-from paddock.training.grpo.config import TrainConfig
+from paddock.training.grpo.config import ClusterConfig, TrainConfig
+from paddock.training.grpo.policy_config import PolicyConfig
 
 POLICY, ENGINES, ROLLOUTS = "policy", "engines", "rollouts"
 
@@ -88,16 +89,14 @@ class RolePlacement(NamedTuple):
 
 def needs_of(config: TrainConfig, launch: LaunchSettings | None) -> list[RoleNeed]:
     """What the roles of a run need. `launch`: the engines that it starts; None: they run already."""
-    policy, labels, counted = config.policy, config.cluster.labels, config.cluster.gpus_per_node > 0
-    block = policy.megatron_cfg.ranks_on_one_node if policy.megatron_cfg.enabled else 1
-    per_rank = int(counted and policy.torch_cfg.device != "cpu")
+    labels, counted = config.cluster.labels, config.cluster.gpus_per_node > 0
     per_replica = launch.gpus_per_replica if launch is not None and counted and launch.device != "cpu" else 0
     n_replicas = launch.replicas if launch is not None else 1
     spread = launch is not None and (per_replica or launch.device == "cpu")
     stages = launch.pipeline_parallel_size if launch is not None and spread else 1
     together = not per_replica and stages == 1
     return [
-        RoleNeed(POLICY, policy.n_processes // block, block, per_rank, label=labels.policy),
+        policy_need(config.policy, config.cluster),
         # Without GPUs nothing says how many a node holds: they stay together.
         RoleNeed(
             ENGINES,
@@ -108,6 +107,13 @@ def needs_of(config: TrainConfig, launch: LaunchSettings | None) -> list[RoleNee
         ),
         RoleNeed(ROLLOUTS, config.cluster.rollout_workers, label=labels.rollouts),
     ]
+
+
+def policy_need(policy: PolicyConfig, cluster: ClusterConfig) -> RoleNeed:
+    """What the processes of the policy need."""
+    block = policy.megatron_cfg.ranks_on_one_node if policy.megatron_cfg.enabled else 1
+    per_rank = int(cluster.gpus_per_node > 0 and policy.torch_cfg.device != "cpu")
+    return RoleNeed(POLICY, policy.n_processes // block, block, per_rank, label=cluster.labels.policy)
 
 
 def place(needs: Sequence[RoleNeed], nodes: Sequence[ClusterNode]) -> RolePlacement:

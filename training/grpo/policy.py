@@ -15,8 +15,9 @@ from paddock.training.grpo.learner import Learner
 from paddock.training.grpo.policy_settings import SINGLE_RANK, PolicySettings, RankInfo
 from paddock.training.grpo.policy_state import export_model, load_state, save_state
 from paddock.training.grpo.policy_thread import ThreadedPolicy
-from paddock.training.grpo.roles import TrainResult
+from paddock.training.grpo.roles import TokenNll, TrainResult
 from paddock.training.grpo.sharding import ShardGroup, whole_weights
+from paddock.training.grpo.training_step import token_nll
 
 
 async def make_policy(settings: PolicySettings, rank_info: RankInfo = SINGLE_RANK) -> "TorchPolicy":
@@ -36,6 +37,9 @@ class TorchPolicy(ThreadedPolicy):
 
     async def train(self, batch: Batch) -> TrainResult:
         return await self._run(lambda: self._learner.train(batch))
+
+    async def token_nll(self, batch: Batch) -> TokenNll:
+        return await self._run(lambda: token_nll(self._learner, batch, self._settings))
 
     async def send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:
         return await self._run(lambda: self._send(version, replicas, clear_cache=clear_cache))

@@ -11,19 +11,22 @@ from typing import TypeVar
 
 from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult
 from paddock.training.core.records import Batch
-from paddock.training.grpo.roles import Policy, TrainResult
+from paddock.training.grpo.roles import ScoringPolicy, TokenNll, TrainResult
 
 T = TypeVar("T")
 
 
 class PolicyProcesses:
-    """The role `roles.Policy`, called on all ranks."""
+    """The role `roles.ScoringPolicy`, called on all ranks."""
 
-    def __init__(self, ranks: Sequence[Policy]) -> None:
+    def __init__(self, ranks: Sequence[ScoringPolicy]) -> None:
         self._ranks = ranks
 
     async def train(self, batch: Batch) -> TrainResult:
         return await _first(rank.train(batch) for rank in self._ranks)
+
+    async def token_nll(self, batch: Batch) -> TokenNll:
+        return await _first(rank.token_nll(batch) for rank in self._ranks)
 
     async def send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:
         return await _first(rank.send(version, replicas, clear_cache=clear_cache) for rank in self._ranks)

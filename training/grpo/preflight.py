@@ -8,7 +8,7 @@ Errors  `require_machines`, `require_packages`: ConfigError. The rest raises not
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -16,13 +16,13 @@ from typing import NamedTuple
 from paddock.config import Config
 from paddock.config.trees import KeyPath, dotted, map_strings, strings
 from paddock.errors import ConfigError
-from paddock.training.grpo.config import TrainConfig
+from paddock.training.grpo.config import TrackerConfig, TrainConfig
 from paddock.types import JsonObject
 
 LATE_BLOCKS: tuple[KeyPath, ...] = (("env", "nemo_gym"), ("policy", "generation", "vllm"))
 """Blocks whose variables are read when their servers start."""
-PACKAGES = ("torch", "transformers", "ray", "matplotlib")
-"""Packages that a run imports in this interpreter; engines have an interpreter of their own."""
+PACKAGES = ("torch", "transformers", "ray")
+"""Packages that the policy and its processes import in this interpreter; engines have an interpreter of their own."""
 DRIVER = Path("/proc/driver/nvidia")
 """Exists where the machine has NVIDIA GPUs."""
 _VARIABLE = re.compile(r"\$\{\s*oc\.env:\s*([A-Za-z_]\w*)\s*\}")
@@ -77,18 +77,26 @@ def missing_packages(config: TrainConfig) -> list[str]:
     does not run here alone."""
     if machine_problem(config) is not None:
         return []
-    sinks = {"tensorboard": config.logger.tensorboard_enabled, "wandb": config.logger.wandb_enabled}
-    needed = [*PACKAGES, *(name for name, enabled in sinks.items() if enabled)]
-    return [name for name in needed if find_spec(name) is None]
+    return missing_of([*PACKAGES, "matplotlib", *sink_packages(config.logger)])
 
 
-def require_packages(config: TrainConfig) -> None:
+def sink_packages(logger: TrackerConfig) -> list[str]:
+    sinks = {"tensorboard": logger.tensorboard_enabled, "wandb": logger.wandb_enabled}
+    return [name for name, enabled in sinks.items() if enabled]
+
+
+def missing_of(packages: Sequence[str]) -> list[str]:
+    """Those of the packages that are not installed."""
+    return [name for name in packages if find_spec(name) is None]
+
+
+def require_packages(missing: Sequence[str]) -> None:
     """ConfigError with all packages that are missing."""
-    if missing := missing_packages(config):
+    if missing:
         raise ConfigError(
             f"training needs {', '.join(missing)}: pip install 'paddock[train]'"
             f"{' wandb' if 'wandb' in missing else ''}, or run this with the interpreter of an environment made by "
-            "scripts/setup_vllm.sh, as `$PADDOCK_VLLM_PYTHON -m paddock train ...`",
+            "scripts/setup_vllm.sh, as `$PADDOCK_VLLM_PYTHON -m paddock ...`",
             kind="package_missing",
         )
 

@@ -25,6 +25,7 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("reward", "train/total_reward/mean", ".3f"),
     ("validation", "validation/accuracy", ".3f"),
     ("loss", "train/loss", ".4g"),
+    ("held out", "validation/loss", ".4g"),
     ("age", "train/staleness/mean", ".2f"),
     ("mismatch", "train/logprob_error/current/mean_abs", ".1e"),
     ("turns", "train/turns_per_sample/mean", ".1f"),

@@ -25,7 +25,7 @@ from paddock.training.grpo.placement import RolePlace, RolePlacement
 from paddock.training.grpo.policy_processes import PolicyProcesses
 from paddock.training.grpo.policy_settings import PolicySettings, RankInfo
 from paddock.training.grpo.processes import RoleProcess, RoleProcesses
-from paddock.training.grpo.roles import GroupJob, Policy, TrainResult
+from paddock.training.grpo.roles import GroupJob, Policy, TokenNll, TrainResult
 from paddock.training.grpo.rollouts import Sampler
 from paddock.training.grpo.worker import FinishedGroup, FinishedValidation, RolloutWorker, WorkerSettings
 from paddock.types import JsonObject
@@ -82,6 +82,10 @@ class RemotePolicy:
     async def train(self, batch: Batch) -> TrainResult:
         trained: TrainResult = await self._call("train", batch._replace(groups=[]))
         return trained
+
+    async def token_nll(self, batch: Batch) -> TokenNll:
+        nll: TokenNll = await self._call("token_nll", batch._replace(groups=[]))
+        return nll
 
     async def send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:
         sent: SendResult = await self._call("send", version, replicas, clear_cache=clear_cache)

@@ -41,6 +41,14 @@ class TrainResult(NamedTuple):
     """Indices of the rows of the batch that were left out because trainer and engine disagree about them."""
 
 
+class TokenNll(NamedTuple):
+    """How well a policy predicts tokens."""
+
+    total: float
+    """Sum of their negative log-probs, in nats."""
+    tokens: int
+
+
 class Rollouts(Protocol):
     """Runs groups through the agents and servers of `paddock eval`."""
 
@@ -86,3 +94,11 @@ class Policy(Protocol):
         ...
 
     async def stop(self) -> None: ...
+
+
+class ScoringPolicy(Policy, Protocol):
+    """A policy that also says how well it predicts given tokens: fine-tuning measures its held-out loss so."""
+
+    async def token_nll(self, batch: Batch) -> TokenNll:
+        """Of the trained tokens of a batch; nothing is learned."""
+        ...

@@ -11,7 +11,7 @@ Errors  ConfigError `folder_taken`, `run_differs`, `checkpoints_taken`, and for 
         written then.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +63,20 @@ def claim(read: RunConfig, out: Path, *, resume: bool) -> None:
         "rows": dict(_rows(read.config.data)),
     }
     checkpoints = read.config.checkpointing.checkpoint_dir if read.config.checkpointing.enabled else None
+    claim_folder(out, current, checkpoints, CHANGEABLE_KEYS, resume=resume)
+
+
+def claim_folder(
+    out: Path, current: JsonObject, checkpoints: Path | None, changeable: Sequence[str], *, resume: bool
+) -> None:
+    """Take the folders for the run that `current` describes. `checkpoints`: the folder of its checkpoints where that is
+    not in `out`; `changeable`: keys of `current` that may differ in a resumed run."""
     path = out / CONFIG
-    stored_config = _read(path) if path.exists() else None
+    stored_config = _read(path, current.keys()) if path.exists() else None
     if stored_config is None and has_run(out):
         raise ConfigError(f"{out} holds something else than a training run: take another folder (--out)", kind=_TAKEN)
     if stored_config is not None and _has_results(out):
-        _require_same(out, stored_config, current, resume=resume)
+        _require_same(out, stored_config, current, changeable, resume=resume)
     run = stored_config["run"] if stored_config is not None else new_id("run")
     if checkpoints is not None:
         _require_own(checkpoints, run)
@@ -86,13 +94,13 @@ def _rows(data: DataConfig) -> Iterator[tuple[str, str]]:
         yield key, f"{facts.n_rows} rows, sha256 {facts.sha256[:16]}"
 
 
-def _read(path: Path) -> JsonObject:
+def _read(path: Path, keys: Collection[str]) -> JsonObject:
     """The config that `claim` wrote."""
     try:
         stored: Any = orjson.loads(path.read_bytes())
     except orjson.JSONDecodeError:
         stored = None
-    if not isinstance(stored, dict) or not {"run", "train", "servers"} <= stored.keys():
+    if not isinstance(stored, dict) or not {"run", *keys} <= stored.keys():
         raise ConfigError(f"{path} is no training run's: take another folder (--out)", kind=_TAKEN)
     return stored
 
@@ -102,7 +110,9 @@ def _has_results(out: Path) -> bool:
     return any((out / name).exists() and (out / name).stat().st_size for name in (METRICS, *NAMES))
 
 
-def _require_same(out: Path, stored_config: JsonObject, current: JsonObject, *, resume: bool) -> None:
+def _require_same(
+    out: Path, stored_config: JsonObject, current: JsonObject, changeable: Sequence[str], *, resume: bool
+) -> None:
     """ConfigError unless the run in the folder is this one, and is to be resumed."""
     if not resume:
         raise ConfigError(
@@ -110,7 +120,7 @@ def _require_same(out: Path, stored_config: JsonObject, current: JsonObject, *, 
         )
     stored = {key: value for key, value in stored_config.items() if key != "run"}
     differing = [
-        text for text in changed(stored, current) if not text.startswith(tuple(f"`{key}" for key in CHANGEABLE_KEYS))
+        text for text in changed(stored, current) if not text.startswith(tuple(f"`{key}" for key in changeable))
     ]
     if differing:
         raise ConfigError(f"{out} holds another run: {', '.join(differing[:8])}", kind="run_differs")

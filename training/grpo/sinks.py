@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from paddock.errors import ConfigError
-from paddock.training.grpo.config import LoggerConfig
+from paddock.training.grpo.config import TrackerConfig
 from paddock.training.grpo.sample_table import SampledRollout, markdown_table
 
 SAMPLES = "train/samples"
@@ -37,7 +37,7 @@ class Sink(Protocol):
     def close(self) -> None: ...
 
 
-def make_sinks(settings: LoggerConfig, out: Path) -> list[Sink]:
+def make_sinks(settings: TrackerConfig, out: Path) -> list[Sink]:
     """The sinks of the settings. ConfigError where the package of one is missing."""
     folder = settings.log_dir or out / "logs"
     sinks: list[Sink] = []
@@ -101,7 +101,7 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    def __init__(self, settings: LoggerConfig, folder: Path, out: Path) -> None:
+    def __init__(self, settings: TrackerConfig, folder: Path, out: Path) -> None:
         self._settings = settings
         self._folder = folder
         self._out = out.resolve()

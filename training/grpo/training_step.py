@@ -8,6 +8,7 @@ Metrics `train/*`: those of each step (means over the optimiser steps, but of ex
         all rows, also those left out for it, `optimizer_steps`, `rows`.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -21,7 +22,7 @@ from paddock.training.core.loss_settings import LossSettings
 from paddock.training.core.records import Batch, TrainRow
 from paddock.training.grpo.microbatches import MicroBatch, require_trainable, step_parts
 from paddock.training.grpo.policy_settings import PolicySettings
-from paddock.training.grpo.roles import TrainResult
+from paddock.training.grpo.roles import TokenNll, TrainResult
 from paddock.training.grpo.torch_arrays import TorchArrays
 
 LogProbs = dict[int, torch.Tensor]
@@ -84,6 +85,14 @@ def train(backend: Backend, batch: Batch, settings: PolicySettings) -> TrainResu
     )
     counts = {"train/optimizer_steps": float(n_steps if trained else 0), "train/rows": float(len(trained))}
     return TrainResult({**_join_metrics(metrics_of_steps), **agreement.metrics(), **counts}, tuple(sorted(masked)))
+
+
+def token_nll(backend: Backend, batch: Batch, settings: PolicySettings) -> TokenNll:
+    """How well the policy predicts the trained tokens of a batch; nothing is learned."""
+    require_trainable(batch.rows, settings.policy.max_total_sequence_length)
+    active = [nth for nth, row in enumerate(batch.rows) if row.tokens]
+    log_probs = backend.score(batch.rows, active).values()
+    return TokenNll(-math.fsum(float(values.double().sum()) for values in log_probs), sum(map(len, log_probs)))
 
 
 def totals_of(rows: Sequence[TrainRow], part: Sequence[int]) -> BatchTotals:

@@ -18,6 +18,7 @@ COMMANDS = {
     "init": "write a working start of an environment, a harness or a run",
     "serve": "run servers of a config until interrupted",
     "eval": "run rollouts over rows and summarise them",
+    "sft": "fine-tune a policy on chosen rollouts of finished runs, as a warm start",
     "train": "train a policy on the environments of a config",
     "launch": "begin a training run, or go on with it, here or on SLURM",
     "view": "look at runs in a browser, live while they are written",

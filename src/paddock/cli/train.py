@@ -57,12 +57,12 @@ def run(args: argparse.Namespace) -> int:
     out = Path(args.out or f"runs/{read.name}")
     if args.dry_run:
         print(dry_run.plan_text(read, out))  # noqa: T201 - the command's voice
-        preflight.require_packages(read.config)
+        preflight.require_packages(preflight.missing_packages(read.config))
         return 0
     preflight.require_machines(read.config)
     for line in dry_run.inert_lines(read.notes):
         print(line, file=sys.stderr)  # noqa: T201 - the command's voice
-    preflight.require_packages(read.config)
+    preflight.require_packages(preflight.missing_packages(read.config))
     try:
         return _train(read, out, resume=args.resume)
     except ConfigError:

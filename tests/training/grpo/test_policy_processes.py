@@ -9,7 +9,7 @@ from paddock.errors import InfraError
 from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult
 from paddock.training.core.records import Batch
 from paddock.training.grpo.policy_processes import PolicyProcesses
-from paddock.training.grpo.roles import TrainResult
+from paddock.training.grpo.roles import TokenNll, TrainResult
 
 BATCH = Batch(3, [], [], [], [])
 
@@ -24,6 +24,10 @@ class Rank:
     async def train(self, batch: Batch) -> TrainResult:
         await self._called("train", batch)
         return TrainResult({"rank": float(self.nth)})
+
+    async def token_nll(self, batch: Batch) -> TokenNll:
+        await self._called("token_nll", batch)
+        return TokenNll(float(self.nth), 1)
 
     async def send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:
         await self._called("send", version, replicas, clear_cache)
@@ -54,12 +58,14 @@ async def test_each_method_is_called_on_all_at_once_and_rank_0_answers() -> None
     policy = PolicyProcesses(ranks)
     replicas = [ReplicaInfo("policy-0", "http://127.0.0.1:9", 0)]
     assert (await policy.train(BATCH)).metrics == {"rank": 0}
+    assert await policy.token_nll(BATCH) == (0.0, 1)
     assert (await policy.send(4, replicas, clear_cache=True)).replicas == ("0",)
     for folder, told in ((Path("a"), policy.save), (Path("b"), policy.load), (Path("c"), policy.export)):
         await told(folder)
     await policy.stop()
-    expected = [("train", BATCH), ("send", 4, replicas, True), ("save", Path("a")), ("load", Path("b"))]
-    assert [one.calls for one in ranks] == [[*expected, ("export", Path("c")), ("stop",)]] * 3
+    expected = [("train", BATCH), ("token_nll", BATCH), ("send", 4, replicas, True), ("save", Path("a"))]
+    ends = [("load", Path("b")), ("export", Path("c")), ("stop",)]
+    assert [one.calls for one in ranks] == [[*expected, *ends]] * 3
 
 
 async def test_the_error_of_one_is_raised_though_the_others_wait_for_it() -> None:

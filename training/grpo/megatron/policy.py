@@ -15,7 +15,8 @@ from paddock.server.vllm.weights.sender import WeightSender
 from paddock.training.core.records import Batch
 from paddock.training.grpo.policy_settings import SINGLE_RANK, PolicySettings, RankInfo
 from paddock.training.grpo.policy_thread import ThreadedPolicy
-from paddock.training.grpo.roles import TrainResult
+from paddock.training.grpo.roles import TokenNll, TrainResult
+from paddock.training.grpo.training_step import token_nll
 
 if TYPE_CHECKING:
     from paddock.training.grpo.megatron.learner import MegatronLearner
@@ -44,6 +45,9 @@ class MegatronPolicy(ThreadedPolicy):
 
     async def train(self, batch: Batch) -> TrainResult:
         return await self._run(lambda: self._learner.train(batch))
+
+    async def token_nll(self, batch: Batch) -> TokenNll:
+        return await self._run(lambda: token_nll(self._learner, batch, self._settings))
 
     async def send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:
         return await self._run(lambda: self._send(version, replicas, clear_cache=clear_cache))

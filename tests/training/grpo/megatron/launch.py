@@ -37,7 +37,7 @@ class MegatronRun(NamedTuple):
 
 
 def _started(*command: str) -> MegatronRun:
-    env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
     return MegatronRun(subprocess.Popen(command, stdout=out, stderr=err, env=env), out, err)
 

@@ -112,6 +112,7 @@ async def measured(folder: Path, rank: int, case: dict[str, Any], torches: dict[
     imported, log_probs = await one.weights(), one.log_probs()
     sharded = own.policy.megatron_cfg.optimizer.use_distributed_optimizer
     gradient = None if sharded else one.gradient()
+    nll = await one.policy.token_nll(batch())
     told = [(await one.policy.train(batch(step))).metrics for step in range(STEPS)]
     learnt = await one.weights()
     await one.policy.stop()
@@ -124,6 +125,7 @@ async def measured(folder: Path, rank: int, case: dict[str, Any], torches: dict[
     files = load_file(folder / case["model"] / "model.safetensors")
     return {
         "log_probs": max(float((log_probs[nth] - value).abs().max()) for nth, value in known.log_probs.items()),
+        "nll": [nll.total, nll.tokens, -sum(float(value.double().sum()) for value in known.log_probs.values())],
         "imported": set(files) == set(imported) and all(torch.equal(files[name], imported[name]) for name in files),
         "gradient": None if gradient is None else relatively(gradient, known.gradient),
         "metrics": [dict(one) for one in told],

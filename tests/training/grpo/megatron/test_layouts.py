@@ -80,6 +80,8 @@ def results(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.mark.parametrize("name", RIGHT)
 def test_log_probs_are_those_of_torch(results: Any, name: str) -> None:
     assert results[name]["log_probs"] < LOG_PROBS
+    total, tokens, of_torch = results[name]["nll"]
+    assert total / tokens == pytest.approx(of_torch / tokens, abs=LOG_PROBS)
 
 
 @pytest.mark.parametrize("name", [name for name in RIGHT if name != "dp2"])
