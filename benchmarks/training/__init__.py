@@ -1,5 +1,5 @@
-"""What the training loop costs beside a bare one, how long the policy waits, what sending in flight and age policies
-are worth.
+"""What the training loop costs beside a bare one, how long the policy waits, what sending in flight, age policies and
+chunks of logits are worth.
 
 Parts that sample are measured with a real vLLM, under the interpreter that PADDOCK_VLLM_PYTHON names (torch and ray are
 in its environment); without it they are left out, and said to be.
@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.training import ages, overhead, policy_wait, tails
+from benchmarks.training import ages, logits, overhead, policy_wait, tails
 from benchmarks.training.demo_task import make_demo
 
 VARIABLE = "PADDOCK_VLLM_PYTHON"
@@ -21,7 +21,8 @@ def run() -> dict[str, Any]:
     python = os.environ.get(VARIABLE)
     if not python:
         missing = f"{VARIABLE} is not set (scripts/setup_vllm.sh)"
-        return {**figures, "left_out": {"overhead": missing, "waiting": missing}}
+        return {**figures, "left_out": {"logits": missing, "overhead": missing, "waiting": missing}}
     with tempfile.TemporaryDirectory() as name:
         task = make_demo(python, Path(name))
-        return {**figures, "overhead": overhead.measure(task), "waiting": policy_wait.measure(task)}
+        figures |= {"logits": logits.measure(python), "overhead": overhead.measure(task)}
+        return {**figures, "waiting": policy_wait.measure(task)}

@@ -16,15 +16,17 @@ from typing import Any, TypeVar
 
 import torch
 from torch.func import functional_call
-from torch.nn.functional import cross_entropy
 from transformers import AutoModelForCausalLM
 
 from paddock.errors import ConfigError
+from paddock.training.grpo.language_head import LanguageHead
+from paddock.training.grpo.microbatches import MicroBatch
 from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.routers import freeze_routers
+from paddock.training.grpo.sharding import DTYPES, ShardGroup
+from paddock.training.grpo.token_scores import ScoreForm, TokenScores, token_scores
 
 T = TypeVar("T")
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def load_model(policy: PolicyConfig) -> Any:
@@ -54,43 +56,57 @@ def checkpoint_form(model: Any, weights: Mapping[str, torch.Tensor]) -> dict[str
 
 
 class LanguageModel:
-    """A model, which may be sharded, and log-probs under it."""
+    """A model, sharded over the processes of a group, and log-probs under it."""
 
-    def __init__(self, model: Any, policy: PolicyConfig, *, sharded: bool) -> None:
+    def __init__(self, model: Any, policy: PolicyConfig, shard_group: ShardGroup) -> None:
         self.model = model
-        self._frame = _Frame(model)
-        self._temperature = policy.generation.temperature
+        self._sharded = shard_group.sharded
+        self._scorer = shard_group.shard(_Scorer(model, policy), model, DTYPES[policy.precision])
+        self._frame = _Frame(self._scorer)
         self._dtype = DTYPES[policy.precision]
-        self._cast = not sharded and self._dtype != torch.float32  # FSDP casts itself
+        self._cast = not self._sharded and self._dtype != torch.float32  # FSDP casts itself
 
     def computing(self, work: Callable[[], T]) -> T:
-        """Do the work, which may call `log_probs`, with weights in the computation's precision. A backward pass has to
-        be in it as well: with activation checkpointing it computes layers again."""
+        """Do the work, which may call `scores`, with weights in the computation's precision. A backward pass has to be
+        in it as well: layers (with activation checkpointing) and logits are computed again there."""
         if not self._cast:
             return work()
         weights = {name: value.to(self._dtype) for name, value in self._frame.named_parameters()}
         result: T = functional_call(self._frame, weights, (work,))
         return result
 
-    def log_probs(self, ids: torch.Tensor, row: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
-        """Float32, `[tokens]`: the log-probs of `ids[row, at]`. `ids` is `[rows, length]`, `row` and `at` `[tokens]`.
-        Logits are computed for the positions before one of `at` alone."""
-        columns, nth = torch.unique(at, return_inverse=True)
-        if not at.numel():  # nothing to score: all processes compute all the same
-            columns = at.new_ones(1)
-        inputs = {"input_ids": ids, "use_cache": False, "logits_to_keep": columns - 1}
-        logits = self.model(**inputs).logits[row, nth].float()
-        if self._temperature != 1:
-            logits = logits / self._temperature
-        return -cross_entropy(logits, ids[row, at], reduction="none")
+    def scores(self, micro: MicroBatch, *, entropies: bool = False) -> TokenScores:
+        """Scores of the micro-batch's trained tokens, and their entropies where these are asked for."""
+        scores: TokenScores = self._scorer(micro.ids, micro.row, micro.at, entropies)
+        return scores
+
+    def release(self) -> None:
+        """Forget what FSDP has whole after scores without a backward pass."""
+        if self._sharded:
+            self._scorer.reshard()
+
+
+class _Scorer(torch.nn.Module):  # type: ignore[misc]
+    """The module that FSDP sees as a whole: what is computed between two of its forward calls has no weights."""
+
+    def __init__(self, model: Any, policy: PolicyConfig) -> None:
+        super().__init__()
+        self.model = model
+        self._head = LanguageHead(model)
+        self._form = ScoreForm(policy.logprob_chunk_size, policy.generation.temperature)
+
+    def forward(self, ids: torch.Tensor, row: torch.Tensor, at: torch.Tensor, entropies: bool) -> TokenScores:
+        """Of `ids[row, at]`. `ids` is `[rows, length]`, `row` and `at` `[tokens]`."""
+        hidden, head = self._head.split({"input_ids": ids})
+        return token_scores(hidden[row, at - 1], ids[row, at], head, self._form._replace(entropies=entropies))
 
 
 class _Frame(torch.nn.Module):  # type: ignore[misc]
-    """A module around the model, so that its weights can be replaced for the time of any work."""
+    """A module around the scorer, so that weights can be replaced for the time of any work."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, scorer: Any) -> None:
         super().__init__()
-        self.model = model
+        self.scorer = scorer
 
     def forward(self, work: Callable[[], Any]) -> Any:
         return work()

@@ -49,7 +49,8 @@ class Learner:
         model = self._reference if reference else self.model
         with torch.no_grad():
             for micro in self._micro_batches(rows, indices):
-                own |= micro.by_row(model.computing(partial(model.log_probs, micro.ids, micro.row, micro.at)))
+                own |= micro.by_row(model.computing(partial(model.scores, micro)).log_probs)
+        model.release()
         return merge(self._shard_group.share(own))
 
     def step(self, rows: Sequence[TrainRow], part: Sequence[int], fixed: FixedLogProbs) -> OptimizerStep:
@@ -77,7 +78,7 @@ class Learner:
         self, micro: MicroBatch, totals: BatchTotals, fixed: FixedLogProbs
     ) -> tuple[torch.Tensor, LossMetrics]:
         """Add the micro-batch's part of the gradient; its log-probs `[tokens]` and metrics."""
-        now = self.model.log_probs(micro.ids, micro.row, micro.at)
+        now = self.model.scores(micro).log_probs
         loss, metrics = loss_of(micro, now, fixed, totals, self._settings.loss)
         (loss * self._shard_group.rank_info.world_size).backward()
         return now.detach(), metrics
@@ -109,5 +110,4 @@ class Learner:
 
     def _language_model(self) -> LanguageModel:
         policy = self._settings.policy
-        model = self._shard_group.shard(load_model(policy), policy)
-        return LanguageModel(model, policy, sharded=self._shard_group.sharded)
+        return LanguageModel(load_model(policy), policy, self._shard_group)

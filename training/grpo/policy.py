@@ -10,13 +10,13 @@ from pathlib import Path
 from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult
 from paddock.server.vllm.weights.sender import WeightSender
 from paddock.training.core.records import Batch
-from paddock.training.grpo.language_model import DTYPES, checkpoint_form
+from paddock.training.grpo.language_model import checkpoint_form
 from paddock.training.grpo.learner import Learner
 from paddock.training.grpo.policy_settings import SINGLE_RANK, PolicySettings, RankInfo
 from paddock.training.grpo.policy_state import export_model, load_state, save_state
 from paddock.training.grpo.policy_thread import ThreadedPolicy
 from paddock.training.grpo.roles import TokenNll, TrainResult
-from paddock.training.grpo.sharding import ShardGroup, whole_weights
+from paddock.training.grpo.sharding import DTYPES, ShardGroup, whole_weights
 from paddock.training.grpo.training_step import token_nll
 
 

@@ -17,9 +17,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from paddock.errors import InfraError
-from paddock.training.grpo.language_model import DTYPES
 from paddock.training.grpo.policy_config import PolicyConfig
-from paddock.training.grpo.sharding import ShardGroup, part_as, whole, whole_weights
+from paddock.training.grpo.sharding import DTYPES, ShardGroup, part_as, whole, whole_weights
 
 STATE_FILE = "policy.pt"
 TOKENIZER_FILES = (

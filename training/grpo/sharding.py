@@ -21,10 +21,10 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from paddock.errors import ConfigError
-from paddock.training.grpo.language_model import DTYPES
-from paddock.training.grpo.policy_config import PolicyConfig, TorchConfig
+from paddock.training.grpo.policy_config import TorchConfig
 from paddock.training.grpo.policy_settings import RankInfo
 
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 TIMEOUT_S = 1800.0
 """A process waits for the others as long as a step of theirs may be longer."""
 
@@ -51,18 +51,17 @@ class ShardGroup:
             meet(self.rank_info, self.device)
             self._mesh = init_device_mesh(self.device.type, (self.rank_info.world_size,))
 
-    def shard(self, model: Any, policy: PolicyConfig) -> Any:
-        """The model on this process's device, its layers sharded one by one."""
+    def shard(self, module: Any, model: Any, dtype: torch.dtype) -> Any:
+        """The module, which has the model in it, on this process's device; the model's layers are sharded one by one.
+        `dtype`: of the computation."""
         if not self.sharded:
-            return model.to(self.device)
-        dtype = DTYPES[policy.precision]
+            return module.to(self.device)
         precision = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
         layers = set(getattr(model, "_no_split_modules", None) or ())
-        for module in list(model.modules()):
-            if type(module).__name__ in layers:
-                fully_shard(module, mesh=self._mesh, mp_policy=precision)
-        fully_shard(model, mesh=self._mesh, mp_policy=precision)
-        return model
+        for part in list(model.modules()):
+            if type(part).__name__ in layers:
+                fully_shard(part, mesh=self._mesh, mp_policy=precision)
+        return fully_shard(module, mesh=self._mesh, mp_policy=precision)
 
     def share(self, own: Any) -> list[Any]:
         """The values of all processes, in order of ranks; every process has to call it."""

@@ -65,6 +65,7 @@ def _no_connection(replica: ReplicaInfo, n_workers: int, weights: WeightsSource)
 def settings(folder: Path, loss: Any = None, threshold: float | None = None, **policy: Any) -> PolicySettings:
     optimizer = {"kwargs": {"lr": 7e-4, "weight_decay": 0.0}}
     own = {"max_total_sequence_length": 64, "precision": "float32", "optimizer": optimizer, "max_grad_norm": 0.3}
+    own["logprob_chunk_size"] = 10  # several for most micro-batches
     place = {"device": "cpu", "threads": 1}
     return PolicySettings.model_validate(
         {

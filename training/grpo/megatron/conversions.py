@@ -10,11 +10,11 @@ from huggingface_hub import snapshot_download
 from megatron.core.transformer.enums import AttnBackend
 
 from paddock.errors import ConfigError
-from paddock.training.grpo.language_model import DTYPES
 from paddock.training.grpo.megatron.conversion import Conversion
 from paddock.training.grpo.megatron.layout import ParallelLayout
 from paddock.training.grpo.megatron_config import MegatronConfig
 from paddock.training.grpo.policy_config import PolicyConfig
+from paddock.training.grpo.sharding import DTYPES
 
 _FIELDS = (
     "num_layers_in_first_pipeline_stage",

@@ -1,10 +1,12 @@
 """Micro-batches through the stages of a model of Megatron-core, by its own schedule.
 
-Shapes  logits `[rows, length, vocabulary / tensor parallel]`; log-probs flat, of the trained tokens of a micro-batch,
-        in float32, of the distribution at the sampling temperature (see `language_model`).
+Shapes  the last stage gives hidden states `[rows, length, hidden size]` (a part of the length with sequence
+        parallelism); scores are flat, of the trained tokens of a micro-batch (see `token_scores`).
 Law     gradients are right only by core's schedule: it runs `finalize_model_grads` at the end, which adds up what
         tensor-parallel processes have of weights that they share (norms of queries and keys among them), and data-
         parallel ones of all. A loop around `backward` of one's own has the right loss and the wrong gradients.
+Logits  core's output layer would make those of all tokens at once, and core's cross entropy gives no entropies: the
+        layer passes hidden states on, and `token_scores` uses its weight, a few tokens at a time.
 Scale   the schedule divides by the number of micro-batches and data parallelism averages over its processes: the loss
         is multiplied by both, for it is divided by the whole step's tokens already. Of context-parallel processes each
         has every log-prob, and the gradient of those that it computed.
@@ -18,21 +20,32 @@ import torch
 import torch.distributed as dist
 from megatron.core import parallel_state
 from megatron.core.pipeline_parallel import get_forward_backward_func
-from megatron.core.tensor_parallel import vocab_parallel_cross_entropy
+from megatron.core.tensor_parallel.mappings import (
+    copy_to_tensor_model_parallel_region,
+    gather_from_sequence_parallel_region,
+)
+from megatron.core.transformer.module import Float16Module
 
 from paddock.training.grpo.megatron.inputs import InputForm, Inputs, inputs_of, keywords, own_indices, whole_length
 from paddock.training.grpo.microbatches import MicroBatch
+from paddock.training.grpo.token_scores import ModelHead, ScoreForm, TokenScores, token_scores
 
-Loss = Callable[[MicroBatch, torch.Tensor], tuple[torch.Tensor, Any]]
-"""A micro-batch and its log-probs `[tokens]` -> its part of the loss, a scalar, and any report on it."""
+Loss = Callable[[MicroBatch, TokenScores], tuple[torch.Tensor, Any]]
+"""A micro-batch and its scores -> its part of the loss, a scalar, and any report on it."""
+
+
+def without_logits(stage: Any) -> None:
+    """Have a stage (`GPTModel`) give its last hidden states in place of logits."""
+    if stage.post_process:
+        stage.output_layer.forward = lambda hidden, **_: (hidden, None)
 
 
 class Forward:
     """Forward and backward passes with one input form, at one sampling temperature."""
 
-    def __init__(self, form: InputForm, temperature: float) -> None:
+    def __init__(self, form: InputForm, scores: ScoreForm) -> None:
         self._form = form
-        self._temperature = temperature
+        self._score_form = scores
 
     def run(self, models: list[Any], micros: Sequence[MicroBatch], loss: Loss, *, learn: bool) -> list[Any]:
         """The reports of `loss` on each micro-batch, in order, on the last stage; empty on the others. `learn`:
@@ -43,10 +56,13 @@ class Forward:
 
         def step(batches: Iterator[Any], model: Any) -> tuple[torch.Tensor, Callable[[torch.Tensor], Any]]:
             micro, inputs = next(batches)
-            return model(**keywords(inputs)), partial(loss_of_logits, micro, inputs)
+            stage, more = _stage_of(model)
+            return model(**keywords(inputs), **more), partial(loss_of_hidden, micro, inputs, stage)
 
-        def loss_of_logits(micro: MicroBatch, inputs: Inputs, logits: torch.Tensor) -> tuple[torch.Tensor, Any]:
-            return loss(micro, self._log_probs(logits, micro, inputs))
+        def loss_of_hidden(
+            micro: MicroBatch, inputs: Inputs, stage: Any, hidden: torch.Tensor
+        ) -> tuple[torch.Tensor, Any]:
+            return loss(micro, self._scores(hidden, micro, inputs, stage))
 
         schedule = get_forward_backward_func()
         with torch.set_grad_enabled(learn):
@@ -61,25 +77,53 @@ class Forward:
             )
         return reports
 
-    def _log_probs(self, logits: torch.Tensor, micro: MicroBatch, inputs: Inputs) -> torch.Tensor:
-        """`[tokens]`, from `logits` `[rows, length, vocabulary part]`; no process gathers the whole vocabulary."""
-        flat, targets = logits.flatten(0, 1), micro.ids[micro.row, micro.at]
-        if inputs.own is None:
-            return self._chosen(flat, inputs.at, targets)
-        own_at = own_indices(inputs, whole_length(inputs))[inputs.at]
-        here = own_at >= 0
-        own = torch.zeros(len(targets), device=flat.device)
-        own = own.masked_scatter(here, self._chosen(flat, own_at[here], targets[here]))
-        every = own.detach().clone()
-        dist.all_reduce(every, group=parallel_state.get_context_parallel_group())
-        return own + (every - own.detach())
+    def _scores(self, hidden: torch.Tensor, micro: MicroBatch, inputs: Inputs, stage: Any) -> TokenScores:
+        """The scores of the micro-batch's trained tokens; no process gathers the whole vocabulary."""
+        divided = stage.config.sequence_parallel
+        if divided:  # by core, along the first axis; in the backward pass it sums over processes
+            whole = gather_from_sequence_parallel_region(hidden.transpose(0, 1), tensor_parallel_output_grad=True)
+            hidden = whole.transpose(0, 1)
+        flat, targets, head = hidden.flatten(0, 1), micro.ids[micro.row, micro.at], _head_of(stage)
+        at, here = inputs.at, None
+        if inputs.own is not None:
+            own_at = own_indices(inputs, whole_length(inputs))[inputs.at]
+            here = own_at >= 0
+            at, targets = own_at[here], targets[here]
+        chosen = flat[at] if divided else copy_to_tensor_model_parallel_region(flat[at])
+        scores = token_scores(chosen, targets, head, self._score_form)
+        return scores if here is None else TokenScores(*(_of_all(value, here) for value in scores))
 
-    def _chosen(self, logits: torch.Tensor, at: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Log-probs `[tokens]` of `targets` `[tokens]` by the logits `[positions, vocabulary part]` at `at`
-        `[tokens]`."""
-        chosen = logits[at].float()
-        if not at.numel():
-            return chosen.sum(-1)
-        if self._temperature != 1:
-            chosen = chosen / self._temperature
-        return -vocab_parallel_cross_entropy(chosen, targets)
+
+def _of_all(own: torch.Tensor, here: torch.Tensor) -> torch.Tensor:
+    """`[tokens]`, from the values of this context-parallel process and those of the others, without their gradient."""
+    if len(own) != int(here.sum()):  # not computed
+        return own
+    mine = torch.zeros(len(here), device=own.device).masked_scatter(here, own)
+    every = mine.detach().clone()
+    dist.all_reduce(every, group=parallel_state.get_context_parallel_group())
+    return mine + (every - mine.detach())
+
+
+def _stage_of(model: Any) -> tuple[Any, dict[str, Any]]:
+    """The `GPTModel` in what is wrapped around it, and the arguments that the wrapping takes: hidden states stay in the
+    type of the computation."""
+    more: dict[str, Any] = {}
+    while hasattr(model, "module"):
+        if isinstance(model, Float16Module):
+            more = {"fp32_output": False}
+        model = model.module
+    return model, more
+
+
+def _head_of(stage: Any) -> ModelHead:
+    shared = stage.share_embeddings_and_output_weights
+    weight = stage.shared_embedding_or_output_weight() if shared else stage.output_layer.weight
+    bias = stage.output_layer.bias
+    first = len(weight) * parallel_state.get_tensor_model_parallel_rank()
+    group = parallel_state.get_tensor_model_parallel_group()
+    return ModelHead(
+        lambda hidden: torch.nn.functional.linear(hidden, weight, bias),
+        [weight] if bias is None else [weight, bias],
+        first,
+        group if dist.get_world_size(group) > 1 else None,
+    )

@@ -21,7 +21,7 @@ from paddock.training.core.loss_metrics import LossMetrics
 from paddock.training.core.records import Batch, TrainRow
 from paddock.training.grpo import training_step
 from paddock.training.grpo.megatron.conversions import make_conversion
-from paddock.training.grpo.megatron.forward import Forward
+from paddock.training.grpo.megatron.forward import Forward, without_logits
 from paddock.training.grpo.megatron.inputs import InputForm
 from paddock.training.grpo.megatron.optimizer import in_precision, make_optimizer, make_scheduler, with_gradients
 from paddock.training.grpo.megatron.ranks import Ranks
@@ -30,6 +30,7 @@ from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.policy_settings import PolicySettings
 from paddock.training.grpo.roles import TrainResult
 from paddock.training.grpo.routers import freeze_routers
+from paddock.training.grpo.token_scores import ScoreForm, TokenScores
 from paddock.training.grpo.training_step import FixedLogProbs, LogProbs, OptimizerStep, loss_of, merge, totals_of
 
 
@@ -41,7 +42,7 @@ class MegatronLearner:
         self._settings = settings
         self._ranks = ranks
         policy = settings.policy
-        self._forward = Forward(_form(policy), policy.generation.temperature)
+        self._forward = Forward(_form(policy), ScoreForm(policy.logprob_chunk_size, policy.generation.temperature))
         self.conversion = make_conversion(policy)
         stages = in_precision(self._load_stages(), policy)
         self.models = with_gradients(stages, policy.megatron_cfg)
@@ -58,8 +59,8 @@ class MegatronLearner:
         return training_step.train(self, batch, self._settings)
 
     def score(self, rows: Sequence[TrainRow], indices: Sequence[int], *, reference: bool = False) -> LogProbs:
-        def evaluate(micro: MicroBatch, now: torch.Tensor) -> tuple[torch.Tensor, LogProbs]:
-            return now.sum(), micro.by_row(now)
+        def evaluate(micro: MicroBatch, now: TokenScores) -> tuple[torch.Tensor, LogProbs]:
+            return now.log_probs.sum(), micro.by_row(now.log_probs)
 
         models = self._reference if reference else self.models
         answers = self._forward.run(models, self._micro_batches(rows, indices, learn=False), evaluate, learn=False)
@@ -78,9 +79,9 @@ class MegatronLearner:
         totals, micros = totals_of(rows, part), self._micro_batches(rows, part, learn=True)
         scale = self._ranks.data_size * len(micros)
 
-        def evaluate(micro: MicroBatch, now: torch.Tensor) -> tuple[torch.Tensor, tuple[LossMetrics, LogProbs]]:
-            loss, metrics = loss_of(micro, now, fixed, totals, self._settings.loss)
-            return loss * scale, (metrics, micro.by_row(now))
+        def evaluate(micro: MicroBatch, now: TokenScores) -> tuple[torch.Tensor, tuple[LossMetrics, LogProbs]]:
+            loss, metrics = loss_of(micro, now.log_probs, fixed, totals, self._settings.loss)
+            return loss * scale, (metrics, micro.by_row(now.log_probs))
 
         self._zero()
         own = self._forward.run(self.models, micros, evaluate, learn=True)
@@ -133,6 +134,7 @@ class MegatronLearner:
         for model in models:
             if self._settings.policy.freeze_moe_router:
                 freeze_routers(model)
+            without_logits(model)
             model.train()
         return models
 

@@ -15,9 +15,9 @@ from megatron.core.transformer.module import Float16Module
 from megatron.core.utils import get_model_config
 
 from paddock.errors import ConfigError
-from paddock.training.grpo.language_model import DTYPES
 from paddock.training.grpo.megatron_config import MegatronConfig
 from paddock.training.grpo.policy_config import PolicyConfig
+from paddock.training.grpo.sharding import DTYPES
 
 
 def in_precision(models: list[Any], policy: PolicyConfig) -> list[Any]:
