@@ -6,19 +6,16 @@ Source  Schulman 2020, http://joschu.net/blog/kl-approx.html; NeMo-RL, `calculat
 Weight  the tokens come from the policy itself, so a KL term's gradient also goes through their probability (arXiv
         2506.09477). So the estimate is multiplied by exp(p - p without gradient), 1 in value, or, with
         `use_on_policy_kl_approximation`, by exp(p - engine's log-prob), which corrects for who sampled as well. Where d
-        was bounded, that weight has no gradient.
+        was bounded, that weight has no gradient. So corrected, k3 has the gradient of k2. `plain`
+        (`reference_policy_kl_gradient`): no weight, as in the GRPO paper (arXiv 2402.03300).
 """
-
-from typing import Literal
 
 from paddock.training.core.arrays import A, Arrays
 from paddock.training.core.loss_inputs import TrainedTokens
-from paddock.training.core.loss_settings import LossSettings
-
-KlType = Literal["k1", "k2", "k3"]
+from paddock.training.core.loss_settings import KlEstimate, LossSettings
 
 
-def estimate(difference: A, kind: KlType, arrays: Arrays[A]) -> A:
+def estimate(difference: A, kind: KlEstimate, arrays: Arrays[A]) -> A:
     """The estimate of the KL divergence of each token. `difference` is d, `[tokens]`."""
     if kind == "k1":
         return -difference
@@ -39,6 +36,8 @@ def penalty(tokens: TrainedTokens[A], settings: LossSettings, arrays: Arrays[A])
     if bound is not None:
         weight = arrays.where(arrays.within(difference, -bound, bound), weight, arrays.detach(weight))
         difference = arrays.clamp(difference, -bound, bound)
-    kl = weight * estimate(difference, settings.reference_policy_kl_type, arrays)
+    kl = estimate(difference, settings.reference_policy_kl_type, arrays)
+    if settings.reference_policy_kl_gradient == "corrected":
+        kl = weight * kl
     bound = settings.kl_output_clamp_value
     return kl if bound is None else arrays.clamp(kl, -bound, bound)

@@ -2,8 +2,9 @@
 
 Formula sum of `weight * surrogate` over its trained tokens, divided by the trained tokens of the whole batch
         (`token_level_loss`), or the sum over its rows of the mean over their tokens, divided by the rows of the whole
-        batch; and `reference_policy_kl_penalty` times the KL likewise. Where the ratio is taken of the engine's
-        log-probs (`ratio_against`), it is the correction, and there is no weight.
+        batch; and `reference_policy_kl_penalty` times the KL, less `entropy_coef` times the entropy, likewise. With
+        `constant_length_tokens` the sum over a row is divided by that (Dr. GRPO, arXiv 2503.20783). Where the ratio is
+        taken of the engine's log-probs (`ratio_against`), it is the correction, and there is no weight.
 Law     the divisors are the whole batch's, however it is spread: the losses and gradients of micro-batches and of
         processes, added, are those of the batch in one piece, however it was split. An average over processes (as data
         parallelism makes) has to be multiplied by their number.
@@ -16,6 +17,7 @@ from paddock.training.core.importance import sampling_weights
 from paddock.training.core.loss_inputs import BatchTotals, TrainedTokens, old_log_probs_of, row_means
 from paddock.training.core.loss_metrics import LossMetrics, LossParts, loss_metrics
 from paddock.training.core.loss_settings import LossSettings
+from paddock.training.core.rejection import kept
 from paddock.training.core.surrogate import ratios, surrogate
 
 
@@ -27,16 +29,28 @@ def policy_loss(
     against_engine = settings.ratio_against == "generation"
     ratio = ratios(tokens, tokens.engine_log_probs if against_engine else old_log_probs, settings, arrays)
     correction = sampling_weights(tokens, old_log_probs, settings, arrays)
-    per_token = surrogate(ratio, tokens.advantages, settings, arrays)
+    per_token = surrogate(ratio, tokens, settings, arrays)
     if settings.use_importance_sampling_correction and not against_engine:
         per_token = correction.values * per_token
+    keeping = None
+    if settings.rejections:
+        keeping = kept(tokens, old_log_probs, settings, arrays)
+        per_token = arrays.where(keeping, per_token, arrays.full(per_token, 0.0))
     loss = _mean(per_token, tokens, totals, settings, arrays)
     divergence = None
     if settings.reference_policy_kl_penalty > 0:
         divergence = _mean(kl.penalty(tokens, settings, arrays), tokens, totals, settings, arrays)
         loss = loss + divergence * settings.reference_policy_kl_penalty
+    entropy = None
+    if settings.needs_entropies:
+        entropy = _mean(_entropies(tokens), tokens, totals, settings, arrays)
+        loss = loss - entropy * settings.entropy_coef
     return loss, loss_metrics(
-        LossParts(loss, divergence, old_log_probs, ratio, correction), tokens, totals, settings, arrays
+        LossParts(loss, divergence, entropy, old_log_probs, ratio, correction, keeping),
+        tokens,
+        totals,
+        settings,
+        arrays,
     )
 
 
@@ -44,4 +58,12 @@ def _mean(x: A, tokens: TrainedTokens[A], totals: BatchTotals, settings: LossSet
     """The part of `x` `[tokens]` in the mean over the whole batch, a scalar."""
     if settings.token_level_loss:
         return arrays.total(x) / max(totals.tokens, 1)
+    if settings.constant_length_tokens is not None:
+        return arrays.total(x) / (settings.constant_length_tokens * max(totals.rows, 1))
     return arrays.total(row_means(x, tokens, arrays)) / max(totals.rows, 1)
+
+
+def _entropies(tokens: TrainedTokens[A]) -> A:
+    if tokens.entropies is None:
+        raise ValueError("entropy_coef is above 0: the policy's entropies are needed")
+    return tokens.entropies

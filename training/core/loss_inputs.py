@@ -14,7 +14,8 @@ class TrainedTokens(NamedTuple, Generic[A]):
     """The trained tokens of a micro-batch. Arrays are flat, `[tokens]`; log-probs are in nats."""
 
     log_probs: A
-    """The trainer's log-probs under the current weights; the only array with a gradient."""
+    """The trainer's log-probs under the current weights; with a gradient, which but for `entropies` no other array
+    has."""
     engine_log_probs: A
     """The engine's log-probs when it sampled the tokens."""
     advantages: A
@@ -26,6 +27,9 @@ class TrainedTokens(NamedTuple, Generic[A]):
     where a batch is one optimiser step."""
     reference_log_probs: A | None = None
     """The reference policy's log-probs; needed where `reference_policy_kl_penalty` is above 0."""
+    entropies: A | None = None
+    """The entropy of the policy's distribution at each token, under the current weights, in nats, with a gradient;
+    needed where `LossSettings.needs_entropies`."""
 
 
 class BatchTotals(NamedTuple):

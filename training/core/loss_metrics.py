@@ -3,10 +3,11 @@
 Names   NeMo-RL's (`ClippedPGLossFn`): `probs_ratio` and its extremes, `kl_penalty`, `token_mult_prob_error` (mean of
         exp |trainer - engine|), `gen_kl_error` and `policy_kl_error` (either way round), `sampling_importance_ratio`,
         `is_oob_ratio` (share of tokens that a bound of the sampling weights changed), `approx_entropy`; ours:
-        `ratio_clipped` (share of tokens whose ratio is outside the clip).
+        `ratio_clipped` (share of tokens whose ratio is outside the clip), `rejected_ratio` (share of tokens that
+        `rejections` leave out), `entropy`.
 Law     means are over the whole batch's tokens: each part is divided by the total, so that the sum of the parts is the
-        mean. `loss` and `kl_penalty` are divided as the loss is; what a row has as a whole (its weight with
-        `sequence_level_importance_ratios`, whether `seq-mask-tis` leaves it out) is a mean over rows.
+        mean. `loss`, `kl_penalty` and `entropy` are divided as the loss is; what a row has as a whole (its sampling
+        weight, whether `seq-mask-tis` leaves it out) is a mean over rows.
 """
 
 from collections.abc import Mapping
@@ -46,9 +47,12 @@ class LossParts(NamedTuple, Generic[A]):
 
     loss: A
     divergence: A | None
+    entropy: A | None
     old_log_probs: A
     ratios: Ratios[A]
     weights: SamplingWeights[A]
+    kept: A | None
+    """1 where no rejection leaves a token out; None: there is none."""
 
 
 def loss_metrics(
@@ -66,15 +70,19 @@ def loss_metrics(
         "policy_kl_error": estimate(-error, kind, arrays),
         "approx_entropy": -arrays.exp(now - engine) * now,
     }
-    if not settings.disable_ppo_ratio:
+    if settings.clips:
         inside = arrays.within(raw, 1 - settings.ratio_clip_min, 1 + settings.ratio_clip_max)
         means["ratio_clipped"] = -inside + 1.0
+    if parts.kept is not None:
+        means["rejected_ratio"] = -parts.kept + 1.0
     sums = {name: arrays.number(arrays.total(x)) / max(totals.tokens, 1) for name, x in means.items()}
     sums |= _weight_sums(parts.weights, tokens, totals, settings, arrays)
     sums["loss"] = arrays.number(arrays.detach(parts.loss))
     sums["num_valid_samples"] = float(tokens.n_rows)
     if parts.divergence is not None:
         sums["kl_penalty"] = arrays.number(arrays.detach(parts.divergence))
+    if parts.entropy is not None:
+        sums["entropy"] = arrays.number(arrays.detach(parts.entropy))
     if not arrays.size(raw):
         return LossMetrics(sums)
     ends = {"probs_ratio": raw, "probs_ratio_clamped": clipped}
@@ -93,7 +101,7 @@ def _weight_sums(
     arrays: Arrays[A],
 ) -> dict[str, float]:
     by_row = {
-        "sampling_importance_ratio": settings.sequence_level_importance_ratios,
+        "sampling_importance_ratio": settings.weighs_rows,
         "is_oob_ratio": settings.truncated_importance_sampling_type == "seq-mask-tis",
     }
     values = {"sampling_importance_ratio": weights.values, "is_oob_ratio": weights.outside}

@@ -2,12 +2,79 @@
 
 Source  NVIDIA-NeMo/RL, `examples/configs/grpo_math_1B.yaml` and `nemo_rl/algorithms/loss`; a default is theirs
         unless the field says otherwise.
+Papers  `docs/algorithms.md` has the keys of each published algorithm.
 Errors  a value or a pair of values that is not allowed is a ValidationError with what would be right.
 """
 
+import math
+from collections.abc import Iterator
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+KlEstimate = Literal["k1", "k2", "k3"]
+"""Estimates of the KL divergence of a token; `kl.py` has the formulas."""
+
+
+class SapoSettings(BaseModel):
+    """`loss_fn.sapo`: the soft gate of SAPO (arXiv 2511.20347)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    temperature_positive: float = Field(default=1.0, gt=0)
+    """How steep the gate is where the advantage is above 0."""
+    temperature_negative: float = Field(default=1.05, gt=0)
+    """The same where it is 0 or below: steeper, for such tokens unsettle a policy more."""
+
+
+class RejectionSettings(BaseModel):
+    """One of `loss_fn.rejections`: tokens or rows that are left out, because trainer and engine are too far apart."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    statistic: Literal[
+        "token_k1", "token_k2", "token_k3",
+        "seq_sum_k1", "seq_sum_k2", "seq_sum_k3",
+        "seq_mean_k1", "seq_mean_k2", "seq_mean_k3",
+        "seq_max_k2", "seq_max_k3",
+    ]  # fmt: skip
+    """What is bounded: an estimate of the KL divergence of the engine from the trainer, of each token, or the sum, mean
+    or largest over a row; verl's names (`rollout_rs`)."""
+    high: float = Field(gt=0)
+    """The largest value that stays. Of k1 the bound of its exponential, a factor between probabilities: that of the
+    engine over the trainer's."""
+    low: float | None = Field(default=None, ge=0)
+    """The smallest value that stays, of k1 alone, as a factor; None: 1 / `high`; 0: no bound."""
+    negative_only: bool = False
+    """Tokens with a negative advantage alone are left out (DeepSeek-V3.2, arXiv 2512.02556: off-policy sequence
+    masking)."""
+
+    @property
+    def level(self) -> str:
+        """`token`, `seq_sum`, `seq_mean` or `seq_max`."""
+        return self.statistic.rsplit("_", 1)[0]
+
+    @property
+    def estimate(self) -> KlEstimate:
+        estimates: dict[str, KlEstimate] = {"k1": "k1", "k2": "k2", "k3": "k3"}
+        return estimates[self.statistic[-2:]]
+
+    @property
+    def bounds(self) -> tuple[float | None, float]:
+        """The smallest and the largest value of the estimate itself; None: there is no smallest."""
+        if self.estimate != "k1":
+            return None, self.high
+        low = 1 / self.high if self.low is None else self.low
+        return math.log(low) if low > 0 else None, math.log(self.high)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.low is not None and self.estimate != "k1":
+            raise ValueError(f"low is a bound of k1: {self.statistic} has `high` alone")
+        low, high = self.bounds
+        if low is not None and low > high:
+            raise ValueError(f"low is above high ({self.high}): of k1 they are factors, such as 0.5 and 2.0")
+        return self
 
 
 class LossSettings(BaseModel):
@@ -17,18 +84,26 @@ class LossSettings(BaseModel):
 
     reference_policy_kl_penalty: float = Field(default=0.0, ge=0)
     """Weight of the KL term (theirs: 0.01); 0: no reference policy is kept."""
-    reference_policy_kl_type: Literal["k1", "k2", "k3"] = "k3"
+    reference_policy_kl_type: KlEstimate = "k3"
     """How the KL divergence of a token is estimated (`kl.py` has the formulas)."""
+    reference_policy_kl_gradient: Literal["corrected", "plain"] = "corrected"
+    """`corrected`: with the gradient through the tokens' probability, as in NeMo-RL; `plain`: of the estimate alone, as
+    in the GRPO paper, TRL and verl (`low_var_kl`)."""
     kl_input_clamp_value: float | None = Field(default=20.0, gt=0)
     """Bound, both ways, of the difference of log-probs that the estimate is made of; None: none."""
     kl_output_clamp_value: float | None = Field(default=10.0, gt=0)
     """Bound, both ways, of a token's KL term; None: none."""
-    ratio_clip_min: float = Field(default=0.2, ge=0, lt=1)
-    """The probability ratio is clipped from below at 1 minus this."""
+    ratio_clip_min: float = Field(default=0.2, ge=0, le=1)
+    """The probability ratio is clipped from below at 1 minus this; 1: it is not."""
     ratio_clip_max: float = Field(default=0.28, ge=0)
     """The probability ratio is clipped from above at 1 plus this (theirs: 0.2; the published recipes: 0.28)."""
     ratio_clip_c: float | None = Field(default=None, gt=1)
     """Dual clip for negative advantages (arXiv 1912.09729); None: off."""
+    use_cispo: bool = False
+    """CISPO (arXiv 2506.13585): the clipped ratio is a weight of the log-prob, so that clipped tokens have a gradient
+    too; published with `ratio_clip_min: 1`, no bound from below."""
+    sapo: SapoSettings | None = None
+    """SAPO (arXiv 2511.20347): a soft gate in place of the clip; None: the ratio is clipped."""
     use_on_policy_kl_approximation: bool = False
     """The KL term is corrected for what the engine sampled otherwise than the trainer would have."""
     use_importance_sampling_correction: bool = True
@@ -41,10 +116,21 @@ class LossSettings(BaseModel):
     """Smallest sampling weight; None: 0, which the type `tis` alone takes."""
     truncated_importance_sampling_type: Literal["tis", "icepop", "seq-mask-tis"] | None = "tis"
     """The effect of a bound, see `importance` (theirs: null)."""
+    importance_sampling_level: Literal["token", "sequence"] | None = None
+    """Whether each token has its own sampling weight or its row's, the product over its tokens; None: as the ratio
+    (`sequence_level_importance_ratios`), as in NeMo-RL."""
+    rejections: tuple[RejectionSettings, ...] = ()
+    """Bounds beyond which tokens or rows are not trained on: they count in no numerator, and in each divisor. They need
+    no sampling weights."""
     sequence_level_importance_ratios: bool = False
     """One probability ratio for each row, of the mean over its tokens (GSPO, arXiv 2507.18071)."""
     token_level_loss: bool = True
     """Mean over all trained tokens of the batch; False: over rows of the mean over their tokens."""
+    constant_length_tokens: int | None = Field(default=None, ge=1)
+    """Dr. GRPO (arXiv 2503.20783): the sum over a row is divided by this many tokens, the longest response, and not by
+    how many it has; needs `token_level_loss: false`. None: by how many it has."""
+    entropy_coef: float = Field(default=0.0, ge=0)
+    """Weight of the policy's entropy, in nats per token, that is taken off the loss; 0: it is not computed."""
     force_on_policy_ratio: bool = False
     """The clipped ratio is 1 (value only); needs one optimiser step per batch."""
     ratio_against: Literal["previous", "generation"] = "previous"
@@ -65,43 +151,75 @@ class LossSettings(BaseModel):
             return data
         return {**dict.fromkeys(pair), **data}
 
+    @property
+    def clips(self) -> bool:
+        """Whether there is a ratio that is clipped."""
+        return not self.disable_ppo_ratio and not self.force_on_policy_ratio and self.sapo is None
+
+    @property
+    def weighs_rows(self) -> bool:
+        """Whether the tokens of a row have one sampling weight."""
+        level = self.importance_sampling_level
+        return self.sequence_level_importance_ratios if level is None else level == "sequence"
+
+    @property
+    def needs_entropies(self) -> bool:
+        """Whether the loss needs the policy's entropy at each trained token."""
+        return self.entropy_coef > 0
+
     @model_validator(mode="after")
     def _usable(self) -> Self:
+        for problem in (*self._weights(), *self._ratios(), *self._means(), *self._terms()):
+            raise ValueError(problem)
+        return self
+
+    def _weights(self) -> Iterator[str]:
         kind, high = self.truncated_importance_sampling_type, self.truncated_importance_sampling_ratio
+        low = self.truncated_importance_sampling_ratio_min
         if (kind is None) != (high is None):
-            raise ValueError(
+            yield (
                 "truncated_importance_sampling_type and truncated_importance_sampling_ratio go together: set both "
                 "(recipes: `tis` and 5.0) or neither"
             )
-        if kind in ("icepop", "seq-mask-tis") and self.truncated_importance_sampling_ratio_min is None:
-            raise ValueError(
-                f"truncated_importance_sampling_type {kind!r} needs truncated_importance_sampling_ratio_min"
-            )
-        low = self.truncated_importance_sampling_ratio_min
+        if kind in ("icepop", "seq-mask-tis") and low is None:
+            yield f"truncated_importance_sampling_type {kind!r} needs truncated_importance_sampling_ratio_min"
         if low is not None and high is not None and low > high:
-            raise ValueError(
+            yield (
                 f"truncated_importance_sampling_ratio_min ({low}) is above truncated_importance_sampling_ratio ({high})"
             )
         if kind is not None and not self.use_importance_sampling_correction:
-            raise ValueError("truncated_importance_sampling_type needs use_importance_sampling_correction: true")
-        if self.ratio_against == "generation" and (self.force_on_policy_ratio or self.disable_ppo_ratio):
-            raise ValueError(
-                "force_on_policy_ratio and disable_ppo_ratio leave no ratio for ratio_against `generation`"
-            )
+            yield "truncated_importance_sampling_type needs use_importance_sampling_correction: true"
         if kind is not None and self.ratio_against == "generation":
-            raise ValueError("ratio_against `generation` leaves no sampling weights that could be truncated")
-        self._check_levels()
-        return self
-
-    def _check_levels(self) -> None:
-        if not self.sequence_level_importance_ratios:
-            return
-        if self.disable_ppo_ratio:
-            raise ValueError("disable_ppo_ratio leaves no ratio for sequence_level_importance_ratios")
-        if self.token_level_loss:
-            raise ValueError("sequence_level_importance_ratios needs token_level_loss: false (GSPO)")
-        if self.truncated_importance_sampling_type == "seq-mask-tis":
-            raise ValueError(
-                "seq-mask-tis corrects token by token: it can't go with sequence_level_importance_ratios; "
-                "`tis` and `icepop` can"
+            yield "ratio_against `generation` leaves no sampling weights that could be truncated"
+        if kind == "seq-mask-tis" and self.weighs_rows:
+            yield (
+                "seq-mask-tis corrects token by token: it can't go with weights of rows (importance_sampling_level, "
+                "sequence_level_importance_ratios); `tis` and `icepop` can"
             )
+
+    def _ratios(self) -> Iterator[str]:
+        has_none = self.force_on_policy_ratio or self.disable_ppo_ratio
+        if self.ratio_against == "generation" and has_none:
+            yield "force_on_policy_ratio and disable_ppo_ratio leave no ratio for ratio_against `generation`"
+        if self.sequence_level_importance_ratios and self.disable_ppo_ratio:
+            yield "disable_ppo_ratio leaves no ratio for sequence_level_importance_ratios"
+        names = {"use_cispo": self.use_cispo, "sapo": self.sapo is not None}
+        chosen = [name for name, on in names.items() if on]
+        if len(chosen) > 1:
+            yield f"{' and '.join(chosen)} are two ways to bound the ratio: choose one"
+        if chosen and has_none:
+            yield f"force_on_policy_ratio and disable_ppo_ratio leave no ratio for {chosen[0]}"
+        if chosen and self.sequence_level_importance_ratios:
+            yield f"{chosen[0]} has a ratio for each token: set sequence_level_importance_ratios to false"
+        if chosen and self.ratio_clip_c is not None:
+            yield f"{chosen[0]} has no second clip: set ratio_clip_c to null"
+
+    def _means(self) -> Iterator[str]:
+        if self.sequence_level_importance_ratios and self.token_level_loss:
+            yield "sequence_level_importance_ratios needs token_level_loss: false (GSPO)"
+        if self.constant_length_tokens is not None and self.token_level_loss:
+            yield "constant_length_tokens needs token_level_loss: false (Dr. GRPO)"
+
+    def _terms(self) -> Iterator[str]:
+        if self.use_on_policy_kl_approximation and self.reference_policy_kl_gradient == "plain":
+            yield "use_on_policy_kl_approximation weighs the KL term, and so corrects its gradient: take one of the two"

@@ -4,15 +4,19 @@ Formula `max(-A r, -A clip(r, 1 - ratio_clip_min, 1 + ratio_clip_max))`, r = exp
         PPO (arXiv 1707.06347), GRPO (arXiv 2402.03300), the two bounds apart as in DAPO (arXiv 2503.14476).
         Dual clip (arXiv 1912.09729): for A < 0 at most `-A c`. GSPO (arXiv 2507.18071): r of a row is exp of the mean
         over its tokens. `force_on_policy_ratio`: r is 1 in value and has the log-prob's gradient.
-        REINFORCE (`disable_ppo_ratio`; arXiv 2402.14740): `-A log-prob`.
-Source  NeMo-RL, `ClippedPGLossFn`.
+        REINFORCE (`disable_ppo_ratio`; arXiv 2402.14740): `-A log-prob`. CISPO (`use_cispo`; arXiv 2506.13585): `-A c
+        log-prob`, c the clipped r without gradient. SAPO (`sapo`; arXiv 2511.20347): `-A sigmoid(t (r - 1)) 4 / t`, t
+        the temperature for the sign of A; log r is bounded at 20 both ways.
+Source  NeMo-RL, `ClippedPGLossFn`; verl and TRL for SAPO.
 """
 
 from typing import Generic, NamedTuple
 
 from paddock.training.core.arrays import A, Arrays
 from paddock.training.core.loss_inputs import TrainedTokens, row_means
-from paddock.training.core.loss_settings import LossSettings
+from paddock.training.core.loss_settings import LossSettings, SapoSettings
+
+LARGEST_LOG_RATIO = 20.0
 
 
 class Ratios(NamedTuple, Generic[A]):
@@ -33,14 +37,29 @@ def ratios(tokens: TrainedTokens[A], old_log_probs: A, settings: LossSettings, a
     difference = now - old_log_probs
     if settings.sequence_level_importance_ratios:
         difference = arrays.of_rows(row_means(difference, tokens, arrays), tokens.rows)
+    if settings.sapo is not None:
+        ratio = arrays.exp(arrays.clamp(difference, -LARGEST_LOG_RATIO, LARGEST_LOG_RATIO))
+        return Ratios(ratio, ratio)
     ratio = arrays.exp(difference)
     return Ratios(ratio, arrays.clamp(ratio, 1 - settings.ratio_clip_min, 1 + settings.ratio_clip_max))
 
 
-def surrogate(ratio: Ratios[A], advantages: A, settings: LossSettings, arrays: Arrays[A]) -> A:
+def surrogate(ratio: Ratios[A], tokens: TrainedTokens[A], settings: LossSettings, arrays: Arrays[A]) -> A:
     """The loss of each token, `[tokens]`, before it is weighed and averaged."""
+    advantages = tokens.advantages
+    if settings.use_cispo:
+        return -advantages * arrays.detach(ratio.clipped) * tokens.log_probs
+    if settings.sapo is not None:
+        return -advantages * _gate(ratio.raw, advantages, settings.sapo, arrays)
     loss = arrays.maximum(-advantages * ratio.raw, -advantages * ratio.clipped)
     if settings.ratio_clip_c is None:
         return loss
     bounded = arrays.minimum(loss, -advantages * settings.ratio_clip_c)
     return arrays.where(arrays.within(advantages, 0.0, None), loss, bounded)
+
+
+def _gate(ratio: A, advantages: A, sapo: SapoSettings, arrays: Arrays[A]) -> A:
+    negative = arrays.within(advantages, None, 0.0)
+    temperature = negative * (sapo.temperature_negative - sapo.temperature_positive) + sapo.temperature_positive
+    sigmoid = arrays.full(ratio, 1.0) / (arrays.exp(-(temperature * (ratio - 1.0))) + 1.0)
+    return sigmoid * 4.0 / temperature

@@ -346,7 +346,7 @@ def test_however_a_batch_is_split_the_parts_add_up(
     found, measured = 0.0, LossMetrics()
     for part in range(4):
         own = [row for row in range(tokens.n_rows) if part_of[row] == part]
-        value, more = policy_loss(_rows_of(tokens, own), totals, keys, ARRAYS)
+        value, more = policy_loss(rows_of(tokens, own), totals, keys, ARRAYS)
         found += value.values[0]
         measured += more
     whole, expected = policy_loss(tokens, totals, keys, ARRAYS)
@@ -354,7 +354,7 @@ def test_however_a_batch_is_split_the_parts_add_up(
     assert measured.metrics() == pytest.approx(expected.metrics(), rel=1e-9, abs=1e-9)
 
 
-def _rows_of(tokens: TrainedTokens[Vector], rows: list[int]) -> TrainedTokens[Vector]:
+def rows_of(tokens: TrainedTokens[Vector], rows: list[int]) -> TrainedTokens[Vector]:
     at = [nth for nth, row in enumerate(tokens.rows.values) if row in rows]
 
     def own(x: Vector | None) -> Vector | None:
@@ -371,4 +371,5 @@ def _rows_of(tokens: TrainedTokens[Vector], rows: list[int]) -> TrainedTokens[Ve
         len(rows),
         own(tokens.old_log_probs),
         own(tokens.reference_log_probs),
+        own(tokens.entropies),
     )

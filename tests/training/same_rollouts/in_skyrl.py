@@ -92,7 +92,7 @@ def losses(cfg: Any, batch: LossBatch) -> JsonObject:
         ),
         "rollout_is clipped": batch.compared(theirs("rollout_is"), **CLIP, ratio_against="generation"),
         "cispo cispo_anchor rollout": batch.compared(theirs("cispo", anchor="rollout"), **WEIGHED),
-        "cispo": batch.compared(theirs("cispo"), **plain),
+        "cispo": batch.compared(theirs("cispo"), **plain, use_cispo=True),
     }
 
 

@@ -146,7 +146,7 @@ def losses(world: World, batch: LossBatch) -> JsonObject:
         "clip_cov": batch.compared(theirs("clip_cov"), **plain),
         "clip_cov that drops nothing": batch.compared(theirs("clip_cov", config=keeping), **plain),
         "kl_cov": batch.compared(theirs("kl_cov"), **plain),
-        "cispo": batch.compared(theirs("cispo"), **plain),
+        "cispo": batch.compared(theirs("cispo"), **plain, use_cispo=True),
         "cispo old_log_probs of the engine": batch.compared(theirs("cispo", old="engine"), **WEIGHED),
     }
 

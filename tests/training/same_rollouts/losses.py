@@ -64,9 +64,9 @@ def nemo_rl(batch: LossBatch) -> JsonObject:
         "force_on_policy_ratio": {**PLAIN, "force_on_policy_ratio": True},
         "disable_ppo_ratio": {**PLAIN, "disable_ppo_ratio": True},
         "reference_policy_kl_penalty": {**PLAIN, "reference_policy_kl_penalty": 0.1},
+        "use_cispo": {**PLAIN, "use_cispo": True},
     }
-    found = {name: batch.compared(theirs(keys), **keys) for name, keys in cases.items()}
-    return {**found, "use_cispo": batch.compared(theirs({**PLAIN, "use_cispo": True}), **PLAIN)}
+    return {name: batch.compared(theirs(keys), **keys) for name, keys in cases.items()}
 
 
 def slime(batch: LossBatch) -> JsonObject:

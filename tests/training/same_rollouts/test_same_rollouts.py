@@ -72,10 +72,10 @@ LIBRARIES = {"nemo_rl": "PADDOCK_VERL_PYTHON", "slime": "PADDOCK_VLLM_PYTHON", "
 """Checkouts, and the interpreters whose packages they agree with."""
 SOURCES = {"prime_rl": ("src", "packages/prime-rl-configs/src")}
 """Folders of packages in a checkout, where it is not the checkout itself."""
-OTHER_FORMULAS = {
-    "verl": {"geo_mean", "clip_cov", "kl_cov", "cispo"},
-    "skyrl": {"rollout_is clipped", "cispo"},
-    "nemo_rl": {"use_cispo"},
+OTHER_FORMULAS: dict[str, set[str]] = {
+    "verl": {"geo_mean", "clip_cov", "kl_cov"},
+    "skyrl": {"rollout_is clipped"},
+    "nemo_rl": set(),
     "slime": {"cispo"},
     "prime_rl": {"default", "ipo"},
 }

@@ -1,0 +1,80 @@
+"""NeMo-RL's losses beside ours, over random numbers: `python -m tests.training.parity.in_nemo_rl FILE`.
+
+Needs   a checkout of NeMo-RL on the path; it is in no package index.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from nemo_rl.algorithms.loss.loss_functions import ClippedPGLossConfig, ClippedPGLossFn
+from nemo_rl.distributed.batched_data_dict import BatchedDataDict
+from tests.training.parity.random_batch import CLIP, PLAIN, ROWS, LossDifference, RandomBatch
+
+
+def loss_of(**keys: Any) -> Callable[[RandomBatch], torch.Tensor]:
+    """NeMo-RL's loss with the keys that ours has. Columns are those of the token that each predicts."""
+    config = ClippedPGLossConfig(**{"reference_policy_kl_penalty": 0.0, **keys})
+
+    def shifted(columns: torch.Tensor) -> torch.Tensor:
+        return torch.cat([torch.zeros_like(columns[:, :1]), columns], dim=1)
+
+    def loss(given: RandomBatch) -> torch.Tensor:
+        data = BatchedDataDict(
+            {
+                "token_mask": shifted(given.mask),
+                "sample_mask": torch.ones_like(given.mask[:, 0]),
+                "advantages": shifted(given.advantages),
+                "prev_logprobs": shifted(given.old),
+                "generation_logprobs": shifted(given.engine),
+                "reference_policy_logprobs": shifted(given.reference),
+            }
+        )
+        totals = given.totals
+        found: torch.Tensor
+        found, _ = ClippedPGLossFn(config)(given.now, data, torch.tensor(totals.rows), torch.tensor(totals.tokens))
+        return found
+
+    return loss
+
+
+def cases() -> dict[str, dict[str, Any]]:
+    by_row = {**PLAIN, **ROWS, "sequence_level_importance_ratios": True}
+    weighed = {
+        **CLIP,
+        "use_importance_sampling_correction": True,
+        "truncated_importance_sampling_type": "tis",
+        "truncated_importance_sampling_ratio": 2.0,
+        "truncated_importance_sampling_ratio_min": 0.5,
+    }
+    kl = {**PLAIN, "reference_policy_kl_penalty": 0.3}
+    return {
+        "GRPO": {**PLAIN, **ROWS},
+        "DAPO": {**PLAIN, "ratio_clip_c": 3.0},
+        "GSPO": by_row,
+        "CISPO": {**PLAIN, "use_cispo": True},
+        "REINFORCE": {**PLAIN, "disable_ppo_ratio": True},
+        "on-policy": {**PLAIN, "force_on_policy_ratio": True},
+        "token TIS": weighed,
+        "token MIS": {**weighed, "truncated_importance_sampling_type": "icepop"},
+        "sequence mask": {**weighed, "truncated_importance_sampling_type": "seq-mask-tis"},
+        "sequence TIS": {**weighed, **by_row, "use_importance_sampling_correction": True},
+        **{f"KL {kind}, corrected": {**kl, "reference_policy_kl_type": kind} for kind in ("k1", "k2", "k3")},
+        "KL of the engine's samples": {**kl, "use_on_policy_kl_approximation": True},
+    }
+
+
+def losses(batch: RandomBatch) -> dict[str, LossDifference]:
+    return {name: batch.compared(loss_of(**keys), **keys) for name, keys in cases().items()}
+
+
+def main(file: Path) -> None:
+    torch.set_num_threads(1)
+    file.write_text(json.dumps({"losses": losses(RandomBatch.draw())}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
