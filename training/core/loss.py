@@ -42,8 +42,9 @@ def policy_loss(
         divergence = _mean(kl.penalty(tokens, settings, arrays), tokens, totals, settings, arrays)
         loss = loss + divergence * settings.reference_policy_kl_penalty
     entropy = None
-    if settings.needs_entropies:
+    if tokens.entropies is not None or settings.needs_entropies:
         entropy = _mean(_entropies(tokens), tokens, totals, settings, arrays)
+    if entropy is not None and settings.needs_entropies:
         loss = loss - entropy * settings.entropy_coef
     return loss, loss_metrics(
         LossParts(loss, divergence, entropy, old_log_probs, ratio, correction, keeping),

@@ -28,8 +28,8 @@ class TrainedTokens(NamedTuple, Generic[A]):
     reference_log_probs: A | None = None
     """The reference policy's log-probs; needed where `reference_policy_kl_penalty` is above 0."""
     entropies: A | None = None
-    """The entropy of the policy's distribution at each token, under the current weights, in nats, with a gradient;
-    needed where `LossSettings.needs_entropies`."""
+    """The entropy of the policy's distribution at each token, under the current weights, in nats, with a gradient
+    where `LossSettings.needs_entropies`, which needs them; else for the metric alone."""
 
 
 class BatchTotals(NamedTuple):

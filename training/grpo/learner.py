@@ -78,10 +78,10 @@ class Learner:
         self, micro: MicroBatch, totals: BatchTotals, fixed: FixedLogProbs
     ) -> tuple[torch.Tensor, LossMetrics]:
         """Add the micro-batch's part of the gradient; its log-probs `[tokens]` and metrics."""
-        now = self.model.scores(micro).log_probs
+        now = self.model.scores(micro, entropies=True)
         loss, metrics = loss_of(micro, now, fixed, totals, self._settings.loss)
         (loss * self._shard_group.rank_info.world_size).backward()
-        return now.detach(), metrics
+        return now.log_probs.detach(), metrics
 
     def _update(self) -> dict[str, float]:
         parameters = [

@@ -34,7 +34,7 @@ PLOTS = (
         ),
     ),
     Plot("loss", "loss", (("train/loss", "loss"), ("train/grad_norm", "gradient norm"), ("train/kl_penalty", "KL"))),
-    Plot("entropy", "nats", (("train/approx_entropy", "entropy (estimate)"),)),
+    Plot("entropy", "nats", (("train/entropy", "entropy"), ("train/approx_entropy", "entropy (estimate)"))),
     Plot(
         "agreement",
         "|log-prob of trainer - of engine|",

@@ -23,6 +23,7 @@ from paddock.training.core.records import Batch, TrainRow
 from paddock.training.grpo.microbatches import MicroBatch, require_trainable, step_parts
 from paddock.training.grpo.policy_settings import PolicySettings
 from paddock.training.grpo.roles import TokenNll, TrainResult
+from paddock.training.grpo.token_scores import TokenScores
 from paddock.training.grpo.torch_arrays import TorchArrays
 
 LogProbs = dict[int, torch.Tensor]
@@ -100,21 +101,22 @@ def totals_of(rows: Sequence[TrainRow], part: Sequence[int]) -> BatchTotals:
 
 
 def loss_of(
-    micro: MicroBatch, now: torch.Tensor, fixed: FixedLogProbs, totals: BatchTotals, settings: LossSettings
+    micro: MicroBatch, now: TokenScores, fixed: FixedLogProbs, totals: BatchTotals, settings: LossSettings
 ) -> tuple[torch.Tensor, LossMetrics]:
-    """The micro-batch's part of the loss, a scalar, and of the metrics. `now`: log-probs of its trained tokens,
-    `[tokens]`, with a gradient."""
+    """The micro-batch's part of the loss, a scalar, and of the metrics. `now`: scores of its trained tokens, with a
+    gradient, and with entropies."""
     if settings.ratio_against == "generation":
         old: torch.Tensor | None = micro.engine_log_probs
     else:
         old = None if fixed.old is None else micro.flat(fixed.old)
     tokens = TrainedTokens(
-        log_probs=now,
+        log_probs=now.log_probs,
         engine_log_probs=micro.engine_log_probs,
         advantages=micro.advantages,
         rows=micro.row,
         n_rows=len(micro.rows),
         old_log_probs=old,
+        entropies=now.entropies if settings.needs_entropies else now.entropies.detach(),
         reference_log_probs=None if fixed.reference is None else micro.flat(fixed.reference),
     )
     return policy_loss(tokens, totals, settings, ARRAYS)

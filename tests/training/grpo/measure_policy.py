@@ -22,6 +22,11 @@ from paddock.training.core.records import Batch, TrainRow
 from paddock.training.grpo.policy import TorchPolicy
 from paddock.training.grpo.policy_settings import PolicySettings
 
+BY_HAND: dict[str, dict[str, Any]] = {
+    "previous": {},
+    "generation": {"ratio_against": "generation"},
+    "entropy": {"entropy_coef": 0.3},
+}
 Weights = dict[str, torch.Tensor]
 GENTLE: dict[str, Any] = {"optimizer": {"kwargs": {"lr": 0.1, "eps": 1.0, "weight_decay": 0.0}}, "max_grad_norm": None}
 """With this `eps` a first step is nearly the gradient times the learning rate."""
@@ -55,6 +60,8 @@ def plainly(folder: Path, rows: list[TrainRow], against: str) -> tuple[Weights, 
         for at, on in enumerate(one.loss_mask):
             if not on:
                 continue
+            if against == "entropy":
+                loss = loss + 0.3 * (log_probs[at - 1].exp() * log_probs[at - 1]).sum() / n_tokens
             now = log_probs[at - 1, one.ids[at]]
             engine, advantage = float(one.generation_log_probs[at]), float(one.advantages[at])
             if against == "generation":
@@ -73,8 +80,8 @@ def plainly(folder: Path, rows: list[TrainRow], against: str) -> tuple[Weights, 
 async def by_hand(folder: Path) -> dict[str, Any]:
     two = batch(lengths=(9, 14))
     found = {}
-    for against in ("previous", "generation"):
-        own = settings(folder, {"ratio_against": against}, train_micro_batch_size=2, **GENTLE)
+    for against, terms in BY_HAND.items():
+        own = settings(folder, terms, train_micro_batch_size=2, **GENTLE)
         after, told, _ = await trained(own, two)
         expected, loss = plainly(folder, two.rows, against)
         moved = distance(after, {n: v.float() for n, v in (await trained(own))[0].items()})

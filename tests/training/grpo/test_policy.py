@@ -25,7 +25,7 @@ def results(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("against", ["previous", "generation"])
+@pytest.mark.parametrize("against", ["previous", "generation", "entropy"])
 def test_loss_and_step_are_those_computed_by_hand_row_by_row(results: Any, against: str) -> None:
     told = results["by_hand"][against]
     assert told["moved"] > 0.01

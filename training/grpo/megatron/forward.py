@@ -62,7 +62,7 @@ class Forward:
         def loss_of_hidden(
             micro: MicroBatch, inputs: Inputs, stage: Any, hidden: torch.Tensor
         ) -> tuple[torch.Tensor, Any]:
-            return loss(micro, self._scores(hidden, micro, inputs, stage))
+            return loss(micro, self._scores(hidden, micro, inputs, stage, entropies=learn))
 
         schedule = get_forward_backward_func()
         with torch.set_grad_enabled(learn):
@@ -77,7 +77,9 @@ class Forward:
             )
         return reports
 
-    def _scores(self, hidden: torch.Tensor, micro: MicroBatch, inputs: Inputs, stage: Any) -> TokenScores:
+    def _scores(
+        self, hidden: torch.Tensor, micro: MicroBatch, inputs: Inputs, stage: Any, *, entropies: bool
+    ) -> TokenScores:
         """The scores of the micro-batch's trained tokens; no process gathers the whole vocabulary."""
         divided = stage.config.sequence_parallel
         if divided:  # by core, along the first axis; in the backward pass it sums over processes
@@ -90,7 +92,7 @@ class Forward:
             here = own_at >= 0
             at, targets = own_at[here], targets[here]
         chosen = flat[at] if divided else copy_to_tensor_model_parallel_region(flat[at])
-        scores = token_scores(chosen, targets, head, self._score_form)
+        scores = token_scores(chosen, targets, head, self._score_form._replace(entropies=entropies))
         return scores if here is None else TokenScores(*(_of_all(value, here) for value in scores))
 
 

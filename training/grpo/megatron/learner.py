@@ -80,7 +80,7 @@ class MegatronLearner:
         scale = self._ranks.data_size * len(micros)
 
         def evaluate(micro: MicroBatch, now: TokenScores) -> tuple[torch.Tensor, tuple[LossMetrics, LogProbs]]:
-            loss, metrics = loss_of(micro, now.log_probs, fixed, totals, self._settings.loss)
+            loss, metrics = loss_of(micro, now, fixed, totals, self._settings.loss)
             return loss * scale, (metrics, micro.by_row(now.log_probs))
 
         self._zero()

@@ -14,7 +14,7 @@ WEIGHTS = 5e-4
 SHARED_BY_HEADS = [f"model.layers.{layer}.self_attn.{one}_norm.weight" for layer in (0, 1) for one in "qk"]
 """Of which each tensor-parallel process has the gradient of its own heads alone, until they are added up."""
 TWO: list[dict[str, Any]] = [
-    {"name": "tp2", "model": "dense", "megatron": {"tensor_model_parallel_size": 2}},
+    {"name": "tp2", "model": "dense", "megatron": {"tensor_model_parallel_size": 2}, "loss": {"entropy_coef": 0.1}},
     {"name": "pp2", "model": "dense", "megatron": {"pipeline_model_parallel_size": 2}},
     {"name": "dp2", "model": "dense", "megatron": {"optimizer": {"use_distributed_optimizer": True}}},
     {"name": "ep2", "model": "experts", "megatron": {"expert_model_parallel_size": 2}},
