@@ -2,10 +2,16 @@
 
 Formula `reward - baseline`. The baseline is the mean of the others (leave-one-out; RLOO, arXiv 2402.14740) or of all
         (GRPO, arXiv 2402.03300). Normalised: divided by `std + 1e-6`, the standard deviation (with n - 1) of just
-        those that the baseline is the mean of. Where it is 0, or of a single one, nothing is divided: a member whose
-        others are all alike keeps its difference. Clipped last.
-Source  NeMo-RL, `calculate_baseline_and_std_per_prompt` and `GRPOAdvantageEstimator`. Theirs takes the variance as a
-        difference of squares in float32, where rewards that are all alike may have one of 1e-8; here they have 0.
+        those that the baseline is the mean of, or of all rewards of the batch. Where it is 0, or of a single one,
+        nothing is divided: a member whose others are all alike keeps its difference. Clipped last.
+Others  REINFORCE++ (arXiv 2501.03262): the reward, less the group's mean, normalised over the trained tokens of the
+        batch, `(a - mean) / sqrt(max(variance, 1e-8))`, the variance with n (`whitened`). MaxRL: `(reward - mean) /
+        (mean + 1e-6)`; 0 where the mean is not above 0. Pass@k (arXiv 2503.19595): the best member has `best - second`,
+        normalised by the group's deviation, the others 0.
+Source  NeMo-RL, `calculate_baseline_and_std_per_prompt`, `GRPOAdvantageEstimator` and
+        `ReinforcePlusPlusAdvantageEstimator`; SkyRL for MaxRL, verl for pass@k, TRL (`scale_rewards: batch`). NeMo-RL's
+        takes the variance as a difference of squares in float32, where rewards that are all alike may have one of
+        1e-8; here they have 0.
 Law     a member without a reward has no advantage, and no other's depends on its being there.
 """
 
@@ -13,28 +19,84 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
+import numpy as np
+import numpy.typing as npt
+
 from paddock.training.core.settings import GrpoSettings
 
 STD_EPSILON = 1e-6
+SMALLEST_VARIANCE = 1e-8
 
 
-def advantages(rewards: Sequence[float | None], grpo: GrpoSettings) -> list[float | None]:
+def advantages(
+    rewards: Sequence[float | None], grpo: GrpoSettings, *, batch_std: float | None = None
+) -> list[float | None]:
     """The advantages of one group's members, in order; None where there is no reward. A single reward has nothing to be
-    compared with: its advantage is 0."""
+    compared with: its advantage is 0, but for REINFORCE++ without a baseline. `batch_std`: `batch_deviation` of all
+    groups. ValueError where it is needed and missing."""
     given = [reward for reward in rewards if reward is not None]
-    values = iter([_advantage(given, nth, grpo) for nth in range(len(given))])
+    values = iter(_group(given, grpo, batch_std))
     return [None if reward is None else next(values) for reward in rewards]
 
 
-def _advantage(rewards: Sequence[float], nth: int, grpo: GrpoSettings) -> float:
+def batch_deviation(rewards: Sequence[float | None]) -> float:
+    """The standard deviation (with n - 1) of all rewards of a batch."""
+    return _std([reward for reward in rewards if reward is not None])
+
+
+def whitened(values: Sequence[npt.NDArray[np.float64]], grpo: GrpoSettings) -> list[npt.NDArray[np.float64]]:
+    """REINFORCE++'s advantages `[trained tokens]` of each row: their mean over all rows is 0, their variance 1."""
+    n = sum(map(len, values))
+    if not n:
+        return list(values)
+    mean = math.fsum(float(row.sum()) for row in values) / n
+    variance = math.fsum(float(((row - mean) ** 2).sum()) for row in values) / n
+    scale = math.sqrt(max(variance, SMALLEST_VARIANCE))
+    low, high = grpo.advantage_clip_low, grpo.advantage_clip_high
+    bounds = -math.inf if low is None else low, math.inf if high is None else high
+    return [np.clip((row - mean) / scale, *bounds) for row in values]
+
+
+def _group(rewards: Sequence[float], grpo: GrpoSettings, batch_std: float | None) -> list[float]:
+    estimator = grpo.adv_estimator
+    if estimator.name == "reinforce_plus_plus":
+        mean = _mean(rewards) if estimator.minus_baseline and rewards else 0.0
+        return [reward - mean for reward in rewards]
     if len(rewards) < 2:
-        return 0.0
+        return [0.0 for _ in rewards]
+    if estimator.name == "maxrl":
+        return [_clip(value, grpo) for value in _maxrl(rewards)]
+    if estimator.name == "grpo_passk":
+        return [_clip(value, grpo) for value in _pass_at_k(rewards, grpo)]
+    if estimator.normalize_over == "batch" and grpo.normalize_rewards and batch_std is None:
+        raise ValueError("adv_estimator.normalize_over `batch` needs all groups of a step at once")
+    return [_clip(_advantage(rewards, nth, grpo, batch_std), grpo) for nth in range(len(rewards))]
+
+
+def _advantage(rewards: Sequence[float], nth: int, grpo: GrpoSettings, batch_std: float | None) -> float:
     others = [*rewards[:nth], *rewards[nth + 1 :]] if grpo.use_leave_one_out_baseline else rewards
     advantage = rewards[nth] - _mean(others)
-    std = _std(others)
-    if grpo.normalize_rewards and std > 0:
-        advantage /= std + STD_EPSILON
-    return _clip(advantage, grpo)
+    if not grpo.normalize_rewards:
+        return advantage
+    if grpo.adv_estimator.normalize_over == "batch" and batch_std is not None:
+        return _normalised(advantage, batch_std)
+    return _normalised(advantage, _std(others))
+
+
+def _maxrl(rewards: Sequence[float]) -> list[float]:
+    mean = _mean(rewards)
+    return [(reward - mean) / (mean + STD_EPSILON) if mean > 0 else 0.0 for reward in rewards]
+
+
+def _pass_at_k(rewards: Sequence[float], grpo: GrpoSettings) -> list[float]:
+    second, best = sorted(rewards)[-2:]
+    ahead = _normalised(best - second, _std(rewards)) if grpo.normalize_rewards else best - second
+    at = rewards.index(best)
+    return [ahead if nth == at else 0.0 for nth in range(len(rewards))]
+
+
+def _normalised(advantage: float, std: float) -> float:
+    return advantage / (std + STD_EPSILON) if std > 0 else advantage
 
 
 def _mean(values: Sequence[float]) -> float:

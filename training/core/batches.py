@@ -17,6 +17,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 
 from paddock.tokens.export import RolloutSample, Span
+from paddock.training.core.advantages import batch_deviation, whitened
 from paddock.training.core.groups import repair
 from paddock.training.core.records import (
     Batch,
@@ -70,17 +71,33 @@ def make_batch(
     of the weights that this run sent; tokens that others sampled are masked."""
     batch = Batch(step=step, rows=[], masked=[], groups=list(groups), dropped=[])
     rules = _BatchRules(grpo, max_length, known_versions)
-    for group in groups:
-        batch.masked.extend(_failed_members(group))
-        whole = repair(group, settings)
-        if whole is None:
-            batch.dropped.append(group.id)
-            continue
-        credits_by_member = sample_credits(whole.members, grpo)
-        for member, sample_credit in zip(whole.members, credits_by_member, strict=True):
+    repaired = [_repaired(batch, group, settings) for group in groups]
+    compared = [group for group in repaired if group is not None]
+    std = batch_deviation([member.reward for group in compared for member in group.members])
+    for group in compared:
+        credits_by_member = sample_credits(group.members, grpo, batch_std=std)
+        for member, sample_credit in zip(group.members, credits_by_member, strict=True):
             if sample_credit is not None:
                 _add(batch, _MemberRef(group.id, member.nth), member, sample_credit, rules)
+    if grpo.adv_estimator.name == "reinforce_plus_plus":
+        _whiten(batch.rows, grpo)
     return batch
+
+
+def _repaired(batch: Batch, group: Group, settings: GroupSettings) -> Group | None:
+    batch.masked.extend(_failed_members(group))
+    whole = repair(group, settings)
+    if whole is None:
+        batch.dropped.append(group.id)
+    return whole
+
+
+def _whiten(rows: Sequence[TrainRow], grpo: GrpoSettings) -> None:
+    """Normalise the advantages of all trained tokens, in place."""
+    for row, values in zip(
+        rows, whitened([row.advantages[row.loss_mask].astype(np.float64) for row in rows], grpo), strict=True
+    ):
+        row.advantages[row.loss_mask] = values
 
 
 def _failed_members(group: Group) -> Iterator[MaskEntry]:

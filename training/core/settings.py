@@ -32,6 +32,20 @@ class AsyncGrpoSettings(_Settings):
     makes engine and trainer disagree about every token after an update."""
 
 
+class AdvantageSettings(_Settings):
+    """`grpo.adv_estimator`: how rewards become advantages. `advantages.py` has the formulas."""
+
+    name: Literal["grpo", "reinforce_plus_plus", "maxrl", "grpo_passk"] = "grpo"
+    """`grpo`: compared with the group; `reinforce_plus_plus` (arXiv 2501.03262): normalised over all trained tokens of
+    the batch; `maxrl`: the difference to the group's mean in shares of that mean, for rewards of 0 and more;
+    `grpo_passk` (arXiv 2503.19595): the best of a group alone, by how much it is ahead. `normalize_rewards` is read by
+    `grpo` and `grpo_passk`, `use_leave_one_out_baseline` by `grpo`."""
+    normalize_over: Literal["group", "batch"] = "group"
+    """Whose standard deviation `normalize_rewards` divides by: the group's, or that of all rewards of the batch."""
+    minus_baseline: bool = True
+    """Of `reinforce_plus_plus`: rewards are taken less the group's mean (REINFORCE++-baseline)."""
+
+
 class GrpoSettings(_Settings):
     """`grpo`."""
 
@@ -43,8 +57,10 @@ class GrpoSettings(_Settings):
     """Steps after which the run ends, those before it was resumed included."""
     max_num_epochs: int = Field(default=1, ge=1)
     """How often the run goes through the rows before it ends."""
+    adv_estimator: AdvantageSettings = AdvantageSettings()
+    """How rewards become advantages."""
     normalize_rewards: bool = True
-    """Advantages are divided by the group's standard deviation."""
+    """Advantages are divided by the standard deviation, the group's or the batch's (`adv_estimator.normalize_over`)."""
     use_leave_one_out_baseline: bool = True
     """The baseline of a member is the mean of the others; False: of all."""
     overlong_filtering: bool = False
@@ -90,6 +106,19 @@ class GrpoSettings(_Settings):
             raise ValueError(f"advantage_clip_low ({low}) is above advantage_clip_high ({high})")
         if self.use_leave_one_out_baseline and self.num_generations_per_prompt < 2:
             raise ValueError("use_leave_one_out_baseline needs num_generations_per_prompt of 2 or more")
+        return self
+
+    @model_validator(mode="after")
+    def _estimator(self) -> Self:
+        name, over = self.adv_estimator.name, self.adv_estimator.normalize_over
+        if over == "batch" and name != "grpo":
+            raise ValueError(f"adv_estimator.normalize_over `batch` is for the estimator `grpo`, not for {name!r}")
+        flaws = (self.invalid_tool_call_advantage, self.malformed_thinking_advantage)
+        if name == "reinforce_plus_plus" and any(value is not None for value in flaws):
+            raise ValueError(
+                "invalid_tool_call_advantage and malformed_thinking_advantage would be normalised with all others by "
+                "reinforce_plus_plus: take invalid_tool_call_strategy `mask`, or the estimator `grpo`"
+            )
         return self
 
     @property

@@ -39,10 +39,13 @@ def step_credits(verdict: Verdict | None) -> tuple[StepCredit, ...]:
     return tuple(by_number.values())
 
 
-def sample_credits(members: Sequence[Member], grpo: GrpoSettings) -> list[list[Credit] | None]:
-    """The credits of each member's samples, in order; None for a member without a reward."""
-    rollout_advantages = advantages([member.reward for member in members], grpo)
-    by_step = _by_step(members, grpo)
+def sample_credits(
+    members: Sequence[Member], grpo: GrpoSettings, *, batch_std: float | None = None
+) -> list[list[Credit] | None]:
+    """The credits of each member's samples, in order; None for a member without a reward. `batch_std`: see
+    `advantages`."""
+    rollout_advantages = advantages([member.reward for member in members], grpo, batch_std=batch_std)
+    by_step = _by_step(members, grpo, batch_std)
     return [
         None
         if member.reward is None or advantage is None
@@ -57,7 +60,7 @@ def _credits(member: Member, whole: Credit, by_step: Mapping[int, Credit]) -> li
     return [next((by_turn[turn] for turn in trained if turn in by_turn), whole) for trained in turns]
 
 
-def _by_step(members: Sequence[Member], grpo: GrpoSettings) -> list[dict[int, Credit]]:
+def _by_step(members: Sequence[Member], grpo: GrpoSettings, batch_std: float | None) -> list[dict[int, Credit]]:
     """For each member the credits of its steps, by number."""
     credits_by_member: list[dict[int, Credit]] = [{} for _ in members]
     rewards_by_step: dict[int, dict[int, float]] = {}
@@ -65,6 +68,7 @@ def _by_step(members: Sequence[Member], grpo: GrpoSettings) -> list[dict[int, Cr
         for step in member.steps if member.reward is not None else ():
             rewards_by_step.setdefault(step.step, {})[nth] = step.reward
     for number, rewards in rewards_by_step.items():
-        for (nth, reward), advantage in zip(rewards.items(), advantages(list(rewards.values()), grpo), strict=True):
+        step_advantages = advantages(list(rewards.values()), grpo, batch_std=batch_std)
+        for (nth, reward), advantage in zip(rewards.items(), step_advantages, strict=True):
             credits_by_member[nth][number] = Credit(reward, advantage or 0.0)
     return credits_by_member

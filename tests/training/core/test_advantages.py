@@ -4,11 +4,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from paddock.training.core.advantages import advantages
+from paddock.training.core.advantages import advantages, batch_deviation, whitened
 from paddock.training.core.settings import GrpoSettings
 
 THEIRS = GrpoSettings()
@@ -101,3 +103,56 @@ def test_who_has_no_reward_changes_nobodys_advantage(rewards: list[float], data:
 def test_unnormalised_they_sum_to_nothing(rewards: list[float]) -> None:
     found = advantages(rewards, GrpoSettings(normalize_rewards=False))
     assert math.fsum(one for one in found if one is not None) == pytest.approx(0, abs=1e-9)
+
+
+def estimator(name: str, **keys: Any) -> GrpoSettings:
+    own = {key: keys.pop(key) for key in ("minus_baseline", "normalize_over") if key in keys}
+    return GrpoSettings.model_validate({"adv_estimator": {"name": name, **own}, **keys})
+
+
+def test_maxrl_is_the_difference_in_shares_of_the_mean() -> None:
+    assert advantages([1.0, 0.0, 0.0, 0.0], estimator("maxrl")) == approx(
+        [3 * 0.25 / (0.25 + 1e-6), *[-0.25 / (0.25 + 1e-6)] * 3]
+    )
+    assert advantages([0.0, 0.0], estimator("maxrl")) == [0.0, 0.0]
+    assert advantages([-1.0, 0.0, None], estimator("maxrl")) == [0.0, 0.0, None]
+
+
+def test_pass_at_k_rewards_the_best_alone_by_how_far_it_is_ahead() -> None:
+    plain = estimator("grpo_passk", normalize_rewards=False)
+    assert advantages([0.2, None, 1.0, 0.5], plain) == approx([0.0, None, 0.5, 0.0])
+    assert advantages([1.0, 1.0, 0.0], plain) == [0.0, 0.0, 0.0]
+    assert advantages([1.0, 0.0], estimator("grpo_passk")) == approx([1 / (math.sqrt(0.5) + 1e-6), 0.0])
+
+
+def test_the_deviation_may_be_that_of_the_batch() -> None:
+    settings = estimator("grpo", normalize_over="batch", use_leave_one_out_baseline=False)
+    std = batch_deviation([1.0, 0.0, None, 5.0, 5.0])
+    assert std == pytest.approx(np.std([1.0, 0.0, 5.0, 5.0], ddof=1))
+    assert advantages([1.0, 0.0], settings, batch_std=std) == approx([0.5 / (std + 1e-6), -0.5 / (std + 1e-6)])
+    with pytest.raises(ValueError, match="all groups"):
+        advantages([1.0, 0.0], settings)
+
+
+def test_reinforce_plus_plus_is_normalised_over_the_tokens_of_the_batch() -> None:
+    assert advantages([1.0, 0.0, None], estimator("reinforce_plus_plus")) == approx([0.5, -0.5, None])
+    raw = estimator("reinforce_plus_plus", minus_baseline=False, use_leave_one_out_baseline=False)
+    assert advantages([1.0], raw) == [1.0]
+    rows = whitened([np.array([1.0, 1.0, 1.0]), np.array([0.0])], raw)
+    assert rows[0] == pytest.approx([0.25 / math.sqrt(3 / 16)] * 3)
+    assert rows[1] == pytest.approx([-0.75 / math.sqrt(3 / 16)])
+    bounded = estimator("reinforce_plus_plus", advantage_clip_low=-1.0, advantage_clip_high=0.5)
+    assert [row.tolist() for row in whitened([np.array([1.0, 0.0])], bounded)] == [[0.5, -1.0]]
+    assert whitened([], raw) == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"adv_estimator": {"name": "maxrl", "normalize_over": "batch"}}, "for the estimator `grpo`"),
+        ({"adv_estimator": {"name": "reinforce_plus_plus"}, "invalid_tool_call_advantage": -1.0}, "mask"),
+    ],
+)
+def test_estimators_that_cannot_be_what_is_asked_for(keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        GrpoSettings.model_validate(keys)

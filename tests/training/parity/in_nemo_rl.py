@@ -10,9 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from nemo_rl.algorithms.advantage_estimator import (
+    AdvEstimatorConfig,
+    GRPOAdvantageEstimator,
+    ReinforcePlusPlusAdvantageEstimator,
+)
 from nemo_rl.algorithms.loss.loss_functions import ClippedPGLossConfig, ClippedPGLossFn
 from nemo_rl.distributed.batched_data_dict import BatchedDataDict
 from tests.training.parity.random_batch import CLIP, PLAIN, ROWS, LossDifference, RandomBatch
+from tests.training.parity.random_rewards import AdvantageDifference, RandomRewards
+
+ESTIMATORS = {"grpo": GRPOAdvantageEstimator, "reinforce_plus_plus": ReinforcePlusPlusAdvantageEstimator}
 
 
 def loss_of(**keys: Any) -> Callable[[RandomBatch], torch.Tensor]:
@@ -71,9 +79,41 @@ def losses(batch: RandomBatch) -> dict[str, LossDifference]:
     return {name: batch.compared(loss_of(**keys), **keys) for name, keys in cases().items()}
 
 
+def advantages_of(**keys: Any) -> Callable[[RandomRewards], torch.Tensor]:
+    """NeMo-RL's advantages, by the keys of its `grpo.adv_estimator`."""
+    config = AdvEstimatorConfig(**keys)
+
+    def found(given: RandomRewards) -> torch.Tensor:
+        prompts = torch.tensor(given.group)[:, None]
+        values: torch.Tensor = ESTIMATORS[config.name](config, ClippedPGLossConfig()).compute_advantage(
+            prompts, given.rewards.clone(), given.mask
+        )
+        return values
+
+    return found
+
+
+def compared_advantages(rewards: RandomRewards) -> dict[str, AdvantageDifference]:
+    found = {}
+    for leave_one_out in (True, False):
+        for normalised in (True, False):
+            keys = {"use_leave_one_out_baseline": leave_one_out, "normalize_rewards": normalised}
+            name = f"{'leave-one-out' if leave_one_out else 'mean of all'}{', normalised' if normalised else ''}"
+            found[name] = rewards.compared(advantages_of(**keys), **keys)
+    for baseline in (True, False):
+        own = {"name": "reinforce_plus_plus", "minus_baseline": baseline}
+        found[f"REINFORCE++{'-baseline' if baseline else ''}"] = rewards.compared(
+            advantages_of(**own), adv_estimator=own
+        )
+    return found
+
+
 def main(file: Path) -> None:
     torch.set_num_threads(1)
-    file.write_text(json.dumps({"losses": losses(RandomBatch.draw())}))
+    torch.set_default_dtype(torch.float64)  # it makes sums of its own in the default type
+    file.write_text(
+        json.dumps({"losses": losses(RandomBatch.draw()), "advantages": compared_advantages(RandomRewards())})
+    )
 
 
 if __name__ == "__main__":

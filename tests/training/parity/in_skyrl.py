@@ -4,11 +4,13 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from skyrl.backends.skyrl_train.utils import ppo_utils
 from skyrl.train.config import AlgorithmConfig
 from tests.training.parity.random_batch import CLIP, PLAIN, ROWS, LossDifference, RandomBatch
+from tests.training.parity.random_rewards import AdvantageDifference, RandomRewards
 
 LONGEST = 100
 
@@ -60,9 +62,32 @@ def losses(batch: RandomBatch) -> dict[str, LossDifference]:
     }
 
 
+def advantages_of(name: str, **keys: Any) -> Callable[[RandomRewards], torch.Tensor]:
+    """SkyRL's advantages of that name."""
+
+    def found(given: RandomRewards) -> torch.Tensor:
+        values: torch.Tensor
+        values, _ = ppo_utils.AdvantageEstimatorRegistry.get(name)(
+            token_level_rewards=given.at_end, response_mask=given.mask, index=given.group, **keys
+        )
+        return values
+
+    return found
+
+
+def compared_advantages(rewards: RandomRewards) -> dict[str, AdvantageDifference]:
+    own = {"use_leave_one_out_baseline": False}
+    return {
+        "GRPO": rewards.compared(advantages_of("grpo", grpo_norm_by_std=True), **own),
+        "RLOO": rewards.compared(advantages_of("rloo"), normalize_rewards=False),
+        "MaxRL": rewards.compared(advantages_of("maxrl"), adv_estimator={"name": "maxrl"}),
+    }
+
+
 def main(file: Path) -> None:
     torch.set_num_threads(1)
-    file.write_text(json.dumps({"losses": losses(RandomBatch.draw())}))
+    found = {"losses": losses(RandomBatch.draw()), "advantages": compared_advantages(RandomRewards())}
+    file.write_text(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from omegaconf import OmegaConf
 from tests.training.parity.random_batch import CLIP, PLAIN, ROWS, LossDifference, RandomBatch
-from verl.trainer.ppo.core_algos import agg_loss, get_policy_loss_fn, kl_penalty
+from tests.training.parity.random_rewards import AdvantageDifference, RandomRewards
+from verl.trainer.ppo.core_algos import agg_loss, get_adv_estimator_fn, get_policy_loss_fn, kl_penalty
 from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_weights, compute_rollout_rejection_mask
 from verl.workers.config import ActorConfig
 
@@ -122,9 +124,51 @@ def losses(batch: RandomBatch) -> dict[str, LossDifference]:
     return found
 
 
+def advantages_of(name: str, **keys: Any) -> Callable[[RandomRewards], torch.Tensor]:
+    """verl's advantages of that name."""
+    config = OmegaConf.create({"gamma": 1.0, "norm_adv_by_std_in_grpo": True, **keys})
+
+    def found(given: RandomRewards) -> torch.Tensor:
+        values: torch.Tensor
+        own = {"norm_adv_by_std_in_grpo": config.norm_adv_by_std_in_grpo} if name == "grpo" else {}
+        index = {} if name == "reinforce_plus_plus" else {"index": given.group}
+        values, _ = get_adv_estimator_fn(name)(
+            token_level_rewards=given.at_end, response_mask=given.mask, config=config, **index, **own
+        )
+        return values
+
+    return found
+
+
+def compared_advantages(rewards: RandomRewards) -> dict[str, AdvantageDifference]:
+    """verl whitens with the variance of n - 1 (Bessel's correction), we as NeMo-RL with that of n."""
+    n = float(rewards.mask.sum())
+    of_n = (n / (n - 1)) ** 0.5
+    own, plain = {"use_leave_one_out_baseline": False}, {"normalize_rewards": False}
+    unscaled = {"norm_adv_by_std_in_grpo": False}
+    plus_plus = {"name": "reinforce_plus_plus"}
+    return {
+        "GRPO": rewards.compared(advantages_of("grpo"), **own),
+        "Dr. GRPO": rewards.compared(advantages_of("grpo", **unscaled), **own, **plain),
+        "RLOO": rewards.compared(advantages_of("rloo"), **plain),
+        "REINFORCE++": rewards.compared(
+            advantages_of("reinforce_plus_plus"), factor=of_n, adv_estimator={**plus_plus, "minus_baseline": False}
+        ),
+        "REINFORCE++-baseline": rewards.compared(
+            advantages_of("reinforce_plus_plus_baseline"), factor=of_n, adv_estimator=plus_plus
+        ),
+        "pass@k": rewards.compared(advantages_of("grpo_passk"), adv_estimator={"name": "grpo_passk"}),
+        "pass@k, not normalised": rewards.compared(
+            advantages_of("grpo_passk", **unscaled), **plain, adv_estimator={"name": "grpo_passk"}
+        ),
+    }
+
+
 def main(file: Path) -> None:
     torch.set_num_threads(1)
-    file.write_text(json.dumps({"losses": losses(RandomBatch.draw())}))
+    file.write_text(
+        json.dumps({"losses": losses(RandomBatch.draw()), "advantages": compared_advantages(RandomRewards())})
+    )
 
 
 if __name__ == "__main__":

@@ -72,3 +72,10 @@ def test_what_is_left_out_changes_the_loss(found: dict[str, Any]) -> None:
     whole = found["losses"]["DAPO"]["ours"]
     changed = [name for name in found["losses"] if name.startswith(("rejection", "token", "sequence", "KL"))]
     assert all(abs(found["losses"][name]["ours"] - whole) > 1e-3 for name in changed)
+
+
+def test_advantages_are_the_librarys(library: str, found: dict[str, Any]) -> None:
+    if library == "trl":
+        pytest.skip("TRL computes advantages in the midst of its rollouts")
+    assert {name: case for name, case in found["advantages"].items() if not case["value"] <= TOLERANCE} == {}
+    assert all(case["size"] > 0.1 for case in found["advantages"].values())
