@@ -8,6 +8,7 @@ Metrics of a step: the loss's own, `grad_norm`, `lr`, `skipped_updates`.
 
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from functools import partial
 
 import torch
@@ -17,17 +18,18 @@ from paddock.training.core.loss_metrics import LossMetrics
 from paddock.training.core.records import Batch, TrainRow
 from paddock.training.grpo import training_step
 from paddock.training.grpo.language_model import LanguageModel, load_model
+from paddock.training.grpo.lora import add_adapters, without_adapters
 from paddock.training.grpo.microbatches import MicroBatch, micro_batches
 from paddock.training.grpo.optimizer import make_optimizer, make_scheduler
 from paddock.training.grpo.policy_settings import PolicySettings
 from paddock.training.grpo.roles import TrainResult
-from paddock.training.grpo.sharding import ShardGroup, whole
+from paddock.training.grpo.sharding import DTYPES, ShardGroup, whole
 from paddock.training.grpo.training_step import FixedLogProbs, LogProbs, OptimizerStep, loss_of, merge, totals_of
 
 
 class Learner:
     """`training_step.Backend`: the model, its optimiser, and a frozen copy of the first weights where the loss has a KL
-    term."""
+    term; with LoRA the model without its adapters is that copy."""
 
     def __init__(self, settings: PolicySettings, shard_group: ShardGroup) -> None:
         self._settings = settings
@@ -37,7 +39,7 @@ class Learner:
         self.optimizer = make_optimizer(self.model.model, settings.policy.optimizer)
         self.scheduler = make_scheduler(self.optimizer, settings.policy.scheduler)
         self._reference = self.model
-        if settings.loss.reference_policy_kl_penalty:
+        if settings.loss.reference_policy_kl_penalty and not settings.policy.dtensor_cfg.lora_cfg.enabled:
             self._reference = self._language_model()
             self._reference.model.requires_grad_(requires_grad=False)
 
@@ -47,7 +49,7 @@ class Learner:
     def score(self, rows: Sequence[TrainRow], indices: Sequence[int], *, reference: bool = False) -> LogProbs:
         own = LogProbs()
         model = self._reference if reference else self.model
-        with torch.no_grad():
+        with torch.no_grad(), without_adapters(model.model) if reference else nullcontext():
             for micro in self._micro_batches(rows, indices):
                 own |= micro.by_row(model.computing(partial(model.scores, micro)).log_probs)
         model.release()
@@ -110,4 +112,7 @@ class Learner:
 
     def _language_model(self) -> LanguageModel:
         policy = self._settings.policy
-        return LanguageModel(load_model(policy), policy, self._shard_group)
+        model, lora = load_model(policy), policy.dtensor_cfg.lora_cfg
+        if lora.enabled:
+            add_adapters(model, lora, dtype=DTYPES[policy.precision], seed=self._settings.seed)
+        return LanguageModel(model, policy, self._shard_group)

@@ -14,7 +14,8 @@ from paddock.training.grpo.policy_config import OptimizerConfig, SchedulerConfig
 
 def make_optimizer(model: Any, config: OptimizerConfig) -> Any:
     kind = getattr(torch.optim, _short(config.name))
-    return kind(model.parameters(), **config.kwargs.model_dump())
+    trained = [value for value in model.parameters() if value.requires_grad]
+    return kind(trained, **config.kwargs.model_dump())
 
 
 def make_scheduler(optimizer: Any, config: SchedulerConfig) -> Any | None:

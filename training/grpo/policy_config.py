@@ -35,6 +35,35 @@ class TorchConfig(SettingsBlock):
     """What computes attention, by Transformers' name: torch's own kernels, or plain products (`eager`)."""
 
 
+class LoraConfig(SettingsBlock):
+    """`policy.dtensor_cfg.lora_cfg`: small adapters are trained in place of the weights (`grpo/lora.py`). Engines get
+    the weights with the adapters in them, a checkpoint has adapters alone, and an export has both."""
+
+    enabled: bool = False
+    """Whether adapters are trained; False: all weights are."""
+    target_modules: tuple[str, ...] = ()
+    """Linear layers that get one, by their last name (`q_proj`) or a pattern of the whole (`*.layers.1?.mlp.*`); none:
+    all but the output layer."""
+    exclude_modules: tuple[str, ...] = ()
+    """Layers of these that get none."""
+    match_all_linear: bool = True
+    """NeMo-RL's word for an empty `target_modules`; where those are given it has to be false, or is left out."""
+    dim: int = Field(default=8, ge=1)
+    """Rank of an adapter."""
+    alpha: float = Field(default=32.0, gt=0)
+    """What an adapter adds is multiplied by `alpha / dim`."""
+    lora_A_init: Literal["xavier", "kaiming"] = "xavier"  # noqa: N815 - NeMo-RL's
+    """How A begins: normal by its sizes, or uniform as peft's; B begins with 0, so that nothing changes at first."""
+
+    @model_validator(mode="after")
+    def _targets(self) -> Self:
+        if self.target_modules and self.match_all_linear and "match_all_linear" in self.model_fields_set:
+            raise ValueError("match_all_linear takes all layers: set it to false, or leave target_modules out")
+        if not self.match_all_linear and not self.target_modules:
+            raise ValueError("without match_all_linear there is no layer: name some in target_modules")
+        return self
+
+
 class DtensorConfig(SettingsBlock):
     """`policy.dtensor_cfg`."""
 
@@ -42,6 +71,8 @@ class DtensorConfig(SettingsBlock):
     """Several processes shard the weights; False: there is one."""
     activation_checkpointing: bool = False
     """Activations are computed anew for the gradient: less memory, more time."""
+    lora_cfg: LoraConfig = LoraConfig()
+    """Train adapters in place of all weights."""
 
 
 class OptimizerKwargs(SettingsBlock):

@@ -4,8 +4,10 @@ State   one file, `policy.pt`: weights, optimiser state and learning rates by th
         schedule, random states by rank. It does not depend on how many processes wrote it: others may read it; random
         states are then those of a start.
 Law     on one process the steps after a load are those without it, to the bit.
+LoRA    a state has adapters alone; the model's own weights are those that it begins with.
 Export  weights in the computation's precision under the names of the checkpoint format, config, generation config, and
-        the tokenizer's files and chat template, copied.
+        the tokenizer's files and chat template, copied; with LoRA the adapters are in the weights, and alone in
+        `adapter/`.
 Errors  InfraError for a folder without a state, or with that of another model, and when the disk refuses one.
 """
 
@@ -17,8 +19,17 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from paddock.errors import InfraError
+from paddock.training.grpo.lora import ADAPTER_FOLDER, adapters, write_adapter
 from paddock.training.grpo.policy_config import PolicyConfig
-from paddock.training.grpo.sharding import DTYPES, ShardGroup, part_as, whole, whole_weights
+from paddock.training.grpo.sharding import (
+    DTYPES,
+    ShardGroup,
+    part_as,
+    stored_parameters,
+    whole,
+    whole_parameters,
+    whole_weights,
+)
 
 STATE_FILE = "policy.pt"
 TOKENIZER_FILES = (
@@ -36,8 +47,9 @@ TOKENIZER_FILES = (
 
 def save_state(folder: Path, shard_group: ShardGroup, model: Any, optimizer: Any, scheduler: Any | None) -> None:
     """Called by every process; rank 0 writes."""
-    weights = dict(whole_weights(model, shard_group, torch.float32))
-    states = {name: _whole_state(optimizer.state.get(value, {})) for name, value in model.named_parameters()}
+    stored = stored_parameters(model)
+    weights = dict(whole_parameters(stored, shard_group, torch.float32))
+    states = {name: _whole_state(optimizer.state.get(value, {})) for name, value in stored.items()}
     groups = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
     random = shard_group.share(_random_state())
     if not shard_group.first:
@@ -62,7 +74,7 @@ def load_state(folder: Path, shard_group: ShardGroup, model: Any, optimizer: Any
         state = torch.load(folder / STATE_FILE, map_location="cpu", mmap=True, weights_only=True)
     except FileNotFoundError as error:
         raise InfraError(f"{folder} has no {STATE_FILE}: it is no state of a policy", kind="checkpoint") from error
-    named = dict(model.named_parameters())
+    named = stored_parameters(model)
     if (stored_shapes := {name: tuple(value.shape) for name, value in state["weights"].items()}) != {
         name: tuple(value.shape) for name, value in named.items()
     }:
@@ -84,6 +96,7 @@ def export_model(folder: Path, shard_group: ShardGroup, model: Any, policy: Poli
     """Called by every process; rank 0 writes."""
     dtype = DTYPES[policy.precision]
     weights = dict(whole_weights(model, shard_group, dtype))
+    adapter = dict(whole_parameters(stored_parameters(model), shard_group, dtype)) if adapters(model) else {}
     if not shard_group.first:
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -93,6 +106,8 @@ def export_model(folder: Path, shard_group: ShardGroup, model: Any, policy: Poli
     empty.tie_weights()
     empty.save_pretrained(folder)
     copy_tokenizer(policy.tokenizer.name or policy.model_name, folder)
+    if adapter:
+        write_adapter(folder / ADAPTER_FOLDER, adapter, policy.dtensor_cfg.lora_cfg, policy.model_name)
 
 
 def copy_tokenizer(source: str, folder: Path) -> None:

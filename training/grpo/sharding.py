@@ -9,7 +9,7 @@ Errors  what torch raises: a process that does not come within `TIMEOUT_S`, or d
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +21,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from paddock.errors import ConfigError
+from paddock.training.grpo.lora import adapters, merged
 from paddock.training.grpo.policy_config import TorchConfig
 from paddock.training.grpo.policy_settings import RankInfo
 
@@ -129,11 +130,35 @@ def part_as(like: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     return value.to(like.device) if value.dim() else value
 
 
-def whole_weights(model: Any, shard_group: ShardGroup, dtype: torch.dtype) -> Iterator[tuple[str, torch.Tensor]]:
+def stored_parameters(model: Any) -> dict[str, torch.nn.Parameter]:
+    """The parameters that a checkpoint has: all, or adapters alone."""
+    layers = adapters(model)
+    own = {f"{name}.{part}" for name in layers for part in ("lora_a", "lora_b")}
+    return {name: value for name, value in model.named_parameters() if not layers or name in own}
+
+
+def whole_parameters(
+    parameters: Mapping[str, torch.Tensor], shard_group: ShardGroup, dtype: torch.dtype
+) -> Iterator[tuple[str, torch.Tensor]]:
     """Name and whole tensor of each parameter; with several processes in memory of the CPU, and for rank 0 alone."""
-    for name, value in model.named_parameters():
+    for name, value in parameters.items():
         weight = whole(value)
         if not shard_group.sharded:
             yield name, weight.to(dtype)
         elif shard_group.first:
             yield name, weight.to("cpu", dtype)
+
+
+def whole_weights(model: Any, shard_group: ShardGroup, dtype: torch.dtype) -> Iterator[tuple[str, torch.Tensor]]:
+    """The same of the model's weights, under their names and with the adapters in them, as `dtype` computes."""
+    parameters, layers = dict(model.named_parameters()), adapters(model)
+    for name, value in parameters.items():
+        layer, _, part = name.rpartition(".")
+        if layer not in layers:
+            yield from whole_parameters({name: value}, shard_group, dtype)
+        elif part == "weight":
+            a, b = (whole(parameters[f"{layer}.{own}"]).to(dtype) for own in ("lora_a", "lora_b"))
+            weight = merged(whole(value).to(dtype), a, b, layers[layer].scale)
+            yield from whole_parameters({name: weight}, shard_group, dtype)
+        elif part == "bias":
+            yield from whole_parameters({name: value}, shard_group, dtype)
