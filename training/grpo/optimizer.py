@@ -1,9 +1,10 @@
-"""The optimiser and its schedule, as torch has them under the names of the settings.
+"""The optimiser and its schedule, as torch and bitsandbytes have them under the names of the settings.
 
 Law     a schedule is stepped once for each optimiser step; several follow each other at the milestones.
-Errors  ConfigError for arguments that torch does not take.
+Errors  ConfigError for arguments that torch does not take, and for a package that is missing.
 """
 
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -13,7 +14,15 @@ from paddock.training.grpo.policy_config import OptimizerConfig, SchedulerConfig
 
 
 def make_optimizer(model: Any, config: OptimizerConfig) -> Any:
-    kind = getattr(torch.optim, _short(config.name))
+    module, _, kind_name = config.name.rpartition(".")
+    try:
+        kind = getattr(import_module(module), kind_name)
+    except ImportError as error:
+        raise ConfigError(
+            f"policy.optimizer.name: {config.name} needs {config.package} in this environment: "
+            f"pip install {config.package} ({error})",
+            kind="package_missing",
+        ) from error
     trained = [value for value in model.parameters() if value.requires_grad]
     return kind(trained, **config.kwargs.model_dump())
 

@@ -91,10 +91,21 @@ class OptimizerKwargs(SettingsBlock):
 class OptimizerConfig(SettingsBlock):
     """`policy.optimizer`."""
 
-    name: Literal["torch.optim.AdamW"] = "torch.optim.AdamW"
-    """Torch's name of the optimizer."""
+    name: Literal[
+        "torch.optim.AdamW",
+        "bitsandbytes.optim.AdamW8bit",
+        "bitsandbytes.optim.PagedAdamW8bit",
+        "bitsandbytes.optim.PagedAdamW",
+    ] = "torch.optim.AdamW"
+    """Import name of the optimizer. Those of bitsandbytes, in one process alone, save memory: `8bit` keeps 2 bytes for
+    each weight that is trained in place of 8, `Paged` moves them to the CPU where the GPU has no room."""
     kwargs: OptimizerKwargs = OptimizerKwargs()
     """Its arguments, under torch's names."""
+
+    @property
+    def package(self) -> str:
+        """The package that has it."""
+        return self.name.partition(".")[0]
 
 
 class SchedulerPart(SettingsBlock):
@@ -280,6 +291,11 @@ class PolicyConfig(SettingsBlock):
         new, longest = self.generation.max_new_tokens, self.max_total_sequence_length
         if new is not None and new > longest:
             raise ValueError(f"generation.max_new_tokens ({new}) is above max_total_sequence_length ({longest})")
+        if self.torch_cfg.processes > 1 and self.optimizer.package != "torch":
+            raise ValueError(
+                f"optimizer.name {self.optimizer.name} knows no sharded weights: set torch_cfg.processes to 1, or take "
+                "torch.optim.AdamW, whose state is sharded too"
+            )
         if self.torch_cfg.processes > 1 and not self.dtensor_cfg.enabled:
             raise ValueError(
                 f"torch_cfg.processes is {self.torch_cfg.processes}, and with dtensor_cfg.enabled false there is one"

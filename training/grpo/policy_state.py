@@ -83,7 +83,7 @@ def load_state(folder: Path, shard_group: ShardGroup, model: Any, optimizer: Any
         for name, value in named.items():
             value.copy_(part_as(value, state["weights"][name]))
             stored = state["optimizer"][name]
-            optimizer.state[value] = {key: _part_for(value, part) for key, part in stored.items()}
+            optimizer.state[value] = {key: _state_part(optimizer, value, part) for key, part in stored.items()}
     for group, stored_group in zip(optimizer.param_groups, state["groups"], strict=True):
         group.update(stored_group)
     if scheduler is not None and state["scheduler"] is not None:
@@ -126,6 +126,16 @@ def _whole_state(state: dict[str, Any]) -> dict[str, Any]:
         key: whole(value).to("cpu", copy=True) if isinstance(value, torch.Tensor) else value
         for key, value in state.items()
     }
+
+
+def _state_part(optimizer: Any, parameter: torch.Tensor, value: Any) -> Any:
+    """A part of the optimizer's state where that optimizer keeps it: bitsandbytes has memory of its own for paged
+    ones."""
+    if not isinstance(value, torch.Tensor) or value.shape != parameter.shape:
+        return _part_for(parameter, value)
+    if not hasattr(optimizer, "get_state_buffer"):
+        return _part_for(parameter, value)
+    return optimizer.get_state_buffer(parameter, dtype=value.dtype).copy_(value)
 
 
 def _part_for(parameter: torch.Tensor, value: Any) -> Any:

@@ -77,7 +77,8 @@ def missing_packages(config: TrainConfig) -> list[str]:
     does not run here alone."""
     if machine_problem(config) is not None:
         return []
-    return missing_of([*PACKAGES, "matplotlib", *sink_packages(config.logger)])
+    own = [] if config.policy.megatron_cfg.enabled else [config.policy.optimizer.package]
+    return missing_of([*PACKAGES, "matplotlib", *own, *sink_packages(config.logger)])
 
 
 def sink_packages(logger: TrackerConfig) -> list[str]:
