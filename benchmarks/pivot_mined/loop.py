@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import orjson
 import torch
 
@@ -22,19 +23,18 @@ from paddock.resources_servers.pivot import semantic
 from paddock.resources_servers.pivot.task import read_expected
 from paddock.server.dialects import conversation
 from paddock.server.dialects.canonical import chat_messages
-from paddock.tokens.export import RolloutSample, Sample, Span
 from paddock.tokens.prompter import Prompter
 from paddock.tokens.template import ChatTemplate
 from paddock.tokens.vocabulary import Vocabulary
 from paddock.training.core.batches import make_batch
 from paddock.training.core.metrics import batch_metrics
 from paddock.training.core.order import RowOrder, all_rows
-from paddock.training.core.records import Group, Member
+from paddock.training.core.records import Group, Member, MemberSample, TurnSpan
 from paddock.training.grpo.learner import Learner
 from paddock.training.grpo.policy_settings import SINGLE_RANK, PolicySettings
 from paddock.training.grpo.read_config import read_config
 from paddock.training.grpo.sharding import ShardGroup
-from paddock.types import JsonObject, Stamp
+from paddock.types import JsonObject
 from paddock.types.responses import call_item, make_response, message_item
 
 CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>", re.DOTALL)
@@ -156,25 +156,17 @@ def _members(row: PivotRow, answers: Sequence[AnswerIds], version: int) -> Itera
     start = len(row.prompt)
     for nth, answer in enumerate(answers):
         end = start + len(answer.ids)
-        sample = Sample(
-            ids=[*row.prompt, *answer.ids],
-            loss_mask=[0] * start + [1] * len(answer.ids),
-            log_probs=[0.0] * start + answer.log_probs,
-            spans=[Span(turn="answer", start=start, end=end, weight_version=str(version), trained=True)],
-        )
-        rollout = RolloutSample(
-            stamp=Stamp(),
+        sampled = np.arange(end) >= start
+        sample = MemberSample(
             row=None,
-            outcome="completed",
-            reward=None,
-            engine="exact",
-            mode="whole",
-            index=0,
-            count=1,
+            nth=0,
             cut=False,
-            sample=sample,
+            ids=np.array([*row.prompt, *answer.ids], np.int32),
+            loss_mask=sampled,
+            log_probs=np.array([0.0] * start + answer.log_probs, np.float32),
+            spans=(TurnSpan("answer", start, end, str(version), trained=True),),
         )
-        yield Member(nth, "completed", row.reward(answer), (rollout,), turns=1)
+        yield Member(nth, "completed", row.reward(answer), (sample,), turns=1)
 
 
 def _lines(path: Path) -> list[JsonObject]:

@@ -16,7 +16,6 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 
-from paddock.tokens.export import RolloutSample, Span
 from paddock.training.core.advantages import batch_deviation, whitened
 from paddock.training.core.groups import repair
 from paddock.training.core.records import (
@@ -26,7 +25,9 @@ from paddock.training.core.records import (
     MaskEntry,
     MaskReason,
     Member,
+    MemberSample,
     TrainRow,
+    TurnSpan,
     VersionSpan,
     version_number,
 )
@@ -114,32 +115,29 @@ def _add(
     for sample, credit in zip(member.samples, member_credits, strict=True):
         reason = _mask_reason(sample, rules)
         if reason is not None:
-            batch.masked.append(member_ref.masked(sample.index, reason))
+            batch.masked.append(member_ref.masked(sample.nth, reason))
             continue
         row = _row(member_ref, member, sample, credit, rules, batch.masked)
         if row.versions:
             batch.rows.append(row)
 
 
-def _mask_reason(sample: RolloutSample, rules: _BatchRules) -> MaskReason | None:
+def _mask_reason(sample: MemberSample, rules: _BatchRules) -> MaskReason | None:
     """Why the whole sample is masked; None: it is not."""
     if sample.cut and rules.grpo.overlong_filtering:
         return "overlong"
-    return "too_long" if len(sample.sample.ids) > rules.max_length else None
+    return "too_long" if len(sample.ids) > rules.max_length else None
 
 
 def _row(
     member_ref: _MemberRef,
     member: Member,
-    rollout_sample: RolloutSample,
+    sample: MemberSample,
     credit: Credit,
     rules: _BatchRules,
     masked: list[MaskEntry],
 ) -> TrainRow:
-    sample = rollout_sample.sample
-    length = len(sample.ids)
-    mask = np.zeros(length, np.bool_)
-    advantages, log_probs = np.zeros(length, np.float32), np.zeros(length, np.float32)
+    mask, advantages = np.zeros(len(sample.ids), np.bool_), np.zeros(len(sample.ids), np.float32)
     versions: list[VersionSpan] = []
     reasons: list[MaskReason] = []
     flawed = _treat_flaws(member, rules.grpo)
@@ -154,19 +152,20 @@ def _row(
             reasons.append(reason or "unknown_weights")
             continue
         mask[start:end] = sample.loss_mask[start:end]
-        log_probs[start:end] = sample.log_probs[start:end]
         advantages[start:end] = flawed.advantages.get(span.turn, credit.advantage)
         versions.append(VersionSpan(start, end, version))
     if not versions and not reasons:
         reasons.append("not_exact")
-    masked.extend(member_ref.masked(rollout_sample.index, reason) for reason in dict.fromkeys(reasons))
+    masked.extend(member_ref.masked(sample.nth, reason) for reason in dict.fromkeys(reasons))
+    whole = np.array_equal(mask, sample.loss_mask)
     return TrainRow(
         group=member_ref.group,
         member=member_ref.member,
-        sample=rollout_sample.index,
-        ids=np.asarray(sample.ids, np.int32),
-        loss_mask=mask,
-        generation_log_probs=log_probs,
+        sample=sample.nth,
+        ids=sample.ids,
+        # Where all of it is trained on, arrays are the sample's own: a batch of long rollouts is gigabytes.
+        loss_mask=sample.loss_mask if whole else mask,
+        generation_log_probs=sample.log_probs if whole else np.where(mask, sample.log_probs, np.float32(0)),
         advantages=advantages,
         reward=credit.reward,
         oldest=min((span.version for span in versions), default=None),
@@ -175,7 +174,7 @@ def _row(
     )
 
 
-def _span_reason(span: Span, version: int | None, flawed: _FlawTreatment, rules: _BatchRules) -> MaskReason | None:
+def _span_reason(span: TurnSpan, version: int | None, flawed: _FlawTreatment, rules: _BatchRules) -> MaskReason | None:
     if version is None or version not in rules.known_versions:
         return "unknown_weights"
     return "invalid_tool_call" if span.turn in flawed.masked else None

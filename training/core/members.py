@@ -5,9 +5,11 @@ Law     the reward is the verdict's, or the penalty that the config sets for a l
 Errors  ValueError for a rollout that is not stamped with its number in a group.
 """
 
-from paddock.tokens.export import plan_rollout, rollout_samples
+import numpy as np
+
+from paddock.tokens.export import RolloutSample, plan_rollout, rollout_samples
 from paddock.training.core.flaws import FlawRules, flaws_of
-from paddock.training.core.records import Member
+from paddock.training.core.records import Member, MemberSample, TurnSpan
 from paddock.training.core.settings import GroupSettings
 from paddock.training.core.step_credit import step_credits
 from paddock.types import Rollout
@@ -20,13 +22,13 @@ def member_of(rollout: Rollout, settings: GroupSettings, flaw_rules: FlawRules) 
         raise ValueError("a rollout without _ng_rollout_index belongs to no group: the collection has to stamp it")
     planned = plan_rollout(rollout, settings.sample_mode)
     reward = reward_of(rollout, settings)
-    samples = () if reward is None else tuple(rollout_samples(rollout, settings.sample_mode, planned))
+    exported = () if reward is None else rollout_samples(rollout, settings.sample_mode, planned)
     verdict, failure = rollout.verdict, rollout.failure
     return Member(
         nth=nth,
         outcome=rollout.outcome,
         reward=reward,
-        samples=samples,
+        samples=tuple(map(member_sample, exported)),
         flaws=tuple(flaw for turn in rollout.turns for flaw in flaws_of(turn, flaw_rules)),
         turns=len(rollout.turns),
         reason=verdict.reason if verdict else failure.kind if failure else None,
@@ -35,6 +37,22 @@ def member_of(rollout: Rollout, settings: GroupSettings, flaw_rules: FlawRules) 
         total_s=rollout.timing.total_s,
         agent=rollout.row.agent_ref.name if rollout.row.agent_ref else "",
         steps=step_credits(verdict) if settings.step_credit else (),
+    )
+
+
+def member_sample(exported: RolloutSample) -> MemberSample:
+    """The sample in arrays."""
+    sample = exported.sample
+    return MemberSample(
+        row=exported.row,
+        nth=exported.index,
+        cut=exported.cut,
+        ids=np.array(sample.ids, np.int32),
+        loss_mask=np.array(sample.loss_mask, np.bool_),
+        log_probs=np.array(sample.log_probs, np.float32),
+        spans=tuple(
+            TurnSpan(span.turn, span.start, span.end, span.weight_version, span.trained) for span in sample.spans
+        ),
     )
 
 

@@ -1,7 +1,7 @@
 """Rollouts as training sees them: members of groups, and the rows of a batch.
 
-Shapes  per-token fields of a `TrainRow` are arrays of numpy's, `[length]`: one entry per id. Entries where `loss_mask`
-        is false are without meaning (0).
+Shapes  per-token fields of a `MemberSample` and a `TrainRow` are arrays of numpy's, `[length]`: one entry per id.
+        Entries where `loss_mask` is false are without meaning (0). They may be shared, and are not written to.
 Law     a member has a reward exactly when its verdict may teach something (or a leak has its configured penalty); one
         without a reward enters no baseline, and none of its tokens is trained on.
 Versions weights are numbered from 0, the ones that a run starts with; None: the engine gave no version, or one
@@ -11,7 +11,6 @@ Versions weights are numbered from 0, the ones that a run starts with; None: the
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from paddock.tokens.export import RolloutSample
 from paddock.types import FailedOutcome, Outcome
 
 if TYPE_CHECKING:  # numpy comes with training: the records are read without it.
@@ -52,6 +51,37 @@ class StepCredit(NamedTuple):
     reward: float
 
 
+class TurnSpan(NamedTuple):
+    """The tokens of a sample that one version of the weights sampled in one turn."""
+
+    turn: str
+    start: int
+    end: int
+    """The index after its last token."""
+    weight_version: str | None
+    """As the engine names it; None: it is not known."""
+    trained: bool
+    """False: it is context here."""
+
+
+class MemberSample(NamedTuple):
+    """One sample of a rollout (`paddock.tokens.export`), as far as training needs it."""
+
+    row: str | None
+    """What the row calls itself; None: nothing."""
+    nth: int
+    """Among the rollout's samples, from 0."""
+    cut: bool
+    """A budget ended it."""
+    ids: "NDArray[np.int32]"
+    loss_mask: "NDArray[np.bool_]"
+    """True where the token may be trained on."""
+    log_probs: "NDArray[np.float32]"
+    """The engine's log-probs when it sampled."""
+    spans: tuple[TurnSpan, ...]
+    """What was sampled, in order; the rest is prompt or environment text."""
+
+
 class Member(NamedTuple):
     """One rollout of a group that has ended."""
 
@@ -60,7 +90,7 @@ class Member(NamedTuple):
     outcome: Outcome
     reward: float | None
     """None: there is no verdict."""
-    samples: tuple[RolloutSample, ...] = ()
+    samples: tuple[MemberSample, ...] = ()
     """Its exact samples; empty where its tokens are not proven, or it failed."""
     flaws: tuple[Flaw, ...] = ()
     turns: int = 0
@@ -106,7 +136,7 @@ class Group(NamedTuple):
     @property
     def oldest_version(self) -> int:
         """Version of the oldest weights that sampled one of its tokens, as far as versions are known."""
-        spans = (span for member in self.members for entry in member.samples for span in entry.sample.spans)
+        spans = (span for member in self.members for sample in member.samples for span in sample.spans)
         versions = [version for span in spans if (version := version_number(span.weight_version)) is not None]
         return min(versions, default=self.version)
 

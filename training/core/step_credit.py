@@ -56,7 +56,7 @@ def sample_credits(
 
 def _credits(member: Member, whole: Credit, by_step: Mapping[int, Credit]) -> list[Credit]:
     by_turn = {step.turn_id: by_step[step.step] for step in member.steps if step.turn_id is not None}
-    turns = ([span.turn for span in sample.sample.spans if span.trained] for sample in member.samples)
+    turns = ([span.turn for span in sample.spans if span.trained] for sample in member.samples)
     return [next((by_turn[turn] for turn in trained if turn in by_turn), whole) for trained in turns]
 
 

@@ -6,9 +6,10 @@ Lengths are in tokens; a span is (turn, start, end, version of the weights).
 from collections.abc import Sequence
 from typing import Any, get_args
 
-from paddock.tokens.export import RolloutSample, Sample, Span
+import numpy as np
+
 from paddock.training.core.batches import make_batch
-from paddock.training.core.records import Batch, Flaw, Group, Member, TrainRow
+from paddock.training.core.records import Batch, Flaw, Group, Member, MemberSample, TurnSpan
 from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.types import REWARDED, FailedOutcome, Failure, Outcome, Rollout, Row, Stamp, Turn, Verdict
 
@@ -45,27 +46,19 @@ def sample(
     length: int = 6,
     cut: bool = False,
     trained: bool = True,
-) -> RolloutSample:
+) -> MemberSample:
     """`spans`: turn, start, end, version."""
-    mask = [0] * length
+    mask = np.zeros(length, np.bool_)
     for _, start, end, _ in spans:
-        mask[start:end] = [int(trained)] * (end - start)
-    return RolloutSample(
-        stamp=Stamp(),
+        mask[start:end] = trained
+    return MemberSample(
         row=None,
-        outcome="completed",
-        reward=None,
-        engine="exact",
-        mode="whole",
-        index=index,
-        count=1,
+        nth=index,
         cut=cut,
-        sample=Sample(
-            ids=list(range(length)),
-            loss_mask=mask,
-            log_probs=[-0.25 * on for on in mask],
-            spans=[Span(turn=t, start=s, end=e, weight_version=v, trained=trained) for t, s, e, v in spans],
-        ),
+        ids=np.arange(length, dtype=np.int32),
+        loss_mask=mask,
+        log_probs=np.where(mask, np.float32(-0.25), np.float32(0)),
+        spans=tuple(TurnSpan(*span, trained) for span in spans),
     )
 
 
@@ -74,7 +67,7 @@ def member(
     reward: float | None = 1.0,
     *,
     outcome: Outcome | None = None,
-    samples: Sequence[RolloutSample] | None = None,
+    samples: Sequence[MemberSample] | None = None,
     flaws: Sequence[Flaw] = (),
     **fields: Any,
 ) -> Member:
@@ -87,10 +80,14 @@ def group(*members: Member, group_id: int = 0, size: int | None = None, version:
     return Group(group_id, 0, 0, members, len(members) if size is None else size, version)
 
 
-def as_lists(rows: Sequence[TrainRow]) -> list[TrainRow]:
-    """The rows with lists in place of arrays, which compare as a whole."""
-    fields = ("ids", "loss_mask", "generation_log_probs", "advantages")
-    return [row._replace(**{name: getattr(row, name).tolist() for name in fields}) for row in rows]
+def as_lists(value: Any) -> Any:
+    """Records, or what holds them, with lists in place of arrays: they compare as a whole."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, list | tuple):
+        items = map(as_lists, value)
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
 
 
 def batch(

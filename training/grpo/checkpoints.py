@@ -1,7 +1,7 @@
 """Checkpoints of a run on the disk: each is complete, or is not there.
 
     step_N/checkpoint.json   its step and metric, and the size of each file      step_N/loop.json     the loop's state
-    step_N/policy/           what the policy stored                              step_N/buffer.jsonl  groups that wait
+    step_N/policy/           what the policy stored                              step_N/waiting.npz   groups that wait
     step_N/rollouts/         what the rollout worker stored
 
 Law     a checkpoint is written under another name, synced file by file, and then renamed. Incomplete folders are never
@@ -23,14 +23,16 @@ import orjson
 
 from paddock.errors import InfraError
 from paddock.training.core.records import Group
-from paddock.training.core.wire import group_from_wire, group_to_wire
+from paddock.training.core.wire import group_from_line, read_groups, write_groups
 from paddock.types import JsonObject
 from paddock.whole_file import sync_folder
 
 _log = logging.getLogger("paddock.training")
 INFO = "checkpoint.json"
 LOOP = "loop.json"
-BUFFER = "buffer.jsonl"
+WAITING = "waiting.npz"
+OLD_WAITING = "buffer.jsonl"
+"""Its name and form in checkpoints that the version before wrote."""
 _FOLDER_NAME = re.compile(r"step_\d+|\.step_\d+\.(new|gone)")
 Fill = Callable[[Path], Awaitable[None]]
 
@@ -65,8 +67,10 @@ class Checkpoint(NamedTuple):
 
     def read(self) -> LoopState:
         fields = _renamed(orjson.loads((self.folder / LOOP).read_bytes()))
-        with (self.folder / BUFFER).open("rb") as lines:
-            return LoopState(fields, [group_from_wire(orjson.loads(line)) for line in lines])
+        if not (old := self.folder / OLD_WAITING).exists():
+            return LoopState(fields, read_groups(self.folder / WAITING))
+        with old.open("rb") as lines:
+            return LoopState(fields, list(map(group_from_line, lines)))
 
 
 def _renamed(fields: JsonObject) -> JsonObject:
@@ -181,9 +185,7 @@ def _remove(folder: Path) -> None:
 
 def _write_own(folder: Path, step: int, metric: float | None, state: LoopState) -> None:
     (folder / LOOP).write_bytes(orjson.dumps(state.fields, option=orjson.OPT_INDENT_2))
-    with (folder / BUFFER).open("wb") as lines:
-        for group in state.waiting:
-            lines.write(orjson.dumps(group_to_wire(group), option=orjson.OPT_APPEND_NEWLINE))
+    write_groups(folder / WAITING, state.waiting)
     info = {"step": step, "metric": metric, "files": _sizes(folder)}
     (folder / INFO).write_bytes(orjson.dumps(info, option=orjson.OPT_INDENT_2))
 

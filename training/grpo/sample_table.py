@@ -78,7 +78,7 @@ def _line(group: Group, member: Member, links: RolloutLinks) -> SampledRollout:
         reward=member.reward,
         reason=member.reason or "",
         turns=member.turns,
-        tokens=sum(sum(sample.sample.loss_mask) for sample in member.samples),
+        tokens=sum(int(sample.loss_mask.sum()) for sample in member.samples),
         seconds=round(member.total_s, 1),
         link=links.link(rollout),
     )

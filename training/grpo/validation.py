@@ -34,7 +34,7 @@ def validation_result(prompts: Sequence[Sequence[Member]]) -> ValidationResult:
 
 def require_weights(member: Member, step: int) -> Member:
     """The member, if weights `step` sampled all its tokens, as far as engines say; else as failed (`infra`)."""
-    versions = {span.weight_version for sample in member.samples for span in sample.sample.spans}
+    versions = {span.weight_version for sample in member.samples for span in sample.spans}
     if versions <= {None, str(step)}:
         return member
     return member._replace(outcome="infra", reward=None, samples=(), reason="other_weights", metrics={})

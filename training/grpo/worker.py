@@ -85,7 +85,7 @@ class RolloutWorker:
         async def run_one(row: PlannedGroup, nth: int) -> Member:
             async with room:
                 finished = await self._running.run_member(with_seed(row, nth), nth, sink=lines)
-                return require_weights(self._as_member(finished), step)
+                return require_weights(self._as_member(finished), step)._replace(samples=())
 
         members = iter(await run_together(run_one(row, nth) for row in rows for nth in range(row.size)))
         self._running.require_running()

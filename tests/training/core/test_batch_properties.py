@@ -83,7 +83,7 @@ def test_only_what_is_proven_known_and_short_enough_is_trained_on(some: list[Gro
         on = np.flatnonzero(row.loss_mask).tolist()
         assert on == [at for span in row.versions for at in range(span.start, span.end)]
         assert on
-        assert all(given_sample.sample.loss_mask[at] for at in on)
+        assert all(given_sample.loss_mask[at] for at in on)
         assert all(span.version in (0, 1, 2) for span in row.versions)
         assert all(row.advantages[at] == 0 == row.generation_log_probs[at] for at in range(6) if at not in on)
 

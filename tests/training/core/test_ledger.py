@@ -16,7 +16,6 @@ from paddock.training.core.order import RowOrder, all_rows
 from paddock.training.core.records import Group
 from paddock.training.core.settings import AgePolicyName, AsyncGrpoSettings, GroupSettings, GrpoSettings
 from paddock.training.core.testing import group, member, sample
-from paddock.training.core.wire import group_from_wire, group_to_wire
 
 
 def retries(count: int, policy: AgePolicyName = "cancel") -> GroupSettings:
@@ -147,15 +146,14 @@ class LedgerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.sent)
     @rule()
     def store(self) -> None:
-        lines = [orjson.dumps(group_to_wire(each)) for each in self.ledger.waiting.groups]
         wire = orjson.dumps(self.ledger.to_wire())
-        self.stored: tuple[Any, ...] = (wire, lines, dict(self.seen), dict(self.trained), set(self.lost), self.n_late)
+        history = (dict(self.seen), dict(self.trained), set(self.lost), self.n_late)
+        self.stored: tuple[Any, ...] = (wire, self.ledger.waiting.groups, *history)
 
     @precondition(lambda self: self.ledger.step > 1)
     @rule()
     def kill(self) -> None:
-        wire, lines, seen, trained, lost, self.n_late = self.stored
-        waiting = [group_from_wire(orjson.loads(line)) for line in lines]
+        wire, waiting, seen, trained, lost, self.n_late = self.stored
         self.ledger = Ledger.from_wire(orjson.loads(wire), waiting, grpo=self.grpo, order=order(), groups=self.groups)
         self.seen, self.trained, self.lost, self.sent = dict(seen), dict(trained), set(lost), True
 

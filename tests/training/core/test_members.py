@@ -28,7 +28,8 @@ def test_a_verdict_is_kept_with_its_exact_samples() -> None:
     assert found.metrics == {"close": 0.5}
     (one,) = found.samples
     assert one.cut
-    assert one.sample.loss_mask == [0, 0, 1, 1, 0, 0, 1, 1]
+    assert one.loss_mask.tolist() == [0, 0, 1, 1, 0, 0, 1, 1]
+    assert [one.ids.dtype, one.loss_mask.dtype, one.log_probs.dtype] == ["int32", "bool", "float32"]
 
 
 @pytest.mark.parametrize("outcome", FAILED_OUTCOMES)
@@ -52,7 +53,7 @@ def test_what_an_engine_without_ids_gave_has_a_verdict_and_no_samples() -> None:
 def test_a_sample_per_turn_where_the_config_says_so() -> None:
     ended = rollout("completed", 1.0, turns=[turn("a"), turn("b", "a"), turn("c", "b")])
     found = member_of(ended, GroupSettings(sample_mode="dynamic_history"), RULES)
-    assert [len(one.sample.ids) for one in found.samples] == [4, 8, 12]
+    assert [len(one.ids) for one in found.samples] == [4, 8, 12]
 
 
 def test_an_unstamped_rollout_is_refused() -> None:

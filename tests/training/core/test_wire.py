@@ -1,50 +1,44 @@
-"""Claims about groups as JSON: what is read is what was written."""
+"""Claims about the file of waiting groups: what is read is what was written."""
 
 import math
+import tempfile
+from pathlib import Path
 from typing import get_args
+from zipfile import BadZipFile
 
+import numpy as np
 import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paddock.tokens.export import RolloutSample, Sample, Span
-from paddock.training.core.records import Flaw, FlawKind, Group, Member, StepCredit
-from paddock.training.core.testing import group, member, sample
-from paddock.training.core.wire import group_from_wire, group_to_wire
-from paddock.types import OUTCOMES, Stamp
+from paddock.tokens.export import rollout_samples
+from paddock.training.core.members import member_sample
+from paddock.training.core.records import Flaw, FlawKind, Group, Member, MemberSample, StepCredit, TurnSpan
+from paddock.training.core.testing import as_lists, group, member, rollout, sample, turn
+from paddock.training.core.wire import group_from_line, read_groups, write_groups
+from paddock.types import OUTCOMES
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 COUNTS = st.integers(0, 2**40)
 TEXTS = st.text(max_size=5)
-STAMPS = st.builds(Stamp, run_id=st.none() | TEXTS, group_id=st.none() | COUNTS, member=st.none() | COUNTS)
 STEPS = st.builds(StepCredit, step=COUNTS, turn_id=st.none() | TEXTS, reward=NUMBERS)
 
 
 @st.composite
-def samples(draw: st.DrawFn) -> RolloutSample:
+def samples(draw: st.DrawFn) -> MemberSample:
     length = draw(st.integers(1, 5))
     start = draw(st.integers(0, length - 1))
     version = draw(st.none() | st.just("default") | st.integers(0, 9).map(str))
-    return RolloutSample(
-        stamp=draw(STAMPS),
+    log_probs = st.lists(st.floats(width=32), min_size=length, max_size=length)
+    return MemberSample(
         row=draw(st.none() | TEXTS),
-        outcome=draw(st.sampled_from(OUTCOMES)),
-        reward=draw(st.none() | NUMBERS),
-        engine=draw(st.sampled_from(["exact", "spliced"])),
-        mode="whole",
-        index=draw(COUNTS),
-        count=draw(COUNTS),
+        nth=draw(COUNTS),
         cut=draw(st.booleans()),
-        sample=Sample(
-            ids=draw(st.lists(COUNTS, min_size=length, max_size=length)),
-            loss_mask=draw(st.lists(st.integers(0, 1), min_size=length, max_size=length)),
-            log_probs=draw(st.lists(NUMBERS, min_size=length, max_size=length)),
-            spans=[
-                Span(turn=draw(TEXTS), start=start, end=length, weight_version=version, trained=draw(st.booleans()))
-            ],
-            finish_reason=draw(st.none() | st.just("length")),
-        ),
+        ids=np.array(draw(st.lists(st.integers(0, 2**31 - 1), min_size=length, max_size=length)), np.int32),
+        loss_mask=np.array(draw(st.lists(st.booleans(), min_size=length, max_size=length))),
+        log_probs=np.array(draw(log_probs), np.float32),
+        spans=(TurnSpan(draw(TEXTS), start, length, version, draw(st.booleans())),),
     )
 
 
@@ -74,18 +68,39 @@ GROUPS = st.builds(
 
 
 @settings(max_examples=30)
-@given(GROUPS)
-def test_what_is_read_is_what_was_written(one: Group) -> None:
-    line = orjson.dumps(group_to_wire(one))
-    read = group_from_wire(orjson.loads(line))
-    assert read == one
-    assert orjson.dumps(group_to_wire(read)) == line, "number by number: 1 and 1.0 are equal, but not the same"
+@given(st.lists(GROUPS, max_size=3))
+def test_what_is_read_is_what_was_written(groups: list[Group]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        first, second = Path(name) / "first.npz", Path(name) / "second.npz"
+        write_groups(first, groups)
+        read = read_groups(first)
+        write_groups(second, read)
+        assert repr(as_lists(read)) == repr(as_lists(groups)), "number by number: NaN too, and 1 is not 1.0"
+        assert second.read_bytes() == first.read_bytes()
+
+
+def test_a_file_with_a_flipped_bit_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "waiting.npz"
+    write_groups(path, [group(member(0))])
+    content = bytearray(path.read_bytes())
+    content[content.index(sample().ids.tobytes())] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(BadZipFile, match="CRC"):
+        read_groups(path)
+
+
+def test_a_line_of_the_version_before_is_read() -> None:
+    exported = next(rollout_samples(rollout(turns=[turn("a"), turn("b", "a")]), "whole"))
+    steps = [{"step": 1, "turn_id": "a", "reward": 0.5}]
+    fields = {**member(0, samples=[])._asdict(), "samples": [exported.to_wire()], "steps": steps}
+    read = group_from_line(orjson.dumps({**group(group_id=4, size=1)._asdict(), "members": [fields]}))
+    expected = group(member(0, samples=[member_sample(exported)], steps=(StepCredit(1, "a", 0.5),)), group_id=4)
+    assert as_lists(read) == as_lists(expected)
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_what_json_can_not_say_is_refused(number: float) -> None:
-    off = sample().model_copy(update={"sample": sample().sample.model_copy(update={"log_probs": [number] * 6})})
+def test_what_json_can_not_say_is_refused(number: float, tmp_path: Path) -> None:
     stepped = member(0, steps=(StepCredit(1, "a", number),))
-    for one in (member(0, number), member(0, metrics={"close": number}), member(0, samples=[off]), stepped):
+    for one in (member(0, number), member(0, metrics={"close": number}), stepped):
         with pytest.raises(ValueError, match="not finite"):
-            group_to_wire(group(one))
+            write_groups(tmp_path / "waiting.npz", [group(one)])

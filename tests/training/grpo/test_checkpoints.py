@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
+import orjson
 import pytest
 
 from paddock.errors import InfraError
-from paddock.training.core.testing import group, member
+from paddock.training.core.testing import as_lists, group, member
 from paddock.training.grpo.checkpoints import Checkpoint, Checkpoints, LoopState, write_whole_folder
 
 STATE = LoopState({"step": 3}, [group(member(0), member(1, None), group_id=5, version=2)])
@@ -32,10 +33,19 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
     assert checkpoints.best() is None
     stored = write(checkpoints, 3, 0.5)
     assert checkpoints.newest() == stored == Checkpoint(3, 0.5, tmp_path / "deep" / "checkpoints" / "step_3")
-    assert stored.read() == STATE
+    assert as_lists(stored.read()) == as_lists(STATE)
     assert (stored.policy / "weights").read_bytes() == b"1234"
     assert (stored.rollouts / "journals.json").read_text() == "{}"
     assert list(stored.folder.parent.iterdir()) == [stored.folder]
+
+
+def test_groups_as_the_version_before_wrote_them_are_read(tmp_path: Path) -> None:
+    stored = write(Checkpoints(tmp_path), 3)
+    (stored.folder / "waiting.npz").unlink()
+    one = member(1, 0.5, samples=[])
+    line = {**group(size=2, group_id=7)._asdict(), "members": [one._asdict()]}
+    (stored.folder / "buffer.jsonl").write_bytes(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+    assert stored.read().waiting == [group(one, size=2, group_id=7)]
 
 
 class InterruptionError(Exception):
@@ -60,7 +70,7 @@ def test_what_was_not_finished_is_not_there(tmp_path: Path) -> None:
     assert write(checkpoints, 2).step == 2
 
 
-@pytest.mark.parametrize("hurt", ["weights", "checkpoint.json", "loop.json", "buffer.jsonl"])
+@pytest.mark.parametrize("hurt", ["weights", "checkpoint.json", "loop.json", "waiting.npz"])
 @pytest.mark.parametrize("cut", [True, False])
 def test_a_copy_that_is_not_whole_is_not_read(tmp_path: Path, hurt: str, cut: bool) -> None:
     checkpoints = Checkpoints(tmp_path)

@@ -18,6 +18,7 @@ from paddock.training.core.ledger import LostGroup
 from paddock.training.core.order import EpochRow, RowOrder, all_rows
 from paddock.training.core.records import Group
 from paddock.training.core.settings import AgePolicyName, AsyncGrpoSettings, GroupSettings, GrpoSettings
+from paddock.training.core.testing import as_lists
 from paddock.training.grpo.checkpoints import LOOP, OLD_NAMES, Checkpoints
 from paddock.training.grpo.loop import Loop, LoopSettings, RunResult, StepReport
 from paddock.training.grpo.roles import GroupJob
@@ -335,4 +336,4 @@ def test_failures_in_a_row_are_counted_over_a_kill(quick: Path) -> None:
     (newest.folder / LOOP).write_bytes(
         orjson.dumps({old_names.get(name, name): value for name, value in stored.items()})
     )
-    assert newest.read() == state
+    assert as_lists(newest.read()) == as_lists(state)
