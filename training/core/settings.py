@@ -133,8 +133,9 @@ class GroupSettings(_Settings):
     repair: Literal["drop", "leave_one_out"] = "leave_one_out"
     """A group whose missing members could not be re-rolled: `drop` it, or train on those that are there, the baseline
     from them alone."""
-    min_members: int = Field(default=2, ge=2)
-    """Members with a reward that a group needs."""
+    min_members: int = Field(default=2, ge=1)
+    """Members with a reward that a group needs. 1 makes sense with a critic (`value`): a single reward is compared with
+    nothing."""
     max_rerolls: int = Field(default=1, ge=0)
     """Further rollouts for members that failed (infra, verifier) in all their attempts."""
     age_policy: AgePolicyName = "target_step"

@@ -18,6 +18,7 @@ from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.training.grpo.blocks import SettingsBlock
 from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.recipe_source import RecipeConfig
+from paddock.training.grpo.value_config import ValueConfig
 
 
 class DataFile(SettingsBlock):
@@ -196,6 +197,8 @@ class TrainConfig(SettingsBlock):
     """The loss: clipping, KL term, sampling weights."""
     policy: PolicyConfig
     """The model that is trained, how, and what samples from it."""
+    value: ValueConfig = ValueConfig()
+    """PPO's critic, in place of a group's baseline."""
     data: DataConfig
     """The rows to train and to validate on."""
     env: EnvConfig = EnvConfig()
@@ -270,6 +273,17 @@ class TrainConfig(SettingsBlock):
                 "an asynchronous run needs loss_fn.use_importance_sampling_correction: set it to true, or "
                 "grpo.async_grpo.max_trajectory_age_steps to 0"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _critic(self) -> Self:
+        if not self.value.enabled:
+            return self
+        if self.policy.megatron_cfg.enabled:
+            raise ValueError("value.enabled: a critic is trained on torch alone: set policy.megatron_cfg.enabled false")
+        for key in ("invalid_tool_call_advantage", "malformed_thinking_advantage"):
+            if getattr(self.grpo, key) is not None:
+                raise ValueError(f"grpo.{key}: with value.enabled advantages are GAE's: set it to null")
         return self
 
     @model_validator(mode="after")

@@ -55,35 +55,43 @@ def checkpoint_form(model: Any, weights: Mapping[str, torch.Tensor]) -> dict[str
     return dict(revert(model, dict(weights)))
 
 
-class LanguageModel:
-    """A model, sharded over the processes of a group, and log-probs under it."""
+class ShardedModel:
+    """A model, sharded over the processes of a group, and the module around it whose forward call is the
+    computation."""
 
-    def __init__(self, model: Any, policy: PolicyConfig, shard_group: ShardGroup) -> None:
+    def __init__(self, model: Any, module: Any, policy: PolicyConfig, shard_group: ShardGroup) -> None:
         self.model = model
         self._sharded = shard_group.sharded
-        self._scorer = shard_group.shard(_Scorer(model, policy), model, DTYPES[policy.precision])
-        self._frame = _Frame(self._scorer)
+        self.module = shard_group.shard(module, model, DTYPES[policy.precision])
+        self._frame = _Frame(self.module)
         self._dtype = DTYPES[policy.precision]
         self._cast = not self._sharded and self._dtype != torch.float32  # FSDP casts itself
 
     def computing(self, work: Callable[[], T]) -> T:
-        """Do the work, which may call `scores`, with weights in the computation's precision. A backward pass has to be
-        in it as well: layers (with activation checkpointing) and logits are computed again there."""
+        """Do the work, which may call the module, with weights in the computation's precision. A backward pass has to
+        be in it as well: layers (with activation checkpointing) and logits are computed again there."""
         if not self._cast:
             return work()
         weights = {name: value.to(self._dtype) for name, value in self._frame.named_parameters()}
         result: T = functional_call(self._frame, weights, (work,))
         return result
 
-    def scores(self, micro: MicroBatch, *, entropies: bool = False) -> TokenScores:
-        """Scores of the micro-batch's trained tokens, and their entropies where these are asked for."""
-        scores: TokenScores = self._scorer(micro.ids, micro.row, micro.at, entropies)
-        return scores
-
     def release(self) -> None:
         """Forget what FSDP has whole after scores without a backward pass."""
         if self._sharded:
-            self._scorer.reshard()
+            self.module.reshard()
+
+
+class LanguageModel(ShardedModel):
+    """Log-probs under a model."""
+
+    def __init__(self, model: Any, policy: PolicyConfig, shard_group: ShardGroup) -> None:
+        super().__init__(model, _Scorer(model, policy), policy, shard_group)
+
+    def scores(self, micro: MicroBatch, *, entropies: bool = False) -> TokenScores:
+        """Scores of the micro-batch's trained tokens, and their entropies where these are asked for."""
+        scores: TokenScores = self.module(micro.ids, micro.row, micro.at, entropies)
+        return scores
 
 
 class _Scorer(torch.nn.Module):  # type: ignore[misc]
@@ -102,11 +110,11 @@ class _Scorer(torch.nn.Module):  # type: ignore[misc]
 
 
 class _Frame(torch.nn.Module):  # type: ignore[misc]
-    """A module around the scorer, so that weights can be replaced for the time of any work."""
+    """A module around another, so that weights can be replaced for the time of any work."""
 
-    def __init__(self, scorer: Any) -> None:
+    def __init__(self, module: Any) -> None:
         super().__init__()
-        self.scorer = scorer
+        self.module = module
 
     def forward(self, work: Callable[[], Any]) -> Any:
         return work()

@@ -6,7 +6,6 @@ Law     each process takes its own rows of a batch (`training_step` says what is
 Metrics of a step: the loss's own, `grad_norm`, `lr`, `skipped_updates`.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -17,13 +16,14 @@ from paddock.training.core.loss_inputs import BatchTotals
 from paddock.training.core.loss_metrics import LossMetrics
 from paddock.training.core.records import Batch, TrainRow
 from paddock.training.grpo import training_step
+from paddock.training.grpo.critic import Critic
 from paddock.training.grpo.language_model import LanguageModel, load_model
 from paddock.training.grpo.lora import add_adapters, without_adapters
 from paddock.training.grpo.microbatches import MicroBatch, micro_batches
-from paddock.training.grpo.optimizer import make_optimizer, make_scheduler
+from paddock.training.grpo.optimizer import make_optimizer, make_scheduler, update
 from paddock.training.grpo.policy_settings import PolicySettings
 from paddock.training.grpo.roles import TrainResult
-from paddock.training.grpo.sharding import DTYPES, ShardGroup, whole
+from paddock.training.grpo.sharding import DTYPES, ShardGroup
 from paddock.training.grpo.training_step import FixedLogProbs, LogProbs, OptimizerStep, loss_of, merge, totals_of
 
 
@@ -38,13 +38,15 @@ class Learner:
         self.model = self._language_model()
         self.optimizer = make_optimizer(self.model.model, settings.policy.optimizer)
         self.scheduler = make_scheduler(self.optimizer, settings.policy.scheduler)
+        self.critic = Critic(settings, shard_group) if settings.value.enabled else None
+        """None: the group's rewards are the baseline."""
         self._reference = self.model
         if settings.loss.reference_policy_kl_penalty and not settings.policy.dtensor_cfg.lora_cfg.enabled:
             self._reference = self._language_model()
             self._reference.model.requires_grad_(requires_grad=False)
 
     def train(self, batch: Batch) -> TrainResult:
-        return training_step.train(self, batch, self._settings)
+        return training_step.train(self, batch, self._settings, self.critic)
 
     def score(self, rows: Sequence[TrainRow], indices: Sequence[int], *, reference: bool = False) -> LogProbs:
         own = LogProbs()
@@ -57,8 +59,9 @@ class Learner:
 
     def step(self, rows: Sequence[TrainRow], part: Sequence[int], fixed: FixedLogProbs) -> OptimizerStep:
         metrics, log_probs = self.gradient(rows, part, fixed)
-        lr = float(self.optimizer.param_groups[0]["lr"])
-        return OptimizerStep({**metrics.metrics(), "train/lr": lr, **self._update()}, log_probs)
+        limit = self._settings.policy.max_grad_norm
+        updated = update(self.model.model, self.optimizer, self.scheduler, limit)
+        return OptimizerStep({**metrics.metrics(), **updated}, log_probs)
 
     def gradient(
         self, rows: Sequence[TrainRow], part: Sequence[int], fixed: FixedLogProbs
@@ -84,20 +87,6 @@ class Learner:
         loss, metrics = loss_of(micro, now, fixed, totals, self._settings.loss)
         (loss * self._shard_group.rank_info.world_size).backward()
         return now.log_probs.detach(), metrics
-
-    def _update(self) -> dict[str, float]:
-        parameters = [
-            micro_metrics for micro_metrics in self.model.model.parameters() if micro_metrics.grad is not None
-        ]
-        limit = self._settings.policy.max_grad_norm
-        norm = float(whole(torch.nn.utils.clip_grad_norm_(parameters, math.inf if limit is None else limit)))
-        skipped = not math.isfinite(norm)
-        if not skipped:
-            self.optimizer.step()
-            if self.scheduler is not None:
-                self.scheduler.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        return {"train/grad_norm": norm, "train/skipped_updates": float(skipped)}
 
     def _micro_batches(self, rows: Sequence[TrainRow], indices: Sequence[int]) -> Iterable[MicroBatch]:
         rank_info = self._shard_group.rank_info

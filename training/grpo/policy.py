@@ -5,7 +5,9 @@ Errors  ConfigError for a model or a schedule that can't be made; what torch rai
 """
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult
 from paddock.server.vllm.weights.sender import WeightSender
@@ -23,6 +25,13 @@ from paddock.training.grpo.training_step import token_nll
 async def make_policy(settings: PolicySettings, rank_info: RankInfo = SINGLE_RANK) -> "TorchPolicy":
     """Make the policy in this process; of several, each waits for the others."""
     return await asyncio.to_thread(TorchPolicy, settings, rank_info)
+
+
+class _StoredPart(NamedTuple):
+    folder: Path
+    model: Any
+    optimizer: Any
+    scheduler: Any | None
 
 
 class TorchPolicy(ThreadedPolicy):
@@ -45,21 +54,30 @@ class TorchPolicy(ThreadedPolicy):
         return await self._run(lambda: self._send(version, replicas, clear_cache=clear_cache))
 
     async def save(self, folder: Path) -> None:
-        learner = self._learner
-        await self._run(
-            lambda: save_state(folder, self._shard_group, learner.model.model, learner.optimizer, learner.scheduler)
-        )
+        def save_all() -> None:
+            for part in self._parts(folder):
+                save_state(part.folder, self._shard_group, part.model, part.optimizer, part.scheduler)
+
+        await self._run(save_all)
 
     async def load(self, folder: Path) -> None:
-        learner = self._learner
-        await self._run(
-            lambda: load_state(folder, self._shard_group, learner.model.model, learner.optimizer, learner.scheduler)
-        )
+        def load_all() -> None:
+            for part in self._parts(folder):
+                load_state(part.folder, self._shard_group, part.model, part.optimizer, part.scheduler)
+
+        await self._run(load_all)
 
     async def export(self, folder: Path) -> None:
         await self._run(
             lambda: export_model(folder, self._shard_group, self._learner.model.model, self._settings.policy)
         )
+
+    def _parts(self, folder: Path) -> Iterator[_StoredPart]:
+        """What is stored, and where. Random states are those of the last."""
+        learner, critic = self._learner, self._learner.critic
+        if critic is not None:
+            yield _StoredPart(folder / "critic", critic.model.module, critic.optimizer, critic.scheduler)
+        yield _StoredPart(folder, learner.model.model, learner.optimizer, learner.scheduler)
 
     def _make(self) -> Learner:
         self._shard_group.join()

@@ -6,6 +6,7 @@ from paddock.training.core.loss_settings import LossSettings
 from paddock.training.grpo.blocks import SettingsBlock
 from paddock.training.grpo.config import TrainConfig
 from paddock.training.grpo.policy_config import PolicyConfig
+from paddock.training.grpo.value_config import ValueConfig
 
 
 class PolicySettings(SettingsBlock):
@@ -16,6 +17,8 @@ class PolicySettings(SettingsBlock):
     loss: LossSettings = LossSettings()
     seq_logprob_error_threshold: float | None = None
     seed: int = 42
+    value: ValueConfig = ValueConfig()
+    """The critic."""
 
     @classmethod
     def of(cls, config: TrainConfig) -> Self:
@@ -24,6 +27,7 @@ class PolicySettings(SettingsBlock):
             loss=config.loss_fn,
             seq_logprob_error_threshold=config.grpo.seq_logprob_error_threshold,
             seed=config.grpo.seed,
+            value=config.value,
         )
 
     def optimizer_steps(self, n_rows: int) -> int:

@@ -40,6 +40,14 @@ class FixedLogProbs(NamedTuple):
     """Under the reference policy."""
 
 
+class ValueTargets(NamedTuple):
+    """What the critic learns from in a step; by the row's index, as log-probs are."""
+
+    values: LogProbs
+    """Its own before the step."""
+    returns: LogProbs
+
+
 class OptimizerStep(NamedTuple):
     """The result of one optimiser step."""
 
@@ -61,7 +69,23 @@ class Backend(Protocol):
         ...
 
 
-def train(backend: Backend, batch: Batch, settings: PolicySettings) -> TrainResult:
+class ValueModel(Protocol):
+    """PPO's critic."""
+
+    def values(self, rows: Sequence[TrainRow], indices: Sequence[int]) -> LogProbs:
+        """The value before each trained token of the rows of those indices."""
+        ...
+
+    def credited(self, rows: Sequence[TrainRow], values: LogProbs) -> tuple[list[TrainRow], LogProbs]:
+        """The rows with advantages by these values, and the returns that values are to predict."""
+        ...
+
+    def step(self, rows: Sequence[TrainRow], part: Sequence[int], targets: ValueTargets) -> Mapping[str, float]:
+        """One optimiser step of its own; its metrics."""
+        ...
+
+
+def train(backend: Backend, batch: Batch, settings: PolicySettings, critic: ValueModel | None = None) -> TrainResult:
     """Train on a batch: the result of the whole step."""
     rows, threshold = batch.rows, settings.seq_logprob_error_threshold
     require_trainable(rows, settings.policy.max_total_sequence_length)
@@ -76,7 +100,17 @@ def train(backend: Backend, batch: Batch, settings: PolicySettings) -> TrainResu
     reference = backend.score(rows, trained, reference=True) if settings.loss.reference_policy_kl_penalty else None
     metrics_of_steps: list[Mapping[str, float]] = []
     log_probs: LogProbs = old or {}
+    targets: ValueTargets | None = None
+    if critic is not None:
+        values = critic.values(rows, trained)
+        rows, returns = critic.credited(rows, values)
+        targets = ValueTargets(values, returns)
+    warms_up = critic is not None and batch.step < settings.value.policy_training_start_step
     for part in step_parts(trained, n_steps):
+        if critic is not None and targets is not None:
+            metrics_of_steps.append(critic.step(rows, part, targets))
+        if warms_up:
+            continue
         stepped = backend.step(rows, part, FixedLogProbs(old, reference))
         metrics_of_steps.append(stepped.metrics)
         log_probs = log_probs if old is not None else stepped.log_probs

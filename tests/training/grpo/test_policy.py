@@ -19,7 +19,7 @@ pytestmark = pytest.mark.vllm
 @pytest.fixture(scope="module")
 def results(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
     command = [vllm_python, str(HERE / "measure_policy.py"), str(tmp_path_factory.mktemp("policy") / "model")]
-    env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=env)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
