@@ -274,7 +274,9 @@ class Loop:
         await self._engines.update_restarted(self._ledger.step)
 
     async def _step(self, groups: list[Group]) -> None:
-        batch = make_batch(
+        # In threads: at many long rollouts they take seconds, in which the loop would start and end no group.
+        batch = await asyncio.to_thread(
+            make_batch,
             groups,
             step=self._ledger.step,
             grpo=self._grpo,
@@ -296,7 +298,8 @@ class Loop:
         if not self._all_steps_done:
             self._groups.open()
         validation = await self._validate() if self._validation_due() else {}
-        self._report_step(batch, trained, {**validation, "timing/engines_paused_s": update.pause_s})
+        measured = await asyncio.to_thread(batch_metrics, batch)
+        self._report_step(batch, trained, {**measured, **validation, "timing/engines_paused_s": update.pause_s})
         if self._ledger.step % self._settings.save_period == 0 or self._all_steps_done:
             await self._save()
 
@@ -334,10 +337,8 @@ class Loop:
         times = self._stopwatch.lap()
         for name in POLICY_S:
             self._policy_seconds[name] += times.get(name, 0.0)
-        measured = batch_metrics(batch)
         lost = self._groups.take_lost()
         self._metrics = {
-            **measured,
             **{name if "/" in name else f"train/{name}": value for name, value in trained.metrics.items()},
             **others,
             **{f"timing/{name}": value for name, value in times.items()},

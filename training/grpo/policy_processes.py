@@ -1,13 +1,13 @@
-"""Several processes that hold one policy together, behind the interface of one.
+"""One process that holds a policy, or several that hold it together, behind the interface of one.
 
 Law     every method is called on all ranks at once; rank 0's answer is the answer. The first error is raised when
         it comes: the others wait for the rank that raised it, and have to be ended.
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult
 from paddock.training.core.records import Batch
@@ -19,14 +19,18 @@ T = TypeVar("T")
 class PolicyProcesses:
     """The role `roles.ScoringPolicy`, called on all ranks."""
 
-    def __init__(self, ranks: Sequence[ScoringPolicy]) -> None:
+    def __init__(self, ranks: Sequence[ScoringPolicy], share: Callable[[Batch], Awaitable[Any]]) -> None:
+        """`share` gives what ranks take in place of a batch: it is sent once, however many they are."""
         self._ranks = ranks
+        self._share = share
 
     async def train(self, batch: Batch) -> TrainResult:
-        return await _first(rank.train(batch) for rank in self._ranks)
+        shared = await self._share(batch._replace(groups=[]))
+        return await _first(rank.train(shared) for rank in self._ranks)
 
     async def token_nll(self, batch: Batch) -> TokenNll:
-        return await _first(rank.token_nll(batch) for rank in self._ranks)
+        shared = await self._share(batch._replace(groups=[]))
+        return await _first(rank.token_nll(shared) for rank in self._ranks)
 
     async def send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:
         return await _first(rank.send(version, replicas, clear_cache=clear_cache) for rank in self._ranks)

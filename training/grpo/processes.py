@@ -58,7 +58,7 @@ class _RoleHost:
     async def free_port(self, address: str) -> _CallResult:
         return _CallResult(free_port(address))
 
-    async def call(self, name: str, args: tuple[Any, ...], options: Mapping[str, Any]) -> _CallResult:
+    async def call(self, name: str, options: Mapping[str, Any], *args: Any) -> _CallResult:
         return await _call_result(getattr(self._role, name)(*args, **options))
 
 
@@ -102,7 +102,8 @@ class RoleProcess:
         self.pid = await self._wait(self._actor.make.remote(make, args))
 
     async def call(self, name: str, *args: Any, **options: Any) -> Any:
-        return await self._wait(self._actor.call.remote(name, args, options))
+        """`args`: values, or what `put` gave for them."""
+        return await self._wait(self._actor.call.remote(name, options, *args))
 
     async def free_port(self, address: str) -> int:
         """A port on its node that nothing listens on."""
@@ -144,6 +145,14 @@ class RoleProcess:
         except OSError:
             lines = []
         return f"{self._log} ends with: {lines[-1][:300]}" if lines else f"{self._log} is empty"
+
+
+async def put(value: Any) -> Any:
+    """A reference to the value in the shared memory of the nodes: calls of any number of roles read it there, its
+    arrays without a copy. It lasts as long as something refers to it."""
+    import ray
+
+    return await asyncio.to_thread(ray.put, value)
 
 
 class RoleProcesses:

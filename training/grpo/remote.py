@@ -1,7 +1,7 @@
 """Roles in processes of their own, behind the interfaces of `roles`.
 
 Policy  one process, or several that hold the weights together, as one (`policy_processes`).
-Law     a batch goes to the policy without the groups that it was made of, which are many times as large.
+Law     a batch is put in shared memory once, where all ranks read it, without the groups that it was made of.
 Errors  those of `RoleProcess`; InfraError when the model server does not answer a short call; `role_stuck`, not
         retryable, when the policy is silent for longer than it may take for anything.
 """
@@ -24,7 +24,7 @@ from paddock.training.grpo.model_server import with_launch
 from paddock.training.grpo.placement import RolePlace, RolePlacement
 from paddock.training.grpo.policy_processes import PolicyProcesses
 from paddock.training.grpo.policy_settings import PolicySettings, RankInfo
-from paddock.training.grpo.processes import RoleProcess, RoleProcesses
+from paddock.training.grpo.processes import RoleProcess, RoleProcesses, put
 from paddock.training.grpo.roles import GroupJob, Policy, TokenNll, TrainResult
 from paddock.training.grpo.rollouts import Sampler
 from paddock.training.grpo.worker import FinishedGroup, FinishedValidation, RolloutWorker, WorkerSettings
@@ -73,18 +73,19 @@ class RemoteEngines:
 
 
 class RemotePolicy:
-    """The role `roles.Policy` in another process. `timeout_s`: for each of its calls."""
+    """The role `roles.Policy` in another process; a batch may be a reference to one (`processes.put`). `timeout_s`: for
+    each of its calls."""
 
     def __init__(self, role: RoleProcess, timeout_s: float) -> None:
         self._role = role
         self._timeout_s = timeout_s
 
     async def train(self, batch: Batch) -> TrainResult:
-        trained: TrainResult = await self._call("train", batch._replace(groups=[]))
+        trained: TrainResult = await self._call("train", batch)
         return trained
 
     async def token_nll(self, batch: Batch) -> TokenNll:
-        nll: TokenNll = await self._call("token_nll", batch._replace(groups=[]))
+        nll: TokenNll = await self._call("token_nll", batch)
         return nll
 
     async def send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:
@@ -164,7 +165,7 @@ async def start_rollouts(
 
 async def start_policy(
     processes: RoleProcesses, places: Sequence[RolePlace], settings: PolicySettings, timeout_s: float
-) -> RemotePolicy | PolicyProcesses:
+) -> PolicyProcesses:
     """Start the policy, a process for each place; its model is loaded when this returns. `timeout_s`: for that, and for
     each call."""
     roles = [processes.start(place.role, place) for place in places]
@@ -179,8 +180,7 @@ async def start_policy(
             role.make(_make_policy, settings, rank_info) for role, rank_info in zip(roles, rank_infos, strict=True)
         )
         await asyncio.gather(*constructions)
-    ranks = [RemotePolicy(role, timeout_s) for role in roles]
-    return ranks[0] if len(ranks) == 1 else PolicyProcesses(ranks)
+    return PolicyProcesses([RemotePolicy(role, timeout_s) for role in roles], put)
 
 
 async def _make_engines(config: str, *args: str) -> EngineHost:

@@ -12,10 +12,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
+from numpy.typing import NDArray
 
 from paddock.errors import ConfigError, PaddockError
-from paddock.training.grpo.processes import RoleProcess, RoleProcesses, local_ray
+from paddock.training.grpo.processes import RoleProcess, RoleProcesses, local_ray, put
 
 
 class Example:
@@ -26,6 +28,10 @@ class Example:
 
     async def add(self, one: int, other: int = 0) -> int:
         return one + other
+
+    async def total(self, values: NDArray[np.int64]) -> list[int | bool]:
+        """The sum, and whether the array is the process's own rather than one in shared memory."""
+        return [int(values.sum()), bool(values.flags.writeable)]
 
     async def wait(self) -> None:
         try:
@@ -72,6 +78,7 @@ async def measure(processes: RoleProcesses, logs: Path) -> dict[str, Any]:
     role = processes.start("example", env={"OWN": "1"})
     await role.make(make, cancelled)
     found: dict[str, Any] = {"apart": role.pid != os.getpid(), "sum": await role.call("add", 1, other=2)}
+    found["shared"] = await role.call("total", await put(np.arange(10**6)))
     found |= {name: await error_of(role, name) for name in ("refuse", "fail")}
     task = asyncio.create_task(role.call("wait"))
     await asyncio.sleep(0.5)

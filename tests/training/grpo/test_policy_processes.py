@@ -52,13 +52,25 @@ class Rank:
         await self.met.wait()
 
 
+async def unchanged(batch: Batch) -> Batch:
+    return batch
+
+
 async def test_each_method_is_called_on_all_at_once_and_rank_0_answers() -> None:
     met = asyncio.Barrier(3)
     ranks = [Rank(nth, met) for nth in range(3)]
-    policy = PolicyProcesses(ranks)
+    n_shared = 0
+
+    async def share(batch: Batch) -> Batch:
+        nonlocal n_shared
+        n_shared += 1
+        return batch
+
+    policy = PolicyProcesses(ranks, share)
     replicas = [ReplicaInfo("policy-0", "http://127.0.0.1:9", 0)]
     assert (await policy.train(BATCH)).metrics == {"rank": 0}
     assert await policy.token_nll(BATCH) == (0.0, 1)
+    assert n_shared == 2, "a batch is shared once, not once for each rank"
     assert (await policy.send(4, replicas, clear_cache=True)).replicas == ("0",)
     for folder, told in ((Path("a"), policy.save), (Path("b"), policy.load), (Path("c"), policy.export)):
         await told(folder)
@@ -71,4 +83,4 @@ async def test_each_method_is_called_on_all_at_once_and_rank_0_answers() -> None
 async def test_the_error_of_one_is_raised_though_the_others_wait_for_it() -> None:
     met = asyncio.Barrier(2)
     with pytest.raises(InfraError, match="died"):
-        await PolicyProcesses([Rank(0, met), Rank(1, met, broken=True)]).train(BATCH)
+        await PolicyProcesses([Rank(0, met), Rank(1, met, broken=True)], unchanged).train(BATCH)

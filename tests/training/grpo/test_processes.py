@@ -34,6 +34,10 @@ def test_a_role_is_called_in_a_process_of_its_own(results: Any) -> None:
     assert results["niceness"] == 0
 
 
+def test_what_was_put_is_read_without_a_copy(results: Any) -> None:
+    assert results["shared"] == [sum(range(10**6)), False]
+
+
 def test_what_it_raises_of_ours_is_raised_here_and_all_else_is_our_bug(results: Any) -> None:
     assert results["refuse"] == ["ConfigError", "said", "what would be right"]
     assert results["fail"] == ["BugError", "ValueError", "ValueError: unforeseen"]
