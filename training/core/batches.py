@@ -32,6 +32,7 @@ from paddock.training.core.records import (
     version_number,
 )
 from paddock.training.core.settings import GroupSettings, GrpoSettings
+from paddock.training.core.shaped_rewards import shape_groups
 from paddock.training.core.step_credit import Credit, sample_credits
 from paddock.types import FailedOutcome, Outcome
 
@@ -73,7 +74,7 @@ def make_batch(
     batch = Batch(step=step, rows=[], masked=[], groups=list(groups), dropped=[])
     rules = _BatchRules(grpo, max_length, known_versions)
     repaired = [_repaired(batch, group, settings) for group in groups]
-    compared = [group for group in repaired if group is not None]
+    compared, reward_components = shape_groups([group for group in repaired if group is not None], grpo)
     std = batch_deviation([member.reward for group in compared for member in group.members])
     for group in compared:
         credits_by_member = sample_credits(group.members, grpo, batch_std=std)
@@ -82,7 +83,7 @@ def make_batch(
                 _add(batch, _MemberRef(group.id, member.nth), member, sample_credit, rules)
     if grpo.adv_estimator.name == "reinforce_plus_plus":
         _whiten(batch.rows, grpo)
-    return batch
+    return batch._replace(reward_components=reward_components)
 
 
 def _repaired(batch: Batch, group: Group, settings: GroupSettings) -> Group | None:

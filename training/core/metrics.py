@@ -3,7 +3,8 @@
 Names   those of the published recipes where they have one (`train/total_reward/mean`, `train/turns_per_sample/mean`,
         `train/invalid_tool_call_rate`, ...).
 Law     a mean is over what has the value: rewards, turns and reasons over the rollouts with a verdict. A failure is in
-        `train/outcome/*` and in nothing else. Where nothing has the value, the name is missing.
+        `train/outcome/*` and in nothing else. Rewards are the environment's; what training adds to them
+        (`shaped_rewards`) is `train/reward_component/*`. Where nothing has the value, the name is missing.
 Names   of durations: `train/group_s` (of the longest member of each group) beside the loop's `lost/slow_s` and
         `lost/too_old_s`: where the lost ones took much longer, what is trained on is not what was asked for.
 Units   shares are 0 to 1; staleness in versions of the weights; seconds end in `_s`.
@@ -35,6 +36,8 @@ def _all(batch: Batch, members: Sequence[Member]) -> Iterator[tuple[str, float]]
     yield from _outcomes(batch, members)
     yield from _groups(batch)
     yield from _rows(batch)
+    for name, values in sorted(batch.reward_components.items()):
+        yield f"reward_component/{name}/mean", fmean(values)
     yield from _agents(batch, members)
 
 

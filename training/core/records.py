@@ -8,7 +8,7 @@ Versions weights are numbered from 0, the ones that a run starts with; None: the
         that no update of this run sent.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from paddock.types import FailedOutcome, Outcome
@@ -200,6 +200,8 @@ class Batch(NamedTuple):
     """All groups that it was made from, dropped ones too."""
     dropped: list[int]
     """Ids of groups with too few members."""
+    reward_components: Mapping[str, Sequence[float]] = {}
+    """What was added to the environment's rewards, by name, of each member that has it; empty: nothing."""
 
     @property
     def tokens(self) -> int:

@@ -5,7 +5,7 @@ Source  NVIDIA-NeMo/RL, `examples/configs/grpo_math_1B.yaml` and `nemo_rl/algori
 Errors  a value or a pair of values that is not allowed is a ValidationError with what would be right.
 """
 
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -30,6 +30,84 @@ class AsyncGrpoSettings(_Settings):
     recompute_kv_cache_after_weight_updates: bool = True
     """True: what running answers have in the KV cache is computed anew under new weights. False (the recipes' default)
     makes engine and trainer disagree about every token after an update."""
+
+
+class OverlongPenalty(NamedTuple):
+    """DAPO's soft overlong punishment, complete."""
+
+    buffer: int
+    penalty: float
+    longest: int
+
+
+class RewardShapingSettings(_Settings):
+    """`grpo.reward_shaping`: what is taken off a reward before advantages. `shaped_rewards.py` has the formulas."""
+
+    enabled: bool = False
+    """Whether the reward that training sees is shaped; what is stored, and `train/total_reward`, are not."""
+    overlong_buffer_length: int | None = Field(default=None, ge=1)
+    """Tokens before `max_response_length` over which the penalty grows; None, or no penalty or no length: there is
+    none."""
+    overlong_buffer_penalty: float | None = Field(default=None, ge=0)
+    """The penalty of a rollout of `max_response_length` tokens and more."""
+    max_response_length: int | None = Field(default=None, ge=1)
+    """Sampled tokens of a rollout at which the whole penalty is due."""
+    stop_properly_penalty_coef: float | None = Field(default=None, ge=0, le=1)
+    """The reward of a truncated rollout is multiplied by this; None: it is not. The overlong penalty is left out then,
+    as in NeMo-RL."""
+    turn_penalty: float = Field(default=0.0, ge=0)
+    """Taken off for each turn beyond `free_turns`."""
+    free_turns: int = Field(default=0, ge=0)
+    """Turns without a penalty."""
+    token_penalty_per_1k: float = Field(default=0.0, ge=0)
+    """Taken off for each 1,000 sampled tokens beyond `free_tokens`, in proportion."""
+    free_tokens: int = Field(default=0, ge=0)
+    """Sampled tokens without a penalty."""
+
+    @property
+    def overlong(self) -> OverlongPenalty | None:
+        """None: there is none, or `stop_properly_penalty_coef` stands in its place."""
+        buffer, penalty, longest = self.overlong_buffer_length, self.overlong_buffer_penalty, self.max_response_length
+        if self.stop_properly_penalty_coef is not None or buffer is None or penalty is None or longest is None:
+            return None
+        return OverlongPenalty(buffer, penalty, longest)
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        given = (self.overlong_buffer_length, self.overlong_buffer_penalty, self.max_response_length)
+        has_other = self.stop_properly_penalty_coef is not None or self.turn_penalty or self.token_penalty_per_1k
+        if self.enabled and None in given and (any(value is not None for value in given) or not has_other):
+            raise ValueError(
+                "the overlong penalty needs overlong_buffer_length, overlong_buffer_penalty and max_response_length; "
+                "without it, set stop_properly_penalty_coef, turn_penalty or token_penalty_per_1k, or enabled to false"
+            )
+        if self.enabled and self.overlong is not None and self.overlong.buffer > self.overlong.longest:
+            raise ValueError(
+                f"overlong_buffer_length ({self.overlong.buffer}) is above max_response_length "
+                f"({self.overlong.longest})"
+            )
+        return self
+
+
+class RewardScalingSettings(_Settings):
+    """`grpo.reward_scaling`: rewards mapped linearly from one range onto another, before they are shaped."""
+
+    enabled: bool = False
+    """Whether the rewards that training sees are scaled."""
+    source_min: float = 0.0
+    """Smallest reward of the environment; a smaller one is raised to it."""
+    source_max: float = 1.0
+    """Largest reward of the environment; a larger one is lowered to it."""
+    target_min: float = 0.0
+    """What `source_min` becomes."""
+    target_max: float = 1.0
+    """What `source_max` becomes."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.enabled and self.source_min >= self.source_max:
+            raise ValueError(f"source_min ({self.source_min}) has to be below source_max ({self.source_max})")
+        return self
 
 
 class AdvantageSettings(_Settings):
@@ -59,6 +137,10 @@ class GrpoSettings(_Settings):
     """How often the run goes through the rows before it ends."""
     adv_estimator: AdvantageSettings = AdvantageSettings()
     """How rewards become advantages."""
+    reward_scaling: RewardScalingSettings = RewardScalingSettings()
+    """The range of rewards."""
+    reward_shaping: RewardShapingSettings = RewardShapingSettings()
+    """Penalties for length."""
     normalize_rewards: bool = True
     """Advantages are divided by the standard deviation, the group's or the batch's (`adv_estimator.normalize_over`)."""
     use_leave_one_out_baseline: bool = True

@@ -267,6 +267,15 @@ class TrainConfig(SettingsBlock):
         return self
 
     @model_validator(mode="after")
+    def _shaped_steps(self) -> Self:
+        if self.paddock.groups.step_credit and (self.grpo.reward_scaling.enabled or self.grpo.reward_shaping.enabled):
+            raise ValueError(
+                "paddock.groups.step_credit gives steps rewards of their own, which grpo.reward_scaling and "
+                "grpo.reward_shaping do not reach: enable one or the other"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _asynchronous(self) -> Self:
         if self.grpo.max_age and not self.loss_fn.use_importance_sampling_correction:
             raise ValueError(

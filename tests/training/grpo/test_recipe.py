@@ -108,7 +108,7 @@ def test_an_inert_key_is_named_with_its_reason_and_refused_by_strict(folder: Pat
     ("blocks", "said"),
     [
         ({"grpo": {"use_dynamic_sampling": True}}, "true is not done here"),
-        ({"grpo": {"reward_shaping": {"enabled": True}}}, "set grpo.reward_shaping.enabled to false"),
+        ({"grpo": {"reward_shaping": {"enabled": True, "max_response_length": 9}}}, "overlong_buffer_length"),
         ({"grpo": {"adv_estimator": {"name": "gdpo"}}}, "reinforce_plus_plus"),
         ({"grpo": {"adv_estimator": {"normalize_rewards": False}, "normalize_rewards": True}}, "keep one"),
         ({"loss_fn": {"positive_example_nll_weight": 0.1}}, "positive_example_nll_weight"),
@@ -127,10 +127,9 @@ def test_what_would_have_to_be_done_and_is_not_is_refused(folder: Path, blocks: 
 
 def test_a_disabled_block_says_nothing_as_a_whole(folder: Path) -> None:
     megatron = {"enabled": False, "optimizer": {"lr": 0.5}, "mtp_num_layers": 5, "whatever": 1}
-    scaling = {"enabled": False, "source_min": 3}
-    found = read(folder, policy={"megatron_cfg": megatron}, grpo={"reward_scaling": scaling})
+    found = read(folder, policy={"megatron_cfg": megatron})
     assert found.config.policy.optimizer.kwargs.lr == 5e-6
-    assert [note.key for note in found.notes if note.kind == "inert"] == ["grpo.reward_scaling", "policy.megatron_cfg"]
+    assert [note.key for note in found.notes if note.kind == "inert"] == ["policy.megatron_cfg"]
 
 
 MEGATRON: dict[str, Any] = {
