@@ -25,6 +25,18 @@ def packs(lengths: Sequence[int], capacity: int, max_rows: int | None = None) ->
     return rows_by_pack
 
 
+def padded_packs(lengths: Sequence[int], capacity: int) -> list[list[int]]:
+    """As `packs`, of rows that are padded to the longest of their pack, with padding counted: longest first, as many
+    in each as fit."""
+    rows_by_pack: list[list[int]] = []
+    for nth in sorted(range(len(lengths)), key=lambda nth: (-lengths[nth], nth)):
+        if rows_by_pack and (len(rows_by_pack[-1]) + 1) * lengths[rows_by_pack[-1][0]] <= capacity:
+            rows_by_pack[-1].append(nth)
+        else:
+            rows_by_pack.append([nth])
+    return rows_by_pack
+
+
 def shares(lengths: Sequence[int], parts: int) -> list[list[int]]:
     """The indices of the rows of each of `parts` processes, with about as many tokens each: rows are dealt longest
     first, each to the process that has the fewest tokens."""

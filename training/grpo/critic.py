@@ -17,7 +17,7 @@ import torch
 from paddock.training.core.gae import TokenCredits, gae, whitened
 from paddock.training.core.records import TrainRow
 from paddock.training.grpo.language_model import ShardedModel, load_model
-from paddock.training.grpo.microbatches import MicroBatch, micro_batches
+from paddock.training.grpo.microbatches import MicroBatch, RankShare, micro_batches
 from paddock.training.grpo.optimizer import make_optimizer, make_scheduler, update
 from paddock.training.grpo.policy_settings import PolicySettings
 from paddock.training.grpo.sharding import ShardGroup
@@ -113,10 +113,10 @@ class Critic:
         return micro_batches(
             rows,
             indices,
+            RankShare(group.rank_info.rank, group.rank_info.world_size, group.device),
             size=self._policy.train_micro_batch_size,
-            rank=group.rank_info.rank,
-            world_size=group.rank_info.world_size,
-            device=group.device,
+            capacity=self._policy.micro_batch_tokens(learn=True),
+            packed=False,
         )
 
 

@@ -10,6 +10,7 @@ Law     no dropout, as in the engine, though the model is in training mode (for 
 Errors  ConfigError for a model that can't be read.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, TypeVar
@@ -21,12 +22,14 @@ from transformers import AutoModelForCausalLM
 from paddock.errors import ConfigError
 from paddock.training.grpo.language_head import LanguageHead
 from paddock.training.grpo.microbatches import MicroBatch
+from paddock.training.grpo.packed_rows import pack_attention, pack_ids, why_not_packed
 from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.routers import freeze_routers
 from paddock.training.grpo.sharding import DTYPES, ShardGroup
 from paddock.training.grpo.token_scores import ScoreForm, TokenScores, token_scores
 
 T = TypeVar("T")
+_log = logging.getLogger("paddock.training")
 
 
 def load_model(policy: PolicyConfig) -> Any:
@@ -87,10 +90,18 @@ class LanguageModel(ShardedModel):
 
     def __init__(self, model: Any, policy: PolicyConfig, shard_group: ShardGroup) -> None:
         super().__init__(model, _Scorer(model, policy), policy, shard_group)
+        self.packed = policy.sequence_packing.enabled and _can_pack(model)
+        """Whether rows of a micro-batch share a sequence."""
 
     def scores(self, micro: MicroBatch, *, entropies: bool = False) -> TokenScores:
         """Scores of the micro-batch's trained tokens, and their entropies where these are asked for."""
-        scores: TokenScores = self.module(micro.ids, micro.row, micro.at, entropies)
+        inputs: dict[str, Any] = {"input_ids": micro.ids}
+        at = micro.row * micro.ids.shape[1] + micro.at
+        if self.packed:
+            row = pack_ids(micro)
+            inputs = {"input_ids": row.ids, "position_ids": row.positions, "row_lengths": row.lengths}
+            at = row.at
+        scores: TokenScores = self.module(inputs, at, entropies)
         return scores
 
 
@@ -103,10 +114,11 @@ class _Scorer(torch.nn.Module):  # type: ignore[misc]
         self._head = LanguageHead(model)
         self._form = ScoreForm(policy.logprob_chunk_size, policy.generation.temperature)
 
-    def forward(self, ids: torch.Tensor, row: torch.Tensor, at: torch.Tensor, entropies: bool) -> TokenScores:
-        """Of `ids[row, at]`. `ids` is `[rows, length]`, `row` and `at` `[tokens]`."""
-        hidden, head = self._head.split({"input_ids": ids})
-        return token_scores(hidden[row, at - 1], ids[row, at], head, self._form._replace(entropies=entropies))
+    def forward(self, inputs: dict[str, Any], at: torch.Tensor, entropies: bool) -> TokenScores:
+        """Of the tokens at the indices `at`, `[tokens]`, of the flat ids."""
+        hidden, head = self._head.split(inputs)
+        targets, form = inputs["input_ids"].flatten()[at], self._form._replace(entropies=entropies)
+        return token_scores(hidden.flatten(0, 1)[at - 1], targets, head, form)
 
 
 class _Frame(torch.nn.Module):  # type: ignore[misc]
@@ -118,6 +130,16 @@ class _Frame(torch.nn.Module):  # type: ignore[misc]
 
     def forward(self, work: Callable[[], Any]) -> Any:
         return work()
+
+
+def _can_pack(model: Any) -> bool:
+    """Whether rows of the model can share a sequence, in which case its attention keeps them apart from now on."""
+    why = why_not_packed(model)
+    if why is None:
+        pack_attention(model)
+    else:
+        _log.warning("policy.sequence_packing: rows of %s are padded, for %s", type(model).__name__, why)
+    return why is None
 
 
 def _without_dropout(model: Any) -> None:

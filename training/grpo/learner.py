@@ -19,7 +19,7 @@ from paddock.training.grpo import training_step
 from paddock.training.grpo.critic import Critic
 from paddock.training.grpo.language_model import LanguageModel, load_model
 from paddock.training.grpo.lora import add_adapters, without_adapters
-from paddock.training.grpo.microbatches import MicroBatch, micro_batches
+from paddock.training.grpo.microbatches import MicroBatch, RankShare, micro_batches
 from paddock.training.grpo.optimizer import make_optimizer, make_scheduler, update
 from paddock.training.grpo.policy_settings import PolicySettings
 from paddock.training.grpo.roles import TrainResult
@@ -52,7 +52,7 @@ class Learner:
         own = LogProbs()
         model = self._reference if reference else self.model
         with torch.no_grad(), without_adapters(model.model) if reference else nullcontext():
-            for micro in self._micro_batches(rows, indices):
+            for micro in self._micro_batches(rows, indices, learn=False):
                 own |= micro.by_row(model.computing(partial(model.scores, micro)).log_probs)
         model.release()
         return merge(self._shard_group.share(own))
@@ -70,7 +70,7 @@ class Learner:
         totals = totals_of(rows, part)
         metrics, log_probs = LossMetrics(), LogProbs()
         self.optimizer.zero_grad(set_to_none=True)
-        for micro in self._micro_batches(rows, part):
+        for micro in self._micro_batches(rows, part, learn=True):
             now, micro_metrics = self.model.computing(partial(self._backward, micro, totals, fixed))
             metrics += micro_metrics
             log_probs |= micro.by_row(now)
@@ -88,15 +88,15 @@ class Learner:
         (loss * self._shard_group.rank_info.world_size).backward()
         return now.log_probs.detach(), metrics
 
-    def _micro_batches(self, rows: Sequence[TrainRow], indices: Sequence[int]) -> Iterable[MicroBatch]:
-        rank_info = self._shard_group.rank_info
+    def _micro_batches(self, rows: Sequence[TrainRow], indices: Sequence[int], *, learn: bool) -> Iterable[MicroBatch]:
+        policy, rank_info = self._settings.policy, self._shard_group.rank_info
         return micro_batches(
             rows,
             indices,
-            size=self._settings.policy.train_micro_batch_size,
-            rank=rank_info.rank,
-            world_size=rank_info.world_size,
-            device=self._shard_group.device,
+            RankShare(rank_info.rank, rank_info.world_size, self._shard_group.device),
+            size=policy.train_micro_batch_size,
+            capacity=policy.micro_batch_tokens(learn=learn),
+            packed=self.model.packed,
         )
 
     def _language_model(self) -> LanguageModel:

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from paddock.errors import BugError
-from paddock.training.core.packing import packs, shares
+from paddock.training.core.packing import packs, padded_packs, shares
 from paddock.training.core.records import TrainRow
 
 
@@ -52,25 +52,33 @@ def step_parts(indices: Sequence[int], n_steps: int) -> list[list[int]]:
     return [list(indices[start:end]) for start, end in pairwise(bounds) if end > start]
 
 
+class RankShare(NamedTuple):
+    """The process whose rows they are."""
+
+    rank: int
+    world_size: int
+    device: torch.device
+
+
 def micro_batches(
-    rows: Sequence[TrainRow], indices: Sequence[int], *, size: int, rank: int, world_size: int, device: torch.device
+    rows: Sequence[TrainRow], indices: Sequence[int], share: RankShare, *, size: int, capacity: int | None, packed: bool
 ) -> Iterator[MicroBatch]:
-    """This process's part of `indices`, the longest rows first: what does not fit in memory shows at once."""
-    dealt = shares([len(rows[nth].ids) for nth in indices], world_size)
-    own = [indices[nth] for nth in dealt[rank]]
-    for start in range(0, max(map(len, dealt)), size):
-        yield _micro_batch(rows, own[start : start + size], device)
+    """This process's part of `indices`, the longest rows first: what does not fit in memory shows at once. A
+    micro-batch has `size` rows, or with a `capacity` as many as fit into so many tokens, at least one; `packed`: they
+    need no padding there."""
+    dealt = shares([len(rows[nth].ids) for nth in indices], share.world_size)
+    parts = [_parts([len(rows[indices[nth]].ids) for nth in part], size, capacity, packed=packed) for part in dealt]
+    own = parts[share.rank]
+    for at in range(max(map(len, parts))):
+        chosen = own[at] if at < len(own) else []
+        yield _micro_batch(rows, [indices[dealt[share.rank][nth]] for nth in chosen], share.device)
 
 
-def packed_batches(
-    rows: Sequence[TrainRow], indices: Sequence[int], *, capacity: int, rank: int, world_size: int, device: torch.device
-) -> Iterator[MicroBatch]:
-    """As `micro_batches`, bounded by tokens: each has as many rows as fit into `capacity` tokens, at least one."""
-    dealt = shares([len(rows[nth].ids) for nth in indices], world_size)
-    packed = [packs([len(rows[indices[nth]].ids) for nth in part], capacity) for part in dealt]
-    for at in range(max(map(len, packed))):
-        chosen = packed[rank][at] if at < len(packed[rank]) else []
-        yield _micro_batch(rows, [indices[dealt[rank][nth]] for nth in chosen], device)
+def _parts(lengths: Sequence[int], size: int, capacity: int | None, *, packed: bool) -> list[list[int]]:
+    """Which rows of one process go together; `lengths` fall."""
+    if capacity is None:
+        return [list(range(start, min(start + size, len(lengths)))) for start in range(0, len(lengths), size)]
+    return packs(lengths, capacity) if packed else padded_packs(lengths, capacity)
 
 
 def require_trainable(rows: Sequence[TrainRow], max_length: int) -> None:

@@ -155,17 +155,30 @@ class SchedulerConfig(SettingsBlock):
         return [*parts, {"milestones": list(self.milestones)}] if parts else []
 
 
-class SequencePackingConfig(SettingsBlock):
-    """`policy.sequence_packing`, of a policy on Megatron-core: rows one after the other in one sequence, in which each
-    attends to itself alone."""
+class TokenBatchConfig(SettingsBlock):
+    """Micro-batches that are bounded by tokens, in place of rows."""
 
-    enabled: bool = False
-    """Whether rows are packed; False: each is padded to the longest of its micro-batch."""
     train_mb_tokens: int | None = Field(default=None, ge=1)
     """Tokens of a micro-batch, where one row is not longer; None: `max_total_sequence_length` times
     `train_micro_batch_size`."""
     logprob_mb_tokens: int | None = Field(default=None, ge=1)
     """Tokens of a micro-batch of passes without a gradient; None: `train_mb_tokens`."""
+
+
+class SequencePackingConfig(TokenBatchConfig):
+    """`policy.sequence_packing`: rows one after the other in one sequence, in which each attends to itself alone. On
+    torch with `torch_cfg.attention` of `sdpa`, for models whose layers mix tokens by attention alone; rows of another
+    are padded, as by `dynamic_batching`, and a warning says so."""
+
+    enabled: bool = False
+    """Whether rows are packed; False: each is padded to the longest of its micro-batch."""
+
+
+class DynamicBatchingConfig(TokenBatchConfig):
+    """`policy.dynamic_batching`: as many rows of like length in a micro-batch as fit in, padding counted."""
+
+    enabled: bool = False
+    """Whether tokens bound a micro-batch; False: `train_micro_batch_size` does."""
 
 
 class ColocatedConfig(SettingsBlock):
@@ -265,7 +278,9 @@ class PolicyConfig(SettingsBlock):
     megatron_cfg: MegatronConfig = MegatronConfig()
     """A policy on Megatron-core, in place of torch."""
     sequence_packing: SequencePackingConfig = SequencePackingConfig()
-    """Several rows in one sequence, on Megatron-core alone."""
+    """Several rows in one sequence."""
+    dynamic_batching: DynamicBatchingConfig = DynamicBatchingConfig()
+    """Padded micro-batches that are bounded by tokens."""
     generation: GenerationConfig = GenerationConfig()
     """How engines sample."""
 
@@ -273,6 +288,15 @@ class PolicyConfig(SettingsBlock):
     def n_processes(self) -> int:
         """Number of processes that hold the weights together."""
         return self.megatron_cfg.world_size if self.megatron_cfg.enabled else self.torch_cfg.processes
+
+    def micro_batch_tokens(self, *, learn: bool) -> int | None:
+        """Most tokens of a micro-batch, where one row is not longer; None: `train_micro_batch_size` bounds it.
+        `learn`: there is a gradient."""
+        batching = self.sequence_packing if self.sequence_packing.enabled else self.dynamic_batching
+        if not batching.enabled:
+            return None
+        tokens = batching.train_mb_tokens or self.max_total_sequence_length * self.train_micro_batch_size
+        return tokens if learn else batching.logprob_mb_tokens or tokens
 
     @field_validator("logprob_chunk_size", mode="before")
     @classmethod
@@ -300,6 +324,8 @@ class PolicyConfig(SettingsBlock):
             raise ValueError(
                 f"torch_cfg.processes is {self.torch_cfg.processes}, and with dtensor_cfg.enabled false there is one"
             )
+        if self.sequence_packing.enabled and self.dynamic_batching.enabled:
+            raise ValueError("sequence_packing and dynamic_batching both say which rows go together: enable one")
         return self
 
     @model_validator(mode="after")

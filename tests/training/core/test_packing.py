@@ -1,12 +1,12 @@
 """Claims about packing: every row once, and nothing over its capacity."""
 
 from collections.abc import Iterable
-from itertools import chain
+from itertools import chain, pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.training.core.packing import packs, shares
+from paddock.training.core.packing import packs, padded_packs, shares
 
 LENGTHS = st.lists(st.integers(1, 60), max_size=20)
 
@@ -43,3 +43,14 @@ def test_shares_differ_by_one_row_at_most(lengths: list[int], parts: int) -> Non
     assert every(found, len(lengths))
     loads = [sum(lengths[nth] for nth in part) for part in found]
     assert max(loads) - min(loads) <= max(lengths, default=0)
+
+
+@given(st.lists(st.integers(1, 60), max_size=40), st.integers(1, 120))
+def test_padded_packs_fit_with_their_padding(lengths: list[int], capacity: int) -> None:
+    found = padded_packs(lengths, capacity)
+    assert sorted(nth for pack in found for nth in pack) == list(range(len(lengths)))
+    for pack in found:
+        assert len(pack) == 1 or len(pack) * max(lengths[nth] for nth in pack) <= capacity
+    for pack, following in pairwise(found):
+        assert (len(pack) + 1) * lengths[pack[0]] > capacity, "one more would not have fitted"
+        assert min(lengths[nth] for nth in pack) >= max(lengths[nth] for nth in following)

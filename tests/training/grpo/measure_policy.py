@@ -97,12 +97,18 @@ async def invariance(folder: Path) -> dict[str, Any]:
     six, told_six, _ = await trained(settings(folder, loss, train_micro_batch_size=6), *batches)
     again, _, _ = await trained(settings(folder, loss, train_micro_batch_size=6), *batches)
     checked, _, _ = await trained(settings(folder, loss, dtensor_cfg={"activation_checkpointing": True}), *batches)
+    others = {
+        "packed": settings(folder, loss, sequence_packing={"enabled": True, "train_mb_tokens": 40}),
+        "padded": settings(folder, loss, dynamic_batching={"enabled": True, "train_mb_tokens": 40}),
+    }
+    apart = {name: distance(one, (await trained(own, *batches))[0]) for name, own in others.items()}
     losses = [abs(a["train/loss"] - b["train/loss"]) for a, b in zip(told_one, told_six, strict=True)]
     return {
         "weights": distance(one, six),
         "loss": max(losses),
         "again": distance(six, again),
         "checkpointing": distance(one, checked),
+        **apart,
     }
 
 

@@ -25,7 +25,8 @@ STATE = "policy.pt"
 async def main(folder: Path, n_processes: int, port: int, rank: int) -> None:
     # A process too many for the last rows, so that one of them computes without a row.
     lengths = LENGTHS[:5]
-    own = settings(folder / "model", {"reference_policy_kl_penalty": 0.01}, threshold=1e6)
+    packing = {"enabled": n_processes > 1, "train_mb_tokens": 32}
+    own = settings(folder / "model", {"reference_policy_kl_penalty": 0.01}, threshold=1e6, sequence_packing=packing)
     kept = RecordingSender()
     policy = await asyncio.to_thread(TorchPolicy, own, RankInfo(rank, n_processes, master_port=port), sender=kept)
     told = [await policy.train(batch(step, lengths)) for step in range(STEPS)]

@@ -43,6 +43,11 @@ def test_micro_batches_change_nothing(results: Any) -> None:
     assert results["invariance"]["loss"] < ROUNDING
 
 
+@pytest.mark.parametrize("batching", ["packed", "padded"])
+def test_nor_does_it_how_many_rows_share_a_forward_pass(results: Any, batching: str) -> None:
+    assert results["invariance"][batching] < 1e-5
+
+
 def test_the_same_run_is_the_same_to_the_bit(results: Any) -> None:
     assert results["invariance"]["again"] == 0
 

@@ -162,10 +162,18 @@ def test_megatrons_block_is_settings_where_it_is_enabled(folder: Path) -> None:
     }
 
 
-def test_what_packs_rows_says_nothing_to_torch(folder: Path) -> None:
-    found = read(folder, policy={"sequence_packing": {"enabled": True, "train_mb_tokens": 64}})
-    assert noted(found, "policy.sequence_packing").kind == "inert"
-    assert not found.config.policy.sequence_packing.enabled
+@pytest.mark.parametrize("batching", ["sequence_packing", "dynamic_batching"])
+def test_tokens_may_bound_a_micro_batch_on_torch_too(folder: Path, batching: str) -> None:
+    found = read(folder, policy={batching: {"enabled": True, "train_mb_tokens": 64, "sequence_length_round": 64}})
+    policy = found.config.policy
+    assert [policy.micro_batch_tokens(learn=learn) for learn in (True, False)] == [64, 64]
+    assert noted(found, f"policy.{batching}.sequence_length_round").kind == "inert"
+
+
+def test_packing_and_padding_by_tokens_exclude_each_other(folder: Path) -> None:
+    both = {name: {"enabled": True} for name in ("sequence_packing", "dynamic_batching")}
+    with pytest.raises(ConfigError, match="enable one"):
+        read(folder, policy=both)
 
 
 def test_an_optimizer_of_torch_is_refused_beside_megatron(folder: Path) -> None:

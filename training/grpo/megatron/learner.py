@@ -25,7 +25,7 @@ from paddock.training.grpo.megatron.forward import Forward, without_logits
 from paddock.training.grpo.megatron.inputs import InputForm
 from paddock.training.grpo.megatron.optimizer import in_precision, make_optimizer, make_scheduler, with_gradients
 from paddock.training.grpo.megatron.ranks import Ranks
-from paddock.training.grpo.microbatches import MicroBatch, micro_batches, packed_batches
+from paddock.training.grpo.microbatches import MicroBatch, RankShare, micro_batches
 from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.policy_settings import PolicySettings
 from paddock.training.grpo.roles import TrainResult
@@ -108,18 +108,17 @@ class MegatronLearner:
         return self._ranks.share(answers if self._ranks.answers else [])
 
     def _micro_batches(self, rows: Sequence[TrainRow], indices: Sequence[int], *, learn: bool) -> list[MicroBatch]:
-        policy, packing = self._settings.policy, self._settings.policy.sequence_packing
-        mine: dict[str, Any] = {
-            "rank": self._ranks.data_rank,
-            "world_size": self._ranks.data_size,
-            "device": self._ranks.device,
-        }
-        if not packing.enabled:
-            return list(micro_batches(rows, indices, size=policy.train_micro_batch_size, **mine))
-        capacity = packing.train_mb_tokens or policy.max_total_sequence_length * policy.train_micro_batch_size
-        if not learn:
-            capacity = packing.logprob_mb_tokens or capacity
-        return list(packed_batches(rows, indices, capacity=capacity, **mine))
+        policy, ranks = self._settings.policy, self._ranks
+        return list(
+            micro_batches(
+                rows,
+                indices,
+                RankShare(ranks.data_rank, ranks.data_size, ranks.device),
+                size=policy.train_micro_batch_size,
+                capacity=policy.micro_batch_tokens(learn=learn),
+                packed=policy.sequence_packing.enabled,
+            )
+        )
 
     def _load_stages(self) -> list[Any]:
         config = self._settings.policy.megatron_cfg

@@ -11,7 +11,7 @@ import torch
 from tests.training.grpo.megatron.tiny import batch
 
 from paddock.training.grpo.megatron.inputs import InputForm, inputs_of, own_indices, whole_length
-from paddock.training.grpo.microbatches import packed_batches
+from paddock.training.grpo.microbatches import RankShare, micro_batches
 
 CAPACITY = 48
 
@@ -20,9 +20,8 @@ def measured(size: int, tensor: int) -> dict[str, Any]:
     rows = batch().rows
     found: dict[str, Any] = {"rows": [], "pieces": [], "tokens": [], "longest": 0}
     divisor = tensor * (2 * size if size > 1 else 1)
-    for micro in packed_batches(
-        rows, range(len(rows)), capacity=CAPACITY, rank=0, world_size=1, device=torch.device("cpu")
-    ):
+    share = RankShare(0, 1, torch.device("cpu"))
+    for micro in micro_batches(rows, range(len(rows)), share, size=1, capacity=CAPACITY, packed=True):
         parts = [inputs_of(micro, InputForm(divisor, True, True, size, rank)) for rank in range(size)]
         n = whole_length(parts[0])
         owned = torch.cat([torch.arange(n) if one.own is None else one.own for one in parts]).sort().values
