@@ -72,13 +72,21 @@ _BY_KEY: dict[TrialKey, Reason] = {
     "over_budget": "over_budget",
     "killed": "tests_fail",
     "nothing_ran": "tests_fail",
+    "status_hidden": "tests_fail",
     "status_differs": "tests_forged",
     "contradictory_status": "tests_forged",
     "sentinel": "tests_forged",
     "startup_file": "tests_forged",
     "sandbox_died": "tests_forged",
 }
-_FAILURES: tuple[TrialKey, ...] = ("fails", "sentinel", "status_differs", "contradictory_status", "startup_file")
+_FAILURES: tuple[TrialKey, ...] = (
+    "fails",
+    "sentinel",
+    "status_differs",
+    "status_hidden",
+    "contradictory_status",
+    "startup_file",
+)
 """What a run that resolves is not believed after, unless it is repeated."""
 ROUNDS = 3
 """Times that a control may show other conditions to be right: no sentinel, a longer limit, another belief."""

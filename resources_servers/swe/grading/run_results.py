@@ -24,6 +24,7 @@ Doubt = Literal[
     "killed",
     "nothing_ran",
     "status_differs",
+    "status_hidden",
     "contradictory_status",
     "sentinel",
     "sandbox_died",
@@ -94,7 +95,7 @@ def read_run(instance: SweInstance, run: GradingRun) -> RunResults:
     if run.sentinel is not None:
         status, complaint = sentinels.take_out(run.sentinel, status, run.output, run.exit_code)
     result = _judge(instance, status)
-    doubt, detail = _doubt(instance, run, status, complaint)
+    doubt, detail = _doubt(instance, run, _ReadLog(status, complaint, result.resolved))
     return RunResults(
         resolved=result.resolved and doubt is None,
         fail_to_pass={test: _status(instance, test, status) for test in result.fail_to_pass},
@@ -180,9 +181,16 @@ def _status_word(fail_to_pass: Mapping[str, bool], pass_to_pass: Mapping[str, bo
     return "RESOLVED_FULL" if all(fail_to_pass.values()) else "RESOLVED_PARTIAL"
 
 
-def _doubt(
-    instance: SweInstance, run: GradingRun, status: Mapping[str, str], complaint: str | None
-) -> tuple[Doubt | None, str]:
+class _ReadLog(NamedTuple):
+    status: Mapping[str, str]
+    complaint: str | None
+    """What is wrong with the sentinel's line; None: nothing."""
+    resolved: bool
+    """Whether the row's rule is met."""
+
+
+def _doubt(instance: SweInstance, run: GradingRun, read: _ReadLog) -> tuple[Doubt | None, str]:
+    status, complaint = read.status, read.complaint
     if run.died:
         return "sandbox_died", f"the sandbox ended while the tests ran: {run.output}"
     if run.killed_by == "timeout":
@@ -203,7 +211,9 @@ def _doubt(
     # Without a sentinel, which is unlike any line that code prints, only what is named like a test counts.
     named = any(status[word] in ("FAILED", "ERROR") and _TEST.search(word) for word in status)
     if run.sentinel is None and named and run.exit_code == 0:
-        return "status_differs", "tests failed in the log, yet the test command succeeded"
+        # The row's command may hide its status (`|| true`): that its own tests failed is no sign of a forgery.
+        hidden: Doubt = "status_differs" if read.resolved else "status_hidden"
+        return hidden, "tests failed in the log, yet the test command succeeded"
     if run.sentinel is None and not failed and run.exit_code != 0:
         return "status_differs", f"nothing failed in the log, yet the test command ended with {run.exit_code}"
     if twice := _contradiction(instance, run.output):

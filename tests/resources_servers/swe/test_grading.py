@@ -374,6 +374,14 @@ async def test_a_command_that_hides_its_status_is_refused(stand: Open, row: Json
 
 
 @pytest.mark.slow
+async def test_a_command_that_hides_its_status_makes_no_forger_of_a_patch_that_fixes_nothing(
+    stand: Open, row: JsonObject
+) -> None:
+    hidden = {**row, "eval_script": SCRIPT.replace("more/test_more.py\n:", "more/test_more.py || true\n:")}
+    assert (await stand(official=False).grade(hidden, NOTE)).reason == "tests_fail"
+
+
+@pytest.mark.slow
 async def test_an_image_without_the_runner_is_never_a_zero(stand: Open, row: JsonObject) -> None:
     gone = {**row, "eval_script": SCRIPT.replace("pytest -rA", "no-such-runner -rA")}
     with pytest.raises(VerifierError, match="no test reported"):
