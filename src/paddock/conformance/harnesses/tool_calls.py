@@ -77,6 +77,20 @@ def _malformed(make: Callable[[ShownTools], JsonObject], kind: MalformedCall) ->
     return check
 
 
+async def unknown_arguments_are_no_failure(target: HarnessTarget) -> None:
+    async with harness_fixture(target) as fixture:
+        tools = await fixture.tools()
+        call = tools.shell("printf 'a%sb\\n' x")
+        strange = {**orjson.loads(call["arguments"]), "no_argument_of_this_name": 1}
+        run = await fixture.run([{**call, "arguments": orjson.dumps(strange).decode()}])
+        exit_ = run.expect_exit("finished")
+        allowed: tuple[JsonObject, ...] = ({}, {"bad_arguments": 1})
+        expect(exit_.malformed in allowed, f"an argument that the tool does not have is counted as {exit_.malformed}")
+        if not _is_dropped(target, run):
+            _expect_answered_once(run, [call["call_id"]])
+            expect("Traceback" not in run.texts[0], "the model is told a traceback of ours")
+
+
 async def cut_calls_are_counted(target: HarnessTarget) -> None:
     async with harness_fixture(target) as fixture:
         tools = await fixture.tools()
@@ -209,6 +223,7 @@ SUITE = [
     Behaviour("a call of an unknown tool is answered and counted", _malformed(_unknown, "unknown_tool")),
     Behaviour("arguments that are no JSON are answered and counted", _malformed(_no_json, "bad_json")),
     Behaviour("a missing argument is answered and counted", _malformed(_nothing, "bad_arguments")),
+    Behaviour("an argument that the tool does not have is no failure", unknown_arguments_are_no_failure),
     Behaviour("a call that was cut off is counted and does not run", cut_calls_are_counted),
     Behaviour("calls of one turn are answered once each, in their order", calls_are_answered_in_order),
     Behaviour("a refused command is told to the model", refusals_are_told),

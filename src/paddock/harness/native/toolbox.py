@@ -66,11 +66,12 @@ class Toolbox:
         return tool
 
     def read_arguments(self, name: str, raw: str) -> JsonObject | InvalidCall:
-        """Read the arguments for a tool's method; by default, a JSON object checked by the tool's schema."""
+        """Read the arguments for a tool's method; by default, a JSON object checked by the tool's schema, which has no
+        other property than those that it names unless it says so (`additionalProperties`)."""
         arguments = decode_object(raw or "{}")
         if isinstance(arguments, InvalidCall):
             return arguments
-        return violation(arguments, self._schemas[name]) or arguments
+        return violation(arguments, {"additionalProperties": False, **self._schemas[name]}) or arguments
 
     def option(self, name: str) -> Any:
         """Return an option of the profile."""
