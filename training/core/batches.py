@@ -3,7 +3,7 @@
 Law     a verdict enters its group's baseline whether or not its tokens can be trained on; a failure never does. Each
         token is trained on at most once, with the advantage of its rollout, or it is masked for a reason that is given.
 Order   of the tokens' fates: no reward, no proven sample, cut by a budget (`overlong_filtering`), longer than the
-        trainer takes, unknown weights, a turn with a flaw that the config masks.
+        trainer takes, not scored by a teacher, unknown weights, a turn with a flaw that the config masks.
 Shares  samples of one rollout share its advantage, unless each step has its own (`step_credit`). With
         `token_level_loss` each of its tokens weighs the same, in however many samples it was split; with a mean per
         row, a rollout weighs as many times as it has samples.
@@ -17,6 +17,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 
 from paddock.training.core.advantages import batch_deviation, whitened
+from paddock.training.core.distillation import DistillationSettings, teacher_advantages
 from paddock.training.core.groups import repair
 from paddock.training.core.records import (
     Batch,
@@ -43,6 +44,7 @@ class _BatchRules(NamedTuple):
     grpo: GrpoSettings
     max_length: int
     known_versions: Container[int]
+    distillation: DistillationSettings | None
 
 
 class _FlawTreatment(NamedTuple):
@@ -68,11 +70,13 @@ def make_batch(
     settings: GroupSettings,
     max_length: int,
     known_versions: Container[int],
+    distillation: DistillationSettings | None = None,
 ) -> Batch:
     """The batch of `step`. `max_length`: the most tokens of a sample that the trainer takes. `known_versions`: versions
-    of the weights that this run sent; tokens that others sampled are masked."""
+    of the weights that this run sent; tokens that others sampled are masked. `distillation`: what teachers' scores do
+    to advantages; None: there are none."""
     batch = Batch(step=step, rows=[], masked=[], groups=list(groups), dropped=[])
-    rules = _BatchRules(grpo, max_length, known_versions)
+    rules = _BatchRules(grpo, max_length, known_versions, distillation)
     repaired = [_repaired(batch, group, settings) for group in groups]
     compared, reward_components = shape_groups([group for group in repaired if group is not None], grpo)
     std = batch_deviation([member.reward for group in compared for member in group.members])
@@ -127,7 +131,9 @@ def _mask_reason(sample: MemberSample, rules: _BatchRules) -> MaskReason | None:
     """Why the whole sample is masked; None: it is not."""
     if sample.cut and rules.grpo.overlong_filtering:
         return "overlong"
-    return "too_long" if len(sample.ids) > rules.max_length else None
+    if len(sample.ids) > rules.max_length:
+        return "too_long"
+    return "teacher_failed" if rules.distillation is not None and sample.teacher_log_probs is None else None
 
 
 def _row(
@@ -142,6 +148,8 @@ def _row(
     versions: list[VersionSpan] = []
     reasons: list[MaskReason] = []
     flawed = _treat_flaws(member, rules.grpo)
+    distillation = rules.distillation
+    own_advantage = credit.advantage if distillation is None or distillation.with_rewards else 0.0
     for span in sample.spans:
         # Nothing stands before the first token that could give it a probability.
         start, end = max(span.start, 1), span.end
@@ -153,8 +161,11 @@ def _row(
             reasons.append(reason or "unknown_weights")
             continue
         mask[start:end] = sample.loss_mask[start:end]
-        advantages[start:end] = flawed.advantages.get(span.turn, credit.advantage)
+        advantages[start:end] = flawed.advantages.get(span.turn, own_advantage)
         versions.append(VersionSpan(start, end, version))
+    if distillation is not None and sample.teacher_log_probs is not None:
+        by_teacher = teacher_advantages(sample.log_probs, sample.teacher_log_probs, distillation)
+        advantages += np.where(mask, by_teacher, np.float32(0))
     if not versions and not reasons:
         reasons.append("not_exact")
     masked.extend(member_ref.masked(sample.nth, reason) for reason in dict.fromkeys(reasons))

@@ -38,6 +38,7 @@ def _all(batch: Batch, members: Sequence[Member]) -> Iterator[tuple[str, float]]
     yield from _rows(batch)
     for name, values in sorted(batch.reward_components.items()):
         yield f"reward_component/{name}/mean", fmean(values)
+    yield from _teachers(batch)
     yield from _agents(batch, members)
 
 
@@ -97,6 +98,25 @@ def _groups(batch: Batch) -> Iterator[tuple[str, float]]:
         yield from spread("group_s", [group.seconds for group in used])
         yield "groups_alike_rate", fmean(_has_equal_rewards(group) for group in used)
         yield "group_size/mean", fmean(sum(member.reward is not None for member in group.members) for group in used)
+
+
+def _teachers(batch: Batch) -> Iterator[tuple[str, float]]:
+    """How far the policy is from its teachers: the mean over trained tokens of its log-prob minus theirs, in nats."""
+    scores = {
+        (group.id, member.nth, sample.nth): sample.teacher_log_probs
+        for group in batch.groups
+        for member in group.members
+        for sample in member.samples
+        if sample.teacher_log_probs is not None
+    }
+    total, tokens = 0.0, 0
+    for row in batch.rows if scores else ():
+        theirs = scores.get((row.group, row.member, row.sample))
+        if theirs is not None:
+            total += float((row.generation_log_probs - theirs)[row.loss_mask].sum(dtype="float64"))
+            tokens += row.tokens
+    if tokens:
+        yield "teacher/reverse_kl", total / tokens
 
 
 def _has_equal_rewards(group: Group) -> bool:

@@ -27,11 +27,12 @@ MaskReason = Literal[
     "invalid_tool_call",
     "malformed_thinking",
     "log_prob_error",
+    "teacher_failed",
 ]
 """Why tokens are not trained on: the failed outcomes; `not_exact`: no sample of it is proven; `overlong`: a budget
 cut it (overlong filtering); `unknown_weights`: the weights that sampled it are unknown; `too_long`: longer than
 `policy.max_total_sequence_length`; flaws, where the config masks them; `log_prob_error`: trainer and engine
-disagree."""
+disagree; `teacher_failed`: it was to be scored by a teacher, and was not."""
 
 
 class Flaw(NamedTuple):
@@ -80,6 +81,8 @@ class MemberSample(NamedTuple):
     """The engine's log-probs when it sampled."""
     spans: tuple[TurnSpan, ...]
     """What was sampled, in order; the rest is prompt or environment text."""
+    teacher_log_probs: "NDArray[np.float32] | None" = None
+    """A teacher's log-probs; None: none scored it."""
 
 
 class Member(NamedTuple):

@@ -216,8 +216,8 @@ class GroupSettings(_Settings):
     """A group whose missing members could not be re-rolled: `drop` it, or train on those that are there, the baseline
     from them alone."""
     min_members: int = Field(default=2, ge=1)
-    """Members with a reward that a group needs. 1 makes sense with a critic (`value`): a single reward is compared with
-    nothing."""
+    """Members with a reward that a group needs. 1 makes sense with a critic (`value`) or a teacher
+    (`on_policy_distillation`): a single reward is compared with nothing."""
     max_rerolls: int = Field(default=1, ge=0)
     """Further rollouts for members that failed (infra, verifier) in all their attempts."""
     age_policy: AgePolicyName = "target_step"

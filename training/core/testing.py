@@ -9,6 +9,7 @@ from typing import Any, get_args
 import numpy as np
 
 from paddock.training.core.batches import make_batch
+from paddock.training.core.distillation import DistillationSettings
 from paddock.training.core.records import Batch, Flaw, Group, Member, MemberSample, TurnSpan
 from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.types import REWARDED, FailedOutcome, Failure, Outcome, Rollout, Row, Stamp, Turn, Verdict
@@ -97,6 +98,7 @@ def batch(
     settings: GroupSettings | None = None,
     max_length: int = 100,
     known_versions: Any = range(3),
+    distillation: DistillationSettings | None = None,
 ) -> Batch:
     return make_batch(
         groups,
@@ -105,4 +107,5 @@ def batch(
         settings=settings or GroupSettings(),
         max_length=max_length,
         known_versions=known_versions,
+        distillation=distillation,
     )

@@ -1,7 +1,8 @@
 """Waiting groups as a file of a checkpoint: what is read is what was written, number by number.
 
 Form    an archive of numpy's (npz). `groups` is JSON in bytes: the groups, their members and samples, without arrays.
-        `ids_N`, `loss_mask_N` and `log_probs_N` are the arrays of the Nth sample.
+        `ids_N`, `loss_mask_N`, `log_probs_N` and, where it was scored, `teacher_log_probs_N` are the arrays of the Nth
+        sample.
 Lines   the version before wrote a group as a line of JSON, its samples as lines of `paddock samples`: they are read.
 Errors  what is none of ours raises KeyError, TypeError, ValueError or BadZipFile (a checksum that is wrong among them);
         numbers that JSON has no form for (NaN, the infinities) are a ValueError when they are written, because they
@@ -21,15 +22,16 @@ from paddock.training.core.members import member_sample
 from paddock.training.core.records import Flaw, Group, Member, MemberSample, StepCredit, TurnSpan
 from paddock.types import JsonObject
 
-ARRAYS = ("ids", "loss_mask", "log_probs")
-"""Fields of a sample."""
+ARRAYS = ("ids", "loss_mask", "log_probs", "teacher_log_probs")
+"""Fields of a sample; the last may be missing."""
 
 
 def write_groups(path: Path, groups: Sequence[Group]) -> None:
     """Write the groups to a file whose name ends in `.npz`."""
     text = orjson.dumps([_group_to_wire(group) for group in groups])
     samples = [sample for group in groups for member in group.members for sample in member.samples]
-    arrays = {f"{name}_{nth}": getattr(sample, name) for nth, sample in enumerate(samples) for name in ARRAYS}
+    fields = ((f"{name}_{nth}", getattr(sample, name)) for nth, sample in enumerate(samples) for name in ARRAYS)
+    arrays = {key: value for key, value in fields if value is not None}
     np.savez(path, groups=np.frombuffer(text, np.uint8), **arrays)
 
 
@@ -40,7 +42,9 @@ def read_groups(path: Path) -> list[Group]:
         def sample_of(wire: JsonObject) -> MemberSample:
             nth = next(numbers)
             spans = tuple(TurnSpan(*span) for span in wire["spans"])
-            return MemberSample(**{**wire, "spans": spans}, **{name: stored[f"{name}_{nth}"] for name in ARRAYS})
+            keys = {name: f"{name}_{nth}" for name in ARRAYS}
+            arrays = {name: stored[key] for name, key in keys.items() if key in stored}
+            return MemberSample(**{**wire, "spans": spans}, **arrays)
 
         return [_group_from_wire(group, sample_of) for group in orjson.loads(stored["groups"].tobytes())]
 

@@ -9,13 +9,14 @@ Errors  a value, or values that are not allowed together, are a ValidationError 
 """
 
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from paddock.training.core.loss_settings import LossSettings
 from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.training.grpo.blocks import SettingsBlock
+from paddock.training.grpo.distillation_config import DistillationConfig
 from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.recipe_source import RecipeConfig
 from paddock.training.grpo.value_config import ValueConfig
@@ -195,6 +196,8 @@ class TrainConfig(SettingsBlock):
     """The algorithm: sizes of steps, advantages, validations."""
     loss_fn: LossSettings = LossSettings()
     """The loss: clipping, KL term, sampling weights."""
+    on_policy_distillation: DistillationConfig = DistillationConfig()
+    """Teachers that score what the policy samples; None: there are none."""
     policy: PolicyConfig
     """The model that is trained, how, and what samples from it."""
     value: ValueConfig = ValueConfig()
@@ -234,6 +237,12 @@ class TrainConfig(SettingsBlock):
     @property
     def validates(self) -> bool:
         return self.grpo.val_period > 0 or self.grpo.val_at_start or self.grpo.val_at_end
+
+    @field_validator("on_policy_distillation", mode="before")
+    @classmethod
+    def _none_given(cls, value: Any) -> Any:
+        """The recipes' null."""
+        return {} if value is None else value
 
     @model_validator(mode="after")
     def _batches(self) -> Self:
@@ -285,11 +294,22 @@ class TrainConfig(SettingsBlock):
         return self
 
     @model_validator(mode="after")
+    def _teachers(self) -> Self:
+        if self.on_policy_distillation.enabled and self.grpo.adv_estimator.name == "reinforce_plus_plus":
+            raise ValueError(
+                "grpo.adv_estimator.name reinforce_plus_plus whitens the advantages of a whole step, a teacher's too: "
+                "take another with on_policy_distillation.enabled"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _critic(self) -> Self:
         if not self.value.enabled:
             return self
         if self.policy.megatron_cfg.enabled:
             raise ValueError("value.enabled: a critic is trained on torch alone: set policy.megatron_cfg.enabled false")
+        if self.on_policy_distillation.enabled:
+            raise ValueError("value.enabled and on_policy_distillation.enabled both make the advantages: keep one")
         for key in ("invalid_tool_call_advantage", "malformed_thinking_advantage"):
             if getattr(self.grpo, key) is not None:
                 raise ValueError(f"grpo.{key}: with value.enabled advantages are GAE's: set it to null")

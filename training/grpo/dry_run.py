@@ -121,6 +121,18 @@ def _processes(read: RunConfig) -> Iterator[str]:
             where = f", NeMo-Gym's {block.get('server')}, started here{_needs(block)}"
         yield f"  {name}: {kind} {implementation}{where}"
     yield _line("engines", _engines(read))
+    yield from _teachers(read)
+
+
+def _teachers(read: RunConfig) -> Iterator[str]:
+    distillation = read.config.on_policy_distillation
+    if not distillation.enabled:
+        return
+    distillation.require_teachers(read.environment)
+    agents = [name for name, kind, _, _ in read.environment.instances.values() if kind == "agents"]
+    scored = ", ".join(f"{agent} by {distillation.teacher_of(agent)}" for agent in agents)
+    what = "added to the rewards' advantages" if distillation.with_rewards else "in place of the rewards' advantages"
+    yield _line("teachers", f"servers that run already; {scored}; {what}")
 
 
 def _placement(read: RunConfig, nodes: list[ClusterNode]) -> Iterator[str]:

@@ -21,6 +21,7 @@ from typing import Any, Literal, NamedTuple
 from paddock.config import nearest
 from paddock.errors import BugError, ConfigError, PaddockError
 from paddock.training.core.batches import make_batch
+from paddock.training.core.distillation import DistillationSettings
 from paddock.training.core.ledger import Ledger, LostGroup
 from paddock.training.core.metrics import batch_metrics, spread
 from paddock.training.core.order import RowOrder, RowPool
@@ -61,6 +62,8 @@ class LoopSettings(NamedTuple):
     """How often the loop checks, while the policy waits, whether an engine was restarted and needs weights."""
     retry_s: float = 1.0
     """Pause between two tries to send."""
+    distillation: DistillationSettings | None = None
+    """What teachers' scores do to advantages; None: there are none."""
     export: Path | None = None
     """Folder to which the weights of the best checkpoint (the last ones, where none is stored) are written at the end,
     in the format of Hugging Face; None: they are not written."""
@@ -283,6 +286,7 @@ class Loop:
             settings=self._settings.groups,
             max_length=self._settings.max_length,
             known_versions=range(self._ledger.step + 1),
+            distillation=self._settings.distillation,
         )
         with self._stopwatch("train_s"):
             trained = await self._train(batch)

@@ -138,6 +138,7 @@ def _plan_run(read: RunConfig, out: Path) -> "_RunPlan":
     require_model(config.policy.model_name)
     require_layout(config.policy)
     require_nodes(config.policy, config.cluster)
+    config.on_policy_distillation.require_teachers(environment)
     return _RunPlan(
         folder=out.resolve(),
         rows=RunRows.read(environment, row_settings(config, out)),
@@ -157,7 +158,9 @@ def require_model(name: str) -> None:
 def worker_settings(read: RunConfig) -> WorkerSettings:
     config, detection = read.config, read.config.env.nemo_gym
     flaws = FlawRules(detection.invalid_tool_call_patterns, detection.thinking_tags)
-    return WorkerSettings(config.grpo, config.paddock.groups, flaws, read.model_server)
+    tokenizer = Path(config.policy.tokenizer.name or config.policy.model_name).expanduser()
+    distillation = config.on_policy_distillation
+    return WorkerSettings(config.grpo, config.paddock.groups, flaws, read.model_server, distillation, tokenizer)
 
 
 def row_settings(config: TrainConfig, out: Path) -> RowSettings:
@@ -216,6 +219,7 @@ def _loop_settings(read: RunConfig, out: Path) -> LoopSettings:
         metric=config.checkpointing.metric,
         save_period=config.checkpointing.save_period,
         must_save_by_s=config.checkpointing.must_save_by_s,
+        distillation=config.on_policy_distillation if config.on_policy_distillation.enabled else None,
         export=shared_folder(config, out) / EXPORT,
     )
 

@@ -1,7 +1,8 @@
 """The rollout worker: groups and validations, run through the agents and servers of `paddock eval`.
 
 Law     a member's attempts, retries and outcomes are those of a collection; a member that failed for no fault of the
-        policy is run anew up to `max_rerolls` times, and is then missing. A group ends when all its members have.
+        policy is run anew up to `max_rerolls` times, and is then missing. A group ends when all its members have, and
+        its teachers have scored them.
         Cancelling a group cancels its members. Rows come with each call, and journal lines go with its answer: nothing
         is read from or written to the run's folder, which may be on another machine's disk.
 Errors  InfraError when servers were given up, or the model server is out of reach.
@@ -10,6 +11,7 @@ Errors  InfraError when servers were given up, or the model server is out of rea
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import NamedTuple
 
 from paddock.collect import EvalSettings, PlannedGroup
@@ -21,9 +23,11 @@ from paddock.training.core.flaws import FlawRules
 from paddock.training.core.members import member_of
 from paddock.training.core.records import Group, Member
 from paddock.training.core.settings import GroupSettings, GrpoSettings
+from paddock.training.grpo.distillation_config import DistillationConfig
 from paddock.training.grpo.environment import ModelAddress, open_environment
 from paddock.training.grpo.journals import GroupLines
 from paddock.training.grpo.roles import GroupJob
+from paddock.training.grpo.teachers import Teachers
 from paddock.training.grpo.validation import require_weights
 
 
@@ -35,6 +39,10 @@ class WorkerSettings(NamedTuple):
     flaws: FlawRules = FlawRules()
     model_server: str = "policy_model"
     """The instance whose engines are trained."""
+    distillation: DistillationConfig = DistillationConfig()
+    """Teachers that score the samples of its groups."""
+    tokenizer: Path = Path()
+    """The folder of the policy's tokenizer, whose ids teachers are given."""
 
 
 class FinishedGroup(NamedTuple):
@@ -62,8 +70,13 @@ class RolloutWorker:
         self._attempts = validate(EvalSettings, config.top("eval"), "eval")
         self._stack = AsyncExitStack()
         self._runner: RolloutRunner | None = None
+        own = settings.distillation
+        self._teachers = Teachers(own, settings.tokenizer) if own.enabled else None
 
     async def start(self) -> None:
+        if self._teachers is not None:
+            self._stack.push_async_callback(self._teachers.stop)
+            await self._teachers.start()
         self._runner = await self._stack.enter_async_context(
             open_environment(self.config, self._attempts, self.settings.model_server, self._model)
         )
@@ -72,6 +85,8 @@ class RolloutWorker:
         lines = GroupLines()
         finished = await self._running.run_group(row, max_rerolls=self.settings.groups.max_rerolls, sink=lines)
         members = tuple(self._as_member(member) for member in finished)
+        if self._teachers is not None:
+            members = await self._teachers.scored(members)
         group = Group(id=work.id, row=work.row, epoch=work.epoch, members=members, size=row.size, version=version)
         return FinishedGroup(group, lines)
 

@@ -39,6 +39,7 @@ def samples(draw: st.DrawFn) -> MemberSample:
         loss_mask=np.array(draw(st.lists(st.booleans(), min_size=length, max_size=length))),
         log_probs=np.array(draw(log_probs), np.float32),
         spans=(TurnSpan(draw(TEXTS), start, length, version, draw(st.booleans())),),
+        teacher_log_probs=draw(st.none() | log_probs.map(lambda values: np.array(values, np.float32))),
     )
 
 

@@ -106,6 +106,16 @@ def test_the_config_of_the_page_is_read() -> None:
         ({"policy": {"model_name": "m", "megatron_cfg": {"enabled": True, "setup_hook": "a:b"}}}, "on torch alone"),
         ({"grpo": {"invalid_tool_call_advantage": -1.0}}, "invalid_tool_call_advantage"),
         ({"value": {"enabled": True, "gae_lambda": 1.1}}, "gae_lambda"),
+        (
+            {
+                "on_policy_distillation": {
+                    "enabled": True,
+                    "teacher_model_by_agent_name": {"a": "b"},
+                    "servers": {"b": {"base_url": "http://c"}},
+                }
+            },
+            "both make the advantages",
+        ),
     ],
 )
 def test_what_a_critic_cannot_be_beside_is_refused(change: Any, text: str) -> None:

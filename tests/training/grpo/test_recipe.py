@@ -26,6 +26,8 @@ SAYS_NOTHING_WHATEVER_ITS_VALUE = {
     "grpo.skip_reference_policy_logprobs_calculation",
     "grpo.dynamic_sampling_max_gen_batches",
     "reward_penalties.token_ids",
+    "on_policy_distillation.deduplicate_shared_teacher_checkpoints",
+    "on_policy_distillation.non_colocated_teachers",
 }
 """Of the blocks that make the loss, the mask, the advantages and the batch: each is read only where another key, which
 is refused, is set; or moves a computation, and no result of it."""
@@ -113,7 +115,7 @@ def test_an_inert_key_is_named_with_its_reason_and_refused_by_strict(folder: Pat
         ({"grpo": {"adv_estimator": {"normalize_rewards": False}, "normalize_rewards": True}}, "keep one"),
         ({"loss_fn": {"positive_example_nll_weight": 0.1}}, "positive_example_nll_weight"),
         ({"reward_penalties": {"penalize_empty_final_answer": True}}, "rewards are the environment's"),
-        ({"on_policy_distillation": {"teachers": 2}}, "there is no teacher"),
+        ({"on_policy_distillation": {"enabled": True}}, "which agent has which teacher"),
         ({"data": {"train": {"dataset_name": "OpenMathInstruct-2"}}}, "set data.train.data_path"),
         ({"env": {"nemo_gym": SERVERS, "should_mask_flagged_samples": False}}, "not trained on"),
         ({"env": {"nemo_gym": {**SERVERS, "effort_levels": {"low": 1}}}}, "take env.nemo_gym.effort_levels out"),

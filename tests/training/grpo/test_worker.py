@@ -8,11 +8,14 @@ from typing import Any
 
 import orjson
 import pytest
+from tests.training.grpo.scripted_teacher import ScriptedTeacher, scores
 
 from paddock.config import load
 from paddock.errors import ConfigError
 from paddock.server.vllm.weights.replicas import StartCounter
+from paddock.testing.vocabularies import small_vocabulary, write_model_folder
 from paddock.training.core.settings import GroupSettings, GrpoSettings
+from paddock.training.grpo.distillation_config import DistillationConfig
 from paddock.training.grpo.journals import cut
 from paddock.training.grpo.roles import GroupJob
 from paddock.training.grpo.rollouts import RowSettings, RunRollouts, RunRows, Sampler
@@ -52,6 +55,8 @@ def start(tmp_path: Path) -> Start:
         model: Line | None = None,
         groups: Line | None = None,
         seeded: bool = False,
+        distillation: Line | None = None,
+        model_class: str = f"{SCRIPTED}:ScriptedModel",
         **given: Any,
     ) -> AsyncIterator[WorkerRun]:
         listed = [_row(row) if isinstance(row, str) else row for row in rows]
@@ -63,7 +68,7 @@ def start(tmp_path: Path) -> Start:
         tree = {
             "environment": {"resources_servers": {f"{SCRIPTED}:ScriptedEnvironment": {}}},
             "agent": {"agents": {"single_step": refers}},
-            "policy_model": {"models_servers": {f"{SCRIPTED}:ScriptedModel": model or {}}},
+            "policy_model": {"models_servers": {model_class: model or {}}},
             "eval": {"retry_wait_s": 0, "max_attempts": 1},
         }
         folder = tmp_path / "run"
@@ -79,7 +84,11 @@ def start(tmp_path: Path) -> Start:
             validation_sampling={"temperature": 0.0},
             seeded=seeded,
         )
-        worker = RolloutWorker(config, WorkerSettings(grpo, GroupSettings.model_validate(groups or {})))
+        teachers = DistillationConfig.model_validate(distillation or {})
+        settings = WorkerSettings(
+            grpo, GroupSettings.model_validate(groups or {}), distillation=teachers, tokenizer=tmp_path / "model"
+        )
+        worker = RolloutWorker(config, settings)
         run = WorkerRun(folder, worker, RunRows.read(config, sources))
         try:
             await worker.start()
@@ -267,3 +276,28 @@ def test_an_engine_that_did_not_answer_once_was_not_started_anew() -> None:
     starts = StartCounter()
     seen = [("a", None), ("a", "0"), ("a", None), ("a", "0"), ("a", None), ("a", "default"), ("a", None)]
     assert [starts.count(url, version) for url, version in seen] == [1, 1, 1, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(("answer", "n_scored"), [(scores, 4), (lambda _ids: 400, 0)])
+async def test_teachers_score_the_samples_of_a_group_and_a_failure_of_theirs_leaves_its_verdicts(
+    start: Start, tmp_path: Path, answer: Any, n_scored: int
+) -> None:
+    write_model_folder(tmp_path / "model")
+    teacher = ScriptedTeacher(small_vocabulary(), answer)
+    async with teacher.serving() as url:
+        block = {
+            "enabled": True,
+            "teacher_model_by_agent_name": {"agent": "big"},
+            "servers": {"big": {"base_url": url, "max_attempts": 1}},
+        }
+        exact = "tests.training.grpo.exact_model:ExactModel"
+        async with start(["yes"], distillation=block, model_class=exact) as one:
+            group = await one.rollouts.run_group(GroupJob(id=0, row=0, epoch=0), 0)
+    assert [member.reward for member in group.members] == [1.0] * 4
+    samples = [sample for member in group.members for sample in member.samples]
+    assert len(samples) == 4
+    scored = [sample.teacher_log_probs for sample in samples if sample.teacher_log_probs is not None]
+    assert [values.tolist() for values in scored] == [
+        pytest.approx([0, *(-nth / 100 for nth in range(2, 13))])
+    ] * n_scored
+    assert [body["prompt"] for body in teacher.bodies] == [list(range(1, 13))] * 4

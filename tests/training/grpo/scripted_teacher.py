@@ -1,0 +1,60 @@
+"""A teacher's server by script: it tokenises by a vocabulary, and answers as it is told."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+
+from paddock.tokens.vocabulary import Vocabulary
+
+TeacherAnswer = Callable[[list[int]], Any]
+
+
+def scores(ids: list[int]) -> Any:
+    """As vLLM gives them: minus a hundredth of each id."""
+    entries = [{str(one): {"logprob": -one / 100, "rank": 1}} for one in ids]
+    return {"choices": [{"prompt_logprobs": [None, *entries[1:]]}]}
+
+
+class ScriptedTeacher:
+    """Tokenises by a vocabulary, and answers as it is told: the last of `answers` again and again."""
+
+    def __init__(self, known: Vocabulary, *answers: TeacherAnswer) -> None:
+        self._known = known
+        self._answers = list(answers)
+        self.bodies: list[Any] = []
+        self.headers: list[Any] = []
+        self.busiest = self._busy = 0
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        app = web.Application()
+        app.router.add_post("/tokenize", self._tokenize)
+        app.router.add_post("/v1/completions", self._complete)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        try:
+            yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+        finally:
+            await runner.cleanup()
+
+    async def _tokenize(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        assert body["add_special_tokens"] is False
+        return web.json_response({"tokens": self._known.encode(body["prompt"])})
+
+    async def _complete(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        self.bodies.append(body)
+        self.headers.append(dict(request.headers))
+        self._busy += 1
+        self.busiest = max(self.busiest, self._busy)
+        await asyncio.sleep(0.01)
+        self._busy -= 1
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        told = answer(body["prompt"])
+        return web.Response(status=told) if isinstance(told, int) else web.json_response(told)
