@@ -11,17 +11,20 @@ from paddock.server.engine_client import EngineClient
 from paddock.server.upstream_failures import upstream_errors
 from paddock.types import JsonObject
 
-PAUSE = "/pause"
+BY_QUERY = ("/pause", "/sleep", "/wake_up")
+"""Calls whose fields vLLM reads from the query."""
 
 
 class VllmClient(EngineClient):
     """A client of one vLLM."""
 
     async def control(self, method: str, path: str, body: JsonObject, timeout_s: float) -> JsonObject:
-        """The JSON that answers a call of vLLM's control, which may be empty. A pause takes its fields as a query."""
-        target = f"{path}?{urlencode(body)}" if path == PAUSE else path
+        """The JSON that answers a call of vLLM's control, which may be empty. Some take their fields as a query."""
+        target = f"{path}?{urlencode(body)}" if path in BY_QUERY else path
         with upstream_errors(self.host, timeout_s):
-            answer = await self.send(method, target, orjson.dumps(body) if body and path != PAUSE else None, timeout_s)
+            answer = await self.send(
+                method, target, orjson.dumps(body) if body and path not in BY_QUERY else None, timeout_s
+            )
             json: JsonObject = self.json_of(answer) if answer.content or answer.status >= 300 else {}
             return json
 

@@ -31,7 +31,15 @@ REPLICAS: Route[JsonObject, JsonObject] = Route(
 CALLS = {
     "GET": ("health", "get_world_size"),
     "POST": (
-        *("pause", "resume", "update_weight_version", "init_weight_transfer_engine", "start_weight_update"),
+        *(
+            "sleep",
+            "wake_up",
+            "pause",
+            "resume",
+            "update_weight_version",
+            "init_weight_transfer_engine",
+            "start_weight_update",
+        ),
         *("update_weights", "finish_weight_update", "shutdown_weight_transfer_engine"),
     ),
 }
@@ -44,7 +52,7 @@ def _passed_on(method: Literal["GET", "POST"]) -> Route[JsonObject, JsonObject]:
     return Route(
         method,
         "/replicas/{name}/{call}",
-        "A trainer's call of one vLLM, passed on; the body of a pause as its query",
+        "A trainer's call of one vLLM, passed on; the body of a pause, a sleep and a waking as its query",
         replayable=False,
     )
 

@@ -316,6 +316,26 @@ class TrainConfig(SettingsBlock):
         return self
 
     @model_validator(mode="after")
+    def _taking_turns(self) -> Self:
+        if not self.policy.generation.colocated.enabled:
+            return self
+        if self.grpo.max_age:
+            raise ValueError(
+                "policy.generation.colocated.enabled: the engine sleeps while the policy trains: set "
+                "grpo.async_grpo.max_trajectory_age_steps to 0"
+            )
+        if self.value.enabled:
+            raise ValueError(
+                "value.enabled: a critic has no turn on one GPU: set generation.colocated.enabled to false"
+            )
+        if self.cluster.address is not None or self.cluster.gpus_per_node > 1:
+            raise ValueError(
+                "policy.generation.colocated.enabled is for one GPU of this machine: set cluster.gpus_per_node to 1, "
+                "and leave cluster.address out"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _validation(self) -> Self:
         if self.validates and self.data.validation is None:
             raise ValueError(

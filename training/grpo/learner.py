@@ -45,6 +45,17 @@ class Learner:
             self._reference = self._language_model()
             self._reference.model.requires_grad_(requires_grad=False)
 
+    def move(self, device: torch.device) -> None:
+        """Weights, gradients and the optimizer's state, to the device; what is paged moves by itself."""
+        for model in {id(own): own.model for own in (self.model, self._reference)}.values():
+            model.to(device)
+        for state in self.optimizer.state.values():
+            for key, value in state.items():
+                if isinstance(value, torch.Tensor) and value.dim() and not getattr(value, "is_paged", False):
+                    state[key] = value.to(device)
+        if device.type == "cpu" and torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
     def train(self, batch: Batch) -> TrainResult:
         return training_step.train(self, batch, self._settings, self.critic)
 

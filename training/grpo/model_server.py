@@ -176,6 +176,8 @@ def _settings_from_policy(config: TrainConfig, block: JsonObject, *, has_gpus: b
             "weight_transfer": _transfer(config, launch, has_gpus),
         }
         out["launch"] = {key: value for key, value in usual.items() if launch.get(key) is None}
+        if policy.generation.colocated.enabled and _on_gpu(config, launch, has_gpus):
+            out["launch"]["serve_kwargs"] = {"enable_sleep_mode": True, **(launch.get("serve_kwargs") or {})}
     return out
 
 
@@ -201,10 +203,14 @@ def _has_gpus(config: TrainConfig, plan: bool) -> bool:
 
 
 def _transfer(config: TrainConfig, launch: Any, has_gpus: bool) -> str:
-    """NCCL where policy and engines have GPUs."""
+    """NCCL where policy and engines have GPUs of their own; on one GPU it refuses two ranks."""
+    apart = not config.policy.generation.colocated.enabled
+    return "nccl" if apart and _on_gpu(config, launch, has_gpus) else "gloo"
+
+
+def _on_gpu(config: TrainConfig, launch: Any, has_gpus: bool) -> bool:
     devices = {config.policy.torch_cfg.device, launch.get("device", "auto")}
-    on_cpu = "cpu" in devices or (devices == {"auto"} and not has_gpus)
-    return "gloo" if on_cpu else "nccl"
+    return not ("cpu" in devices or (devices == {"auto"} and not has_gpus))
 
 
 def _notes(environment: Config) -> list[Note]:

@@ -112,7 +112,9 @@ def needs_of(config: TrainConfig, launch: LaunchSettings | None) -> list[RoleNee
 def policy_need(policy: PolicyConfig, cluster: ClusterConfig) -> RoleNeed:
     """What the processes of the policy need."""
     block = policy.megatron_cfg.ranks_on_one_node if policy.megatron_cfg.enabled else 1
-    per_rank = int(cluster.gpus_per_node > 0 and policy.torch_cfg.device != "cpu")
+    # Of one GPU for both it is the engine that takes it; a role that takes none sees all.
+    apart = not policy.generation.colocated.enabled
+    per_rank = int(cluster.gpus_per_node > 0 and apart and policy.torch_cfg.device != "cpu")
     return RoleNeed(POLICY, policy.n_processes // block, block, per_rank, label=cluster.labels.policy)
 
 

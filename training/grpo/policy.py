@@ -1,6 +1,9 @@
 """The policy on torch: a model of Transformers, in one process or sharded over several (FSDP2).
 
 Law     that of `policy_thread`.
+Turns   with an engine on the same GPU (`generation.colocated`): `train` lets the engine sleep and moves the policy
+        there; `send` moves it back to memory of the CPU, from where the engine, which wakes, gets the weights. Between
+        `send` and `train` the GPU is the engine's. A `train` that fails leaves it asleep, as the run ends with it.
 Errors  ConfigError for a model or a schedule that can't be made; what torch raises is not caught.
 """
 
@@ -8,6 +11,8 @@ import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import torch
 
 from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult
 from paddock.server.vllm.weights.sender import WeightSender
@@ -41,14 +46,15 @@ class TorchPolicy(ThreadedPolicy):
         self, settings: PolicySettings, rank_info: RankInfo = SINGLE_RANK, *, sender: WeightSender | None = None
     ) -> None:
         super().__init__(settings, rank_info, sender)
-        self._shard_group = ShardGroup(rank_info, self._device)
+        home = torch.device("cpu") if self._colocated else None
+        self._shard_group = ShardGroup(rank_info, self._device, home)
         self._learner = self._make_in_thread(self._make)
 
     async def train(self, batch: Batch) -> TrainResult:
-        return await self._run(lambda: self._learner.train(batch))
+        return await self._run(lambda: self._on_device().train(batch))
 
     async def token_nll(self, batch: Batch) -> TokenNll:
-        return await self._run(lambda: token_nll(self._learner, batch, self._settings))
+        return await self._run(lambda: token_nll(self._on_device(), batch, self._settings))
 
     async def send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:
         return await self._run(lambda: self._send(version, replicas, clear_cache=clear_cache))
@@ -83,10 +89,20 @@ class TorchPolicy(ThreadedPolicy):
         self._shard_group.join()
         return Learner(self._settings, self._shard_group)
 
+    def _on_device(self) -> Learner:
+        """The learner, where it computes."""
+        if self._colocated:
+            self._sender.sleep_engines()
+            self._learner.move(self._device)
+        return self._learner
+
     def _send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:
         dtype = DTYPES[self._settings.policy.precision]
         model = self._learner.model.model
         weights = dict(whole_weights(model, self._shard_group, dtype))
+        if self._colocated:
+            weights = {name: value.to("cpu") for name, value in weights.items()}
+            self._learner.move(self._shard_group.home)
         if not self._shard_group.first:
             return SendResult(version, (), 0.0, 0.0, 0.0)
         return self._sender.send(version, checkpoint_form(model, weights), replicas, clear_cache=clear_cache)

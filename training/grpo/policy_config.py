@@ -185,14 +185,9 @@ class ColocatedConfig(SettingsBlock):
     """`policy.generation.colocated`."""
 
     enabled: bool = False
-    """True is refused: generation has devices of its own here."""
-
-    @field_validator("enabled")
-    @classmethod
-    def _apart(cls, value: bool) -> bool:
-        if value:
-            raise ValueError("generation has devices of its own here: set policy.generation.colocated.enabled to false")
-        return value
+    """True: policy and engine take turns on one GPU. The engine sleeps while the policy trains, whose weights and
+    optimizer are in memory of the CPU while the engine samples. One process of a policy on torch, one vLLM of one GPU,
+    and no rollouts while it trains (`grpo.async_grpo.max_trajectory_age_steps: 0`)."""
 
 
 class GenerationConfig(SettingsBlock):
@@ -225,7 +220,7 @@ class GenerationConfig(SettingsBlock):
     stop_strings: tuple[Annotated[str, Field(min_length=1)], ...] | None = None
     """Texts that end an answer. The client is told what stands before; all that was sampled is trained on."""
     colocated: ColocatedConfig = ColocatedConfig()
-    """NeMo-RL's switch for engines on the trainer's GPUs."""
+    """Engines on the trainer's GPU."""
     vllm: JsonObject = Field(default_factory=dict)
     """Fields of the model server `vllm`, laid over the one that `env.nemo_gym` composes; not resolved here."""
 
@@ -326,6 +321,25 @@ class PolicyConfig(SettingsBlock):
             )
         if self.sequence_packing.enabled and self.dynamic_batching.enabled:
             raise ValueError("sequence_packing and dynamic_batching both say which rows go together: enable one")
+        return self
+
+    @model_validator(mode="after")
+    def _on_one_gpu(self) -> Self:
+        if not self.generation.colocated.enabled:
+            return self
+        if self.megatron_cfg.enabled or self.torch_cfg.processes > 1:
+            raise ValueError(
+                "generation.colocated.enabled is for one process of a policy on torch: set torch_cfg.processes to 1, "
+                "and megatron_cfg.enabled to false, or generation.colocated.enabled to false"
+            )
+        launch: Any = self.generation.vllm.get("launch") or {}
+        for name in ("replicas", "gpus_per_replica"):
+            if launch.get(name, 1) != 1:
+                raise ValueError(
+                    f"generation.colocated.enabled is for one vLLM of one GPU: set vllm.launch.{name} to 1"
+                )
+        if self.generation.vllm.get("base_url") is not None:
+            raise ValueError("generation.colocated.enabled needs a vLLM that the run starts: leave vllm.base_url out")
         return self
 
     @model_validator(mode="after")

@@ -21,15 +21,17 @@ T = TypeVar("T")
 
 
 class ThreadedPolicy:
-    """A policy that works in one thread. `sender` None: one that sends to vLLM, by NCCL from GPUs, else by gloo."""
+    """A policy that works in one thread. `sender` None: one that sends to vLLM, by NCCL between GPUs, else by gloo."""
 
     def __init__(self, settings: PolicySettings, rank_info: RankInfo, sender: WeightSender | None) -> None:
         self._settings = settings
         self._device = device_of(settings.policy.torch_cfg, rank_info)
+        self._colocated = settings.policy.generation.colocated.enabled
         self._sender = sender or vllm_sender(
-            backend="nccl" if self._device.type == "cuda" else "gloo",
+            backend="nccl" if self._device.type == "cuda" and not self._colocated else "gloo",
             device=self._device,
             address=rank_info.master_address,
+            colocated=self._colocated,
         )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="policy", initializer=self._prepare)
 

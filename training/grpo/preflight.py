@@ -78,7 +78,7 @@ def missing_packages(config: TrainConfig) -> list[str]:
     if machine_problem(config) is not None:
         return []
     own = [] if config.policy.megatron_cfg.enabled else [config.policy.optimizer.package]
-    return missing_of([*PACKAGES, "matplotlib", *own, *sink_packages(config.logger)])
+    return missing_of(list(dict.fromkeys([*PACKAGES, "matplotlib", *own, *sink_packages(config.logger)])))
 
 
 def sink_packages(logger: TrackerConfig) -> list[str]:

@@ -33,9 +33,11 @@ TIMEOUT_S = 1800.0
 class ShardGroup:
     """The processes that shard a policy, as one of them sees them; there may be one alone."""
 
-    def __init__(self, rank_info: RankInfo, device: torch.device) -> None:
+    def __init__(self, rank_info: RankInfo, device: torch.device, home: torch.device | None = None) -> None:
+        """`home`: where an unsharded model is made; None: on the device that computes."""
         self.rank_info = rank_info
         self.device = device
+        self.home = home or device
         self._mesh: Any = None
 
     @property
@@ -56,7 +58,7 @@ class ShardGroup:
         """The module, which has the model in it, on this process's device; the model's layers are sharded one by one.
         `dtype`: of the computation."""
         if not self.sharded:
-            return module.to(self.device)
+            return module.to(self.home)
         precision = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
         layers = set(getattr(model, "_no_split_modules", None) or ())
         for part in list(model.modules()):

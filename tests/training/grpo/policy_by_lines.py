@@ -1,4 +1,4 @@
-"""`python policy_by_lines.py MODEL < commands`: the policy of a run, told by lines of JSON what to do.
+"""`python policy_by_lines.py MODEL SETTINGS < commands`: the policy of a run, told by lines of JSON what to do.
 
 Runs in the environment that has torch and vLLM. `send`: version, replicas (name, URL, start), whether caches are
 cleared. `train`: step, rows. The reply is what the policy answered.
@@ -36,7 +36,8 @@ def _row(told: dict[str, Any]) -> TrainRow:
 
 
 async def main() -> None:
-    policy = await make_policy(settings(Path(sys.argv[1]), max_total_sequence_length=4096, train_micro_batch_size=4))
+    own = {"max_total_sequence_length": 4096, "train_micro_batch_size": 4, **json.loads(sys.argv[2])}
+    policy = await make_policy(settings(Path(sys.argv[1]), **own))
     for line in sys.stdin:
         sys.stdout.write(json.dumps(await answered(policy, json.loads(line))) + "\n")
         sys.stdout.flush()

@@ -5,12 +5,18 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from paddock.server.vllm.launch_settings import LaunchSettings
 from paddock.training.grpo.config import CheckpointConfig, TrainConfig
+from paddock.training.grpo.placement import ClusterNode, needs_of, place
 
 SMALL: dict[str, Any] = {
     "grpo": {"num_prompts_per_step": 4, "num_generations_per_prompt": 8},
     "policy": {"model_name": "model"},
     "data": {"train": {"data_path": "rows.jsonl"}},
+}
+COLOCATED: dict[str, Any] = {
+    "policy__generation__colocated__enabled": True,
+    "grpo__async_grpo__max_trajectory_age_steps": 0,
 }
 
 
@@ -24,6 +30,13 @@ def config(**changes: Any) -> TrainConfig:
             node = node.setdefault(key, {})
         node[last] = value
     return TrainConfig.model_validate(tree)
+
+
+def test_policy_and_engine_take_turns_on_one_gpu() -> None:
+    read = config(**COLOCATED, cluster__gpus_per_node=1)
+    placed = place(needs_of(read, LaunchSettings()), [ClusterNode("node", gpus=1)])
+    assert [role.gpus for role in placed.policy] == [0], "a role that takes none sees all"
+    assert [role.gpus for role in placed.engines] == [1]
 
 
 def test_what_nobody_says_is_derived() -> None:
@@ -46,7 +59,11 @@ def test_what_nobody_says_is_derived() -> None:
         ({"grpo__val_period": 5}, "data.validation.data_path"),
         ({"checkpointing__metric_name": "val:accuracy"}, "needs validations"),
         ({"checkpointing__metric_name": "accuracy"}, "train:total_reward/mean"),
-        ({"policy__generation__colocated__enabled": True}, "devices of its own"),
+        ({**COLOCATED, "grpo__async_grpo__max_trajectory_age_steps": 1}, "max_trajectory_age_steps to 0"),
+        ({**COLOCATED, "policy__torch_cfg__processes": 2}, "set torch_cfg.processes to 1"),
+        ({**COLOCATED, "policy__generation__vllm": {"launch": {"replicas": 2}}}, "set vllm.launch.replicas to 1"),
+        ({**COLOCATED, "policy__generation__vllm": {"base_url": "http://h:1"}}, "leave vllm.base_url out"),
+        ({**COLOCATED, "cluster__gpus_per_node": 2}, "set cluster.gpus_per_node to 1"),
         ({"policy__generation__top_p": 0.9}, "val_top_p"),
         ({"policy__generation__max_new_tokens": 5000}, "max_total_sequence_length"),
         ({"policy__torch_cfg__processes": 2, "policy__dtensor_cfg__enabled": False}, "there is one"),

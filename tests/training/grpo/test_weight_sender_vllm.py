@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import pytest_asyncio
 
@@ -79,13 +80,26 @@ async def engine(model: Path, vllm_python: str) -> AsyncIterator[VllmEngine]:
         await made.stop()
 
 
+COLOCATED_LORA = {
+    "dtensor_cfg": {"lora_cfg": {"enabled": True, "dim": 4}},
+    "generation": {"colocated": {"enabled": True}},
+    "optimizer": {"kwargs": {"lr": 1e-2}},
+}
+
+
 @pytest_asyncio.fixture(loop_scope="module")
-async def policy(engine: VllmEngine, model: Path, vllm_python: str) -> AsyncIterator[PolicyProcess]:
+async def policy(
+    engine: VllmEngine, model: Path, vllm_python: str, request: pytest.FixtureRequest
+) -> AsyncIterator[PolicyProcess]:
     """A new one for each test: a server outlives its trainers."""
     script = str(Path(__file__).parent / "policy_by_lines.py")
     env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
     child = await asyncio.create_subprocess_exec(
-        vllm_python, script, str(model), stdin=subprocess.PIPE, stdout=subprocess.PIPE, limit=1 << 26, env=env
+        *(vllm_python, script, str(model), json.dumps(getattr(request, "param", {}))),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        limit=1 << 26,
+        env=env,
     )
     try:
         yield PolicyProcess(child, engine)
@@ -162,3 +176,34 @@ async def test_a_dead_engine_is_named_and_a_live_one_goes_on(engine: VllmEngine,
     assert sent["replicas"] == []
     assert "127.0.0.1:9" in sent["failed"]["policy-0"]
     assert (await policy.send())["replicas"] == ["policy-0"]
+
+
+async def is_sleeping(engine: VllmEngine) -> bool:
+    process = engine.replicas.all[0].process
+    assert process is not None
+    async with httpx.AsyncClient() as client:
+        answer = await client.get(f"{process.url}/is_sleeping")
+    return bool(answer.json()["is_sleeping"])
+
+
+@pytest.mark.parametrize("policy", [COLOCATED_LORA], indirect=True)
+async def test_with_adapters_and_in_turns_trainer_and_engine_agree_at_every_step(
+    engine: VllmEngine, policy: PolicyProcess
+) -> None:
+    norms = []
+    for version in range(3):
+        assert (await policy.send())["replicas"] == ["policy-0"]
+        assert not await is_sleeping(engine)
+        rows = [await sampled(engine, nth, []) for nth in range(2)]
+        assert {span[2] for row in rows for span in row["versions"]} == {version}
+        told = await policy.train(rows)
+        assert await is_sleeping(engine), "until it is sent weights"
+        mean, most = error(told)
+        assert mean < MEAN
+        assert most < MAX
+        norms.append(told["train/grad_norm"])
+    assert min(norms) > 0
+    assert (await policy.send(url="http://127.0.0.1:9"))["replicas"] == []
+    assert await is_sleeping(engine)
+    assert (await policy.send())["failed"] == {}
+    assert not await is_sleeping(engine)

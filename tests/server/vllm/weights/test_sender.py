@@ -28,6 +28,8 @@ class ScriptedReplica:
         self.calls: list[str] = []
         self.label = "default"
         self.paused = False
+        self.asleep: set[str] = set()
+        """Memory that was given back."""
         self.received: list[Mapping[str, Any]] = []
         self.links = 0
         self.blocks = threading.Event()
@@ -47,6 +49,12 @@ class ScriptedReplica:
                 self.paused = True
             case "/resume":
                 self.paused = False
+            case "/sleep":
+                assert dict(parse_qsl(url.query)) == {"level": "1", "mode": "keep"}
+                self.paused, self.asleep = True, {"weights", "kv_cache"}
+            case "/wake_up":
+                self.asleep -= {tag for _, tag in parse_qsl(url.query)} or self.asleep
+                self.paused = bool(self.asleep)
             case "/update_weight_version":
                 self.label = body["new_version"]
             case "/get_world_size":
@@ -81,6 +89,7 @@ class ScriptedLink:
     def send_weights(self, weight_version: str | None = None) -> None:
         assert self.replica.paused, "weights change under an engine that computes"
         assert not self.closed
+        assert "weights" not in self.replica.asleep, "there is no memory for them"
         self.replica.blocks.wait(60.0)
         if self.replica.fails("transfer"):
             raise RuntimeError("connection closed by peer")
@@ -95,7 +104,14 @@ class ScriptedLink:
 class Site:
     """Some replicas, and a sender that knows them."""
 
-    def __init__(self, replicas: list[ScriptedReplica], backend: Backend, stuck_after_s: float = 60.0) -> None:
+    def __init__(
+        self,
+        replicas: list[ScriptedReplica],
+        backend: Backend,
+        stuck_after_s: float = 60.0,
+        *,
+        colocated: bool = False,
+    ) -> None:
         self.replicas = replicas
         self.started = [0] * len(replicas)
         self.workers: list[int] = []
@@ -104,6 +120,7 @@ class Site:
             self._connect,
             backend=backend,
             stuck_after_s=stuck_after_s,
+            colocated=colocated,
             control=lambda url, _: ReplicaControl(url, retry_s=0, transport=httpx.MockTransport(self._serve)),
         )
 

@@ -1,6 +1,7 @@
 """Control of one vLLM over HTTP around an update: health, pause, resume, version label, and the calls of the update.
 
-Source  vLLM 0.32, `entrypoints/rl/online/api_router.py`; the routes are there with `VLLM_SERVER_DEV_MODE=1` alone.
+Source  vLLM 0.32, `entrypoints/rl/online/api_router.py` and `serve/dev/sleep`;
+        the routes are there with `VLLM_SERVER_DEV_MODE=1` alone.
 Law     `/pause` always has `mode=keep`: without it vLLM ends what runs. Every call has a deadline, in seconds: a vLLM
         whose engine died may keep its process, and not answer at all.
 Errors  InfraError: no answer, or another than 200.
@@ -21,6 +22,8 @@ CALL_TIMEOUT_S = 120.0
 """A pause waits for what the engine computes at that moment."""
 TRANSFER_TIMEOUT_S = 180.0
 """For the calls that last as long as a transfer does."""
+SLEEP_TIMEOUT_S = 300.0
+"""Gigabytes of weights go to memory of the CPU, or come back."""
 RESUME_ATTEMPTS = 3
 RETRY_S = 0.2
 
@@ -68,6 +71,17 @@ class ReplicaControl:
             else:
                 return
 
+    def sleep(self) -> None:
+        """Pause, keeping the requests that run, and give the GPU's memory back: weights are kept in memory of the CPU,
+        and the cache is forgotten. On a CPU nothing is given back. Again: nothing happens."""
+        how: dict[str, str | int] = {"level": 1, "mode": "keep"}
+        self._call("POST", "/sleep", params=how, json=how, timeout_s=SLEEP_TIMEOUT_S)
+
+    def wake_up(self, tags: str | None = None) -> None:
+        """Take memory for `weights` or `kv_cache`; None: for all that sleeps. With the last of it sampling resumes."""
+        how = {} if tags is None else {"tags": tags}
+        self._call("POST", "/wake_up", params=how, json=how, timeout_s=SLEEP_TIMEOUT_S)
+
     def set_version(self, label: str) -> None:
         self._call("POST", "/update_weight_version", json={"new_version": label})
 
@@ -99,7 +113,7 @@ class ReplicaControl:
         method: str,
         path: str,
         *,
-        params: Mapping[str, str] | None = None,
+        params: Mapping[str, str | int] | None = None,
         json: Mapping[str, Any] | None = None,
         timeout_s: float = CALL_TIMEOUT_S,
     ) -> httpx.Response:

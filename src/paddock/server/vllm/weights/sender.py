@@ -6,6 +6,8 @@ Broken  an update that fails half-way, or whose trainer dies, leaves unknown wei
         Therefore the engine's label is `INCOMPLETE` before the first byte is sent, and the version's number after the
         last: what is sampled between is masked as of unknown weights. The next sending connects anew. It is resumed
         all the same: paused it would look well, and keep its rollouts waiting for ever.
+Shared  an engine on the trainer's own GPU sleeps while it trains (`sleep_engines`), and is sent weights from memory of
+        the CPU: it takes memory for weights, gets them, and takes memory for its cache when the trainer has left.
 Rank    rank 0 of the trainer alone sends; weights of a sharded model are gathered before. It listens on `address`, on a
         free port for each replica. Over `gloo` between CPUs (a plugin of vLLM that registers itself), `nccl` between
         GPUs.
@@ -19,6 +21,7 @@ Errors  InfraError `transfer_stuck`, not retryable. None else of a replica: see 
         without vLLM is an ImportError.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +36,7 @@ from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult, Weight
 if TYPE_CHECKING:
     import torch
 
+_log = logging.getLogger(__name__)
 Backend = Literal["gloo", "nccl"]
 T = TypeVar("T")
 STUCK_AFTER_S = 240.0
@@ -78,8 +82,11 @@ class WeightSender:
         control: Callable[[str, str | None], ReplicaControl] = ReplicaControl,
         prepare: Callable[[], None] = lambda: None,
         stuck_after_s: float = STUCK_AFTER_S,
+        colocated: bool = False,
     ):
-        """`prepare`: called first in each thread of a connection or transfer."""
+        """`prepare`: called first in each thread of a connection or transfer. `colocated`: engines have the trainer's
+        GPU."""
+        self._colocated = colocated
         self._connect = connect
         self._backend = backend
         self._control = control
@@ -120,6 +127,23 @@ class WeightSender:
             failed=failed,
         )
 
+    def sleep_engines(self) -> None:
+        """Let the engines sleep that weights were sent to; one that is dead holds no memory. InfraError
+        `engine_awake`, where one is alive and does not."""
+        for name, connection in self._connections.items():
+            control = self._control(connection.replica.url, connection.replica.token)
+            try:
+                control.check_health()
+            except InfraError as error:
+                _log.warning("%s does not answer, and is not put to sleep: %s", name, error.message)
+                continue
+            try:
+                control.sleep()
+            except InfraError as error:
+                raise InfraError(
+                    f"{name} has not given its memory back, which training needs: {error.message}", kind="engine_awake"
+                ) from error
+
     def close(self) -> None:
         """End all connections, so that another trainer may connect."""
         for name, connection in list(self._connections.items()):
@@ -133,13 +157,22 @@ class WeightSender:
         link = self._link_to(replica, control)
         began = time.monotonic()
         try:
-            control.pause(clear_cache=clear_cache)
+            self._pause(control, clear_cache=clear_cache)
             paused = time.monotonic()
             self._transfer(link, control, version)
             sent = time.monotonic()
         finally:
+            if self._colocated:
+                control.wake_up()
             control.resume()
         return SendTimes(paused - began, sent - paused, time.monotonic() - sent)
+
+    def _pause(self, control: ReplicaControl, *, clear_cache: bool) -> None:
+        if self._colocated:
+            control.sleep()
+            control.wake_up("weights")
+        else:
+            control.pause(clear_cache=clear_cache)
 
     def _transfer(self, link: TransferLink, control: ReplicaControl, version: str) -> None:
         control.set_version(INCOMPLETE)
@@ -189,7 +222,9 @@ class WeightSender:
                 connection.link.shutdown()
 
 
-def vllm_sender(*, backend: Backend, device: "torch.device", address: str = LOOPBACK) -> WeightSender:
+def vllm_sender(
+    *, backend: Backend, device: "torch.device", address: str = LOOPBACK, colocated: bool = False
+) -> WeightSender:
     """A sender to real vLLMs; vLLM is imported at the first connection."""
 
     def connect(replica: ReplicaInfo, n_workers: int, weights: WeightsSource) -> TransferLink:
@@ -207,7 +242,7 @@ def vllm_sender(*, backend: Backend, device: "torch.device", address: str = LOOP
         if device.type == "cuda":
             torch.cuda.set_device(device)
 
-    return WeightSender(connect, backend=backend, prepare=prepare)
+    return WeightSender(connect, backend=backend, prepare=prepare, colocated=colocated)
 
 
 class _StuckError(Exception):
