@@ -24,6 +24,7 @@ from paddock.errors import ConfigError, PaddockError
 from paddock.server.runtime import describe_servers
 from paddock.training.grpo.config import ClusterConfig, TrainConfig
 from paddock.training.grpo.megatron_config import MegatronConfig
+from paddock.training.grpo.memory_sheet import memory_sheet, model_sizes, sheet_lines
 from paddock.training.grpo.model_server import engine_settings
 from paddock.training.grpo.placement import ClusterNode, needs_of, place, placement_lines
 from paddock.training.grpo.policy_config import PolicyConfig
@@ -121,6 +122,7 @@ def _processes(read: RunConfig) -> Iterator[str]:
             where = f", NeMo-Gym's {block.get('server')}, started here{_needs(block)}"
         yield f"  {name}: {kind} {implementation}{where}"
     yield _line("engines", _engines(read))
+    yield from _memory(read)
     yield from _teachers(read)
 
 
@@ -133,6 +135,18 @@ def _teachers(read: RunConfig) -> Iterator[str]:
     scored = ", ".join(f"{agent} by {distillation.teacher_of(agent)}" for agent in agents)
     what = "added to the rewards' advantages" if distillation.with_rewards else "in place of the rewards' advantages"
     yield _line("teachers", f"servers that run already; {scored}; {what}")
+
+
+def _memory(read: RunConfig) -> Iterator[str]:
+    """The memory sheet where policy and engine share a GPU."""
+    policy, settings = read.config.policy, _engine_settings(read)
+    sizes = model_sizes(Path(policy.model_name))
+    if not policy.generation.colocated.enabled or sizes is None or settings is None or settings.launch is None:
+        return
+    share = settings.launch.serve_kwargs.get("gpu_memory_utilization")
+    first, *others = sheet_lines(memory_sheet(policy, sizes), share)
+    yield _line("memory", first)
+    yield from (f"  {line}" for line in others)
 
 
 def _placement(read: RunConfig, nodes: list[ClusterNode]) -> Iterator[str]:
