@@ -87,7 +87,8 @@ def agreements(row: TrainRow, log_probs: ArrayLike, step: int) -> Agreements:
     for span in row.versions:
         if span.version == step:
             current[slice(*np.searchsorted(at, (span.start, span.end)))] = True
-    return Agreements(agreement_of(differences), agreement_of(differences[current]))
+    of_current = agreement_of(differences[current])
+    return Agreements(agreement_of(differences[~current]) + of_current, of_current)
 
 
 def agreement_of(differences: ArrayLike) -> Agreement:

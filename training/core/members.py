@@ -5,9 +5,12 @@ Law     the reward is the verdict's, or the penalty that the config sets for a l
 Errors  ValueError for a rollout that is not stamped with its number in a group.
 """
 
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
 import numpy as np
 
-from paddock.tokens.export import RolloutSample, plan_rollout, rollout_samples
+from paddock.tokens.export import RolloutSample, SamplePlan, Span, plan_rollout
 from paddock.training.core.flaws import FlawRules, flaws_of
 from paddock.training.core.records import Member, MemberSample, TurnSpan
 from paddock.training.core.settings import GroupSettings
@@ -22,13 +25,12 @@ def member_of(rollout: Rollout, settings: GroupSettings, flaw_rules: FlawRules) 
         raise ValueError("a rollout without _ng_rollout_index belongs to no group: the collection has to stamp it")
     planned = plan_rollout(rollout, settings.sample_mode)
     reward = reward_of(rollout, settings)
-    exported = () if reward is None else rollout_samples(rollout, settings.sample_mode, planned)
     verdict, failure = rollout.verdict, rollout.failure
     return Member(
         nth=nth,
         outcome=rollout.outcome,
         reward=reward,
-        samples=tuple(map(member_sample, exported)),
+        samples=() if reward is None else tuple(_samples(rollout, planned)),
         flaws=tuple(flaw for turn in rollout.turns for flaw in flaws_of(turn, flaw_rules)),
         turns=len(rollout.turns),
         reason=verdict.reason if verdict else failure.kind if failure else None,
@@ -38,6 +40,30 @@ def member_of(rollout: Rollout, settings: GroupSettings, flaw_rules: FlawRules) 
         agent=rollout.row.agent_ref.name if rollout.row.agent_ref else "",
         steps=step_credits(verdict) if settings.step_credit else (),
     )
+
+
+def _samples(rollout: Rollout, planned: SamplePlan) -> Iterator[MemberSample]:
+    """As `rollout_samples`, but in arrays from the turns on: lists of long rollouts would take most of the time."""
+    for nth, path in enumerate(planned.paths()):
+        parts = [part for turn in path.turns for part in (turn.prompt_ids or (), turn.sampled_ids or ())]
+        length = sum(map(len, parts))
+        mask, log_probs = np.zeros(length, np.bool_), np.zeros(length, np.float32)
+        end = 0
+        for turn in path.turns:
+            start = end + len(turn.prompt_ids or ())
+            end = start + len(turn.sampled_ids or ())
+            if turn.id in path.trained:
+                mask[start:end] = True
+                log_probs[start:end] = turn.log_probs
+        yield MemberSample(
+            row=rollout.row.name,
+            nth=nth,
+            cut=rollout.outcome == "truncated" or path.turns[-1].finish_reason == "length",
+            ids=np.fromiter(chain.from_iterable(parts), np.int32, length),
+            loss_mask=mask,
+            log_probs=log_probs,
+            spans=_turn_spans(path.spans),
+        )
 
 
 def member_sample(exported: RolloutSample) -> MemberSample:
@@ -50,10 +76,12 @@ def member_sample(exported: RolloutSample) -> MemberSample:
         ids=np.array(sample.ids, np.int32),
         loss_mask=np.array(sample.loss_mask, np.bool_),
         log_probs=np.array(sample.log_probs, np.float32),
-        spans=tuple(
-            TurnSpan(span.turn, span.start, span.end, span.weight_version, span.trained) for span in sample.spans
-        ),
+        spans=_turn_spans(sample.spans),
     )
+
+
+def _turn_spans(spans: Iterable[Span]) -> tuple[TurnSpan, ...]:
+    return tuple(TurnSpan(span.turn, span.start, span.end, span.weight_version, span.trained) for span in spans)
 
 
 def reward_of(rollout: Rollout, settings: GroupSettings) -> float | None:

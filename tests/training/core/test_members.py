@@ -1,15 +1,16 @@
 """Claims about members and flaws: a failure teaches nothing, a verdict is kept whole, a bad call is found."""
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from paddock.tokens.export import rollout_samples
 from paddock.training.core.flaws import FlawRules, flaws_of
-from paddock.training.core.members import member_of
+from paddock.training.core.members import member_of, member_sample
 from paddock.training.core.records import Flaw
 from paddock.training.core.settings import GroupSettings
-from paddock.training.core.testing import FAILED_OUTCOMES, rollout, turn
-from paddock.types import Outcome
+from paddock.training.core.testing import FAILED_OUTCOMES, as_lists, rollout, turn
+from paddock.types import Outcome, WeightSpan
 from paddock.types.responses import call_item, message_item
 
 RULES = FlawRules()
@@ -54,6 +55,18 @@ def test_a_sample_per_turn_where_the_config_says_so() -> None:
     ended = rollout("completed", 1.0, turns=[turn("a"), turn("b", "a"), turn("c", "b")])
     found = member_of(ended, GroupSettings(sample_mode="dynamic_history"), RULES)
     assert [len(one.ids) for one in found.samples] == [4, 8, 12]
+
+
+@pytest.mark.parametrize("mode", ["whole", "branch", "dynamic_history"])
+def test_samples_are_those_that_are_exported(mode: Literal["whole", "branch", "dynamic_history"]) -> None:
+    spans = [WeightSpan(version="0", start=0, end=1), WeightSpan(version="1", start=1, end=2)]
+    first = turn("a", weight_version="1", weight_spans=spans)
+    told = [first, turn("b", "a", finish_reason="length"), turn("c", "a", log_probs=None)]
+    ended = rollout("completed", 1.0, turns=[*told, turn("d", "c")])
+    exported = [member_sample(sample) for sample in rollout_samples(ended, mode)]
+    found = member_of(ended, GroupSettings(sample_mode=mode), RULES).samples
+    assert exported
+    assert as_lists(list(found)) == as_lists(exported)
 
 
 def test_an_unstamped_rollout_is_refused() -> None:

@@ -33,6 +33,16 @@ class PlannedSample(NamedTuple):
     """The turns of the path that are trained on in it."""
 
 
+class SamplePath(NamedTuple):
+    """The turns that a sample is made of."""
+
+    turns: Sequence[Turn]
+    """Root first, each with ids."""
+    trained: frozenset[str]
+    """Those that are trained on."""
+    spans: list[Span]
+
+
 class SamplePlan(NamedTuple):
     """All samples of a record in one mode."""
 
@@ -44,6 +54,10 @@ class SamplePlan(NamedTuple):
 
     def make(self) -> Iterator[Sample]:
         return (_sample(self.exact.path(sample.leaf), sample.trained) for sample in self.planned)
+
+    def paths(self) -> Iterator[SamplePath]:
+        """The samples before their tokens are joined, for what makes arrays of them."""
+        return (_path(self.exact.path(sample.leaf), sample.trained) for sample in self.planned)
 
     @property
     def tokens(self) -> int:
@@ -154,16 +168,13 @@ def _sample(path: Sequence[Turn], trained: frozenset[str]) -> Sample:
     ids: list[int] = []
     mask: list[int] = []
     log_probs: list[float] = []
-    spans: list[Span] = []
     for turn in path:
         assert turn.prompt_ids is not None
         assert turn.sampled_ids is not None
         ids += turn.prompt_ids
         start = len(ids)
         ids += turn.sampled_ids
-        here = turn.id in trained
-        spans += _spans(turn, start, trained=here)
-        if here:
+        if turn.id in trained:
             assert turn.log_probs is not None
             mask += [0] * (start - len(mask)) + [1] * len(turn.sampled_ids)
             log_probs += [0.0] * (start - len(log_probs)) + turn.log_probs
@@ -172,10 +183,20 @@ def _sample(path: Sequence[Turn], trained: frozenset[str]) -> Sample:
         ids=ids,
         loss_mask=mask + [0] * padding,
         log_probs=log_probs + [0.0] * padding,
-        spans=spans,
+        spans=_path(path, trained).spans,
         finish_reason=path[-1].finish_reason,
         routed_experts=_routed_experts(path),
     )
+
+
+def _path(path: Sequence[Turn], trained: frozenset[str]) -> SamplePath:
+    spans: list[Span] = []
+    end = 0
+    for turn in path:
+        start = end + len(turn.prompt_ids or ())
+        end = start + len(turn.sampled_ids or ())
+        spans += _spans(turn, start, trained=turn.id in trained)
+    return SamplePath(path, trained, spans)
 
 
 def _routed_experts(path: Sequence[Turn]) -> str | None:
