@@ -1,8 +1,9 @@
 """The policy on disk: a state that training goes on from exactly, and an export in the form of Hugging Face.
 
-State   one file, `policy.pt`: weights, optimiser state and learning rates by the parameters' names and whole, the
-        schedule, random states by rank. It does not depend on how many processes wrote it: others may read it; random
-        states are then those of a start.
+State   in `shards/`, by torch's distributed checkpoint: weights and optimiser state by the parameters' names, each
+        process its part, so that none has all of them in memory; in `policy.pt` learning rates, the schedule, random
+        states by rank. It does not depend on how many processes wrote it: others may read it; random states are then
+        those of a start.
 Law     on one process the steps after a load are those without it, to the bit.
 LoRA    a state has adapters alone; the model's own weights are those that it begins with.
 Export  weights in the computation's precision under the names of the checkpoint format, config, generation config, and
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter, load, save
+from torch.distributed.checkpoint.api import CheckpointException
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from paddock.errors import InfraError
@@ -24,14 +27,15 @@ from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.sharding import (
     DTYPES,
     ShardGroup,
-    part_as,
     stored_parameters,
-    whole,
     whole_parameters,
     whole_weights,
 )
 
 STATE_FILE = "policy.pt"
+SHARDS = "shards"
+WEIGHT, OPTIMIZER = "weights.", "optimizer."
+"""The beginnings of the keys in it."""
 TOKENIZER_FILES = (
     "tokenizer*",
     "special_tokens_map.json",
@@ -46,44 +50,51 @@ TOKENIZER_FILES = (
 
 
 def save_state(folder: Path, shard_group: ShardGroup, model: Any, optimizer: Any, scheduler: Any | None) -> None:
-    """Called by every process; rank 0 writes."""
+    """Called by every process; each writes its part."""
     stored = stored_parameters(model)
-    weights = dict(whole_parameters(stored, shard_group, torch.float32))
-    states = {name: _whole_state(optimizer.state.get(value, {})) for name, value in stored.items()}
-    groups = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
-    random = shard_group.share(_random_state())
-    if not shard_group.first:
-        return
+    tensors = {f"{WEIGHT}{name}": value.detach() for name, value in stored.items()}
+    numbers: dict[str, dict[str, Any]] = {}
+    for name, value in stored.items():
+        own = optimizer.state.get(value, {})
+        tensors |= {f"{OPTIMIZER}{name}.{key}": part for key, part in own.items() if isinstance(part, torch.Tensor)}
+        numbers[name] = {key: part for key, part in own.items() if not isinstance(part, torch.Tensor)}
     state = {
-        "weights": weights,
-        "optimizer": states,
-        "groups": groups,
+        "numbers": numbers,
+        "groups": [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups],
         "scheduler": None if scheduler is None else scheduler.state_dict(),
-        "random": random,
+        "random": shard_group.share(_random_state()),
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        torch.save(state, folder / STATE_FILE)
-    except (OSError, RuntimeError) as error:  # a full disk is torch's RuntimeError
+        save(tensors, storage_writer=FileSystemWriter(folder / SHARDS), no_dist=not shard_group.sharded)
+        if shard_group.first:
+            torch.save(state, folder / STATE_FILE)
+    except (CheckpointException, OSError, RuntimeError) as error:  # a full disk is torch's RuntimeError
         raise InfraError(f"{folder}: can't be written: {error}", kind="disk", retryable=False) from error
 
 
 def load_state(folder: Path, shard_group: ShardGroup, model: Any, optimizer: Any, scheduler: Any | None) -> None:
-    """Called by every process; each reads."""
+    """Called by every process; each reads its part."""
     try:
-        state = torch.load(folder / STATE_FILE, map_location="cpu", mmap=True, weights_only=True)
+        state = torch.load(folder / STATE_FILE, map_location="cpu", weights_only=True)
+        reader = FileSystemReader(folder / SHARDS)
+        stored = reader.read_metadata().state_dict_metadata
     except FileNotFoundError as error:
-        raise InfraError(f"{folder} has no {STATE_FILE}: it is no state of a policy", kind="checkpoint") from error
+        raise InfraError(
+            f"{folder} has no {STATE_FILE} or {SHARDS}: it is no state of a policy", kind="checkpoint"
+        ) from error
     named = stored_parameters(model)
-    if (stored_shapes := {name: tuple(value.shape) for name, value in state["weights"].items()}) != {
-        name: tuple(value.shape) for name, value in named.items()
-    }:
-        raise InfraError(f"{folder} has {len(stored_shapes)} weights, not those of this model", kind="checkpoint")
-    with torch.no_grad():
-        for name, value in named.items():
-            value.copy_(part_as(value, state["weights"][name]))
-            stored = state["optimizer"][name]
-            optimizer.state[value] = {key: _state_part(optimizer, value, part) for key, part in stored.items()}
+    shapes = {key.removeprefix(WEIGHT): tuple(one.size) for key, one in stored.items() if key.startswith(WEIGHT)}
+    if shapes != {name: tuple(value.shape) for name, value in named.items()}:
+        raise InfraError(f"{folder} has {len(shapes)} weights, not those of this model", kind="checkpoint")
+    for name, value in named.items():
+        optimizer.state[value] = dict(state["numbers"][name])
+    tensors: dict[str, torch.Tensor] = {f"{WEIGHT}{name}": value.detach() for name, value in named.items()}
+    for key, one in stored.items():
+        if key.startswith(OPTIMIZER):
+            name, _, part = key.removeprefix(OPTIMIZER).rpartition(".")
+            tensors[key] = optimizer.state[named[name]][part] = _room(optimizer, named[name], one)
+    load(tensors, storage_reader=reader, no_dist=not shard_group.sharded)
     for group, stored_group in zip(optimizer.param_groups, state["groups"], strict=True):
         group.update(stored_group)
     if scheduler is not None and state["scheduler"] is not None:
@@ -121,26 +132,17 @@ def copy_tokenizer(source: str, folder: Path) -> None:
                 shutil.copyfile(file, folder / file.name)
 
 
-def _whole_state(state: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: whole(value).to("cpu", copy=True) if isinstance(value, torch.Tensor) else value
-        for key, value in state.items()
-    }
-
-
-def _state_part(optimizer: Any, parameter: torch.Tensor, value: Any) -> Any:
-    """A part of the optimizer's state where that optimizer keeps it: bitsandbytes has memory of its own for paged
-    ones."""
-    if not isinstance(value, torch.Tensor) or value.shape != parameter.shape:
-        return _part_for(parameter, value)
-    if not hasattr(optimizer, "get_state_buffer"):
-        return _part_for(parameter, value)
-    return optimizer.get_state_buffer(parameter, dtype=value.dtype).copy_(value)
-
-
-def _part_for(parameter: torch.Tensor, value: Any) -> Any:
-    """A copy of the process's own: what was read is a view of the file. Counts are on the CPU, where torch has them."""
-    return part_as(parameter, value.clone()) if isinstance(value, torch.Tensor) else value
+def _room(optimizer: Any, parameter: torch.Tensor, stored: Any) -> torch.Tensor:
+    """Memory for a tensor of the optimizer's state, where that optimizer keeps it: sharded as the parameter is, and of
+    bitsandbytes', which has memory of its own for paged ones, there. Counts are on the CPU, where torch has them."""
+    dtype = stored.properties.dtype
+    if stored.size != parameter.shape:
+        device = parameter.device if len(stored.size) else "cpu"
+        return torch.empty(stored.size, dtype=dtype, device=device)
+    if hasattr(optimizer, "get_state_buffer"):
+        buffer: torch.Tensor = optimizer.get_state_buffer(parameter, dtype=dtype)
+        return buffer
+    return torch.empty_like(parameter.detach(), dtype=dtype)
 
 
 def _random_state() -> dict[str, Any]:

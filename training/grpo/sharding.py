@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.distributed.tensor import DTensor
 
 from paddock.errors import ConfigError
 from paddock.training.grpo.lora import adapters, merged
@@ -122,14 +122,6 @@ def whole(value: torch.Tensor) -> torch.Tensor:
     """The whole tensor of one that may be sharded; every process has to call it."""
     value = value.detach()
     return value.full_tensor() if isinstance(value, DTensor) else value
-
-
-def part_as(like: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """This process's part of a whole tensor, sharded as `like` is; a tensor of another shape (a count) stays whole."""
-    if isinstance(like, DTensor) and value.shape == like.shape:
-        placed: torch.Tensor = distribute_tensor(value.to(like.device), like.device_mesh, like.placements)
-        return placed
-    return value.to(like.device) if value.dim() else value
 
 
 def stored_parameters(model: Any) -> dict[str, torch.nn.Parameter]:

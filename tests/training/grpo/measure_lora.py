@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors.torch import load_file
-from tests.training.grpo.tiny_policy import RecordingSender, batch, make_experts, make_model, settings
+from tests.training.grpo.tiny_policy import RecordingSender, batch, make_experts, make_model, settings, stored_tensors
 from transformers import AutoModelForCausalLM
 
 from paddock.server.vllm.weights.replicas import ReplicaInfo
@@ -133,11 +133,13 @@ async def resumed(folder: Path) -> dict[str, Any]:
     await first.save(state)
     await second.load(state)
     last = [dict((await policy.train(batch(2))).metrics) for policy in (first, second)]
-    stored = torch.load(state / "policy.pt", weights_only=True)
+    stored = stored_tensors(state)
+    weights = {name for name in stored if name.startswith("weights.")}
+    steps = [name for name in stored if name.startswith("optimizer.") and name.endswith(".step")]
     result = {
         "same": distance(parameters(first), parameters(second)) == 0 and last[0] == last[1],
-        "stored": sorted({name.rpartition(".")[2] for name in stored["weights"]}),
-        "states": len(stored["optimizer"]),
+        "stored": sorted({name.rpartition(".")[2] for name in weights}),
+        "states": len(steps),
     }
     plain = TorchPolicy(settings(folder))
     try:

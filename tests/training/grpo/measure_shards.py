@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tests.training.grpo.tiny_policy import LENGTHS, RecordingSender, batch, settings
+from tests.training.grpo.tiny_policy import LENGTHS, RecordingSender, batch, settings, stored_weights
 from transformers import AutoModelForCausalLM
 
 from paddock.server.vllm.weights.replicas import ReplicaInfo
@@ -19,7 +19,6 @@ from paddock.training.grpo.policy import TorchPolicy
 from paddock.training.grpo.policy_settings import RankInfo
 
 STEPS = 5
-STATE = "policy.pt"
 
 
 async def main(folder: Path, n_processes: int, port: int, rank: int) -> None:
@@ -36,16 +35,22 @@ async def main(folder: Path, n_processes: int, port: int, rank: int) -> None:
     await policy.load(state)
     again = await policy.train(batch(STEPS, lengths))
     await policy.load(state)
+    other = folder / "shards-2"
+    if n_processes == 1:  # what two have written
+        await policy.load(other)
+        loaded = await policy.train(batch(STEPS, lengths))
+        await policy.load(state)
     sent = await policy.send(7, [ReplicaInfo("policy-0", "http://127.0.0.1:9", 0)], clear_cache=True)
     await policy.export(state / "export")
     found: dict[str, Any] = {"loss": [one.metrics["train/loss"] for one in told], "metrics": told[-1].metrics}
     if rank == 0:
-        stored = torch.load(state / STATE, weights_only=True)["weights"]
+        stored = stored_weights(state)
         found["sent"] = all(torch.equal(stored[name], value) for name, value in kept.weights.items())
         exported = AutoModelForCausalLM.from_pretrained(state / "export", dtype="auto").state_dict()
         found["exported"] = all(torch.equal(exported[name], value) for name, value in stored.items())
         found["architectures"] = json.loads((state / "export" / "config.json").read_text())["architectures"]
         found["told"] = [sent.replicas, len(kept.weights)]
+        found["other"] = loaded.metrics["train/loss"] if n_processes == 1 else None
         found["resumed"] = [after.metrics["train/loss"], again.metrics["train/loss"]]
         found["grad_norm"] = [after.metrics["train/grad_norm"], again.metrics["train/grad_norm"]]
         sys.stdout.write(json.dumps(found) + "\n")

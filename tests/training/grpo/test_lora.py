@@ -18,9 +18,9 @@ LAYERS = 14
 ROUNDING = 5e-6
 MAKE = "import pathlib, sys, tests.training.grpo.tiny_policy as t; t.make_model(pathlib.Path(sys.argv[1]))"
 COMPARE = """
-import json, sys, torch
+import json, pathlib, sys, torch, tests.training.grpo.tiny_policy as t
 one, two = (torch.load(f"{sys.argv[1]}/lora-{n}/sent.pt", weights_only=True) for n in (1, 2))
-states = [set(torch.load(f"{sys.argv[1]}/lora-{n}/policy.pt", weights_only=True)["weights"]) for n in (1, 2)]
+states = [set(t.stored_weights(pathlib.Path(sys.argv[1], f"lora-{n}"))) for n in (1, 2)]
 print(json.dumps({"names": list(one["sent"]) == list(two["sent"]), "states": states[0] == states[1],
     "losses": [one["losses"], two["losses"]], "resumed": one["resumed"] and two["resumed"],
     "apart": max(float((one["sent"][name] - two["sent"][name]).abs().max()) for name in one["sent"])}))

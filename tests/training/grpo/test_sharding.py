@@ -16,13 +16,14 @@ ROOT = HERE.parents[2]
 SAME = 1e-5
 MAKE = "import pathlib, sys, tests.training.grpo.tiny_policy as t; t.make_model(pathlib.Path(sys.argv[1]))"
 COMPARE = """
-import json, sys, torch
-one, two = (torch.load(f"{sys.argv[1]}/shards-{n}/policy.pt", weights_only=True) for n in (1, 2))
-def apart(a, b):
-    return max((float((a[name] - b[name]).abs().max()) for name in a), default=0.0)
-moments = [max(apart(a["optimizer"][name], b["optimizer"][name]) for name in a["optimizer"]) for a, b in [(one, two)]]
-print(json.dumps({"names": list(one["weights"]) == list(two["weights"]),
-    "weights": apart(one["weights"], two["weights"]), "moments": moments[0], "random": len(two["random"])}))
+import json, pathlib, sys, torch, tests.training.grpo.tiny_policy as t
+folders = [pathlib.Path(sys.argv[1], f"shards-{n}") for n in (1, 2)]
+one, two = (t.stored_tensors(folder) for folder in folders)
+def apart(kind):
+    return max(float((one[name] - two[name]).abs().max()) for name in one if name.startswith(kind))
+parts = sorted(file.stat().st_size for file in (folders[1] / "shards").glob("*.distcp"))
+print(json.dumps({"names": sorted(one) == sorted(two), "weights": apart("weights."), "moments": apart("optimizer."),
+    "random": len(torch.load(folders[1] / "policy.pt", weights_only=True)["random"]), "parts": parts}))
 """
 pytestmark = [pytest.mark.vllm, pytest.mark.slow]
 
@@ -75,6 +76,12 @@ def test_a_step_after_a_load_is_the_one_without_it(results: ShardedRun) -> None:
         assert told["resumed"][0] == told["resumed"][1]
         assert told["grad_norm"][0] == told["grad_norm"][1]
     assert results.apart["random"] == 2, "random states of both"
+
+
+def test_each_process_writes_its_part_of_a_state_which_any_number_reads(results: ShardedRun) -> None:
+    small, large = results.apart["parts"]
+    assert small > 0.9 * large
+    assert results.one["other"] == pytest.approx(results.two["resumed"][0], abs=SAME)
 
 
 def test_rank_0_sends_whole_weights(results: ShardedRun) -> None:

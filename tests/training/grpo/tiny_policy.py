@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult, WeightsSource
@@ -74,6 +75,19 @@ def settings(folder: Path, loss: Any = None, threshold: float | None = None, **p
             "seq_logprob_error_threshold": threshold,
         }
     )
+
+
+def stored_tensors(state: Path) -> dict[str, torch.Tensor]:
+    """All tensors of a policy's state, whole, however many processes wrote it."""
+    whole = state / "whole.pt"
+    dcp_to_torch_save(state / "shards", whole)
+    tensors: dict[str, torch.Tensor] = torch.load(whole, weights_only=True)
+    return tensors
+
+
+def stored_weights(state: Path) -> dict[str, torch.Tensor]:
+    tensors = stored_tensors(state)
+    return {name.removeprefix("weights."): value for name, value in tensors.items() if name.startswith("weights.")}
 
 
 def batch(step: int = 0, lengths: tuple[int, ...] = LENGTHS) -> Batch:
