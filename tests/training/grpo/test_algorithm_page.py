@@ -11,7 +11,7 @@ from paddock.training.grpo.config import TrainConfig
 from paddock.types import JsonObject
 
 PAGE = Path(__file__).parents[3] / "docs/algorithms.md"
-BLOCKS = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCKS = re.compile(r"^```yaml title=\"run.yaml\"\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAPERS = ("GRPO", "Dr. GRPO", "DAPO", "RLOO", "GSPO", "CISPO", "SAPO", "REINFORCE++", "MaxRL", "Pass@k", "Off-policy")
 
 
