@@ -11,6 +11,7 @@ Errors  ConfigError when the stored ledger is of a dataset of another length.
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from statistics import fmean
 from typing import Literal, NamedTuple, Self, get_args
 
 from paddock.errors import ConfigError
@@ -22,9 +23,9 @@ from paddock.training.core.records import Group
 from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.types import RETRIED, JsonObject
 
-LostReason = Literal["slow", "too_old", "dropped"]
+LostReason = Literal["slow", "too_old", "dropped", "no_advantage"]
 """Why a group is lost. `slow`: it still ran when no later step could take it; `too_old`: it had ended, and was too old;
-`dropped`: too few of its members had a verdict."""
+`dropped`: too few of its members had a verdict; `no_advantage`: it teaches nothing, and dynamic sampling is on."""
 
 
 class RowRetry(NamedTuple):
@@ -47,6 +48,8 @@ class LostGroup(NamedTuple):
     """Whether its row is run again."""
     seconds: float | None = None
     """How long the group had run; None: it was not measured."""
+    reward: float | None = None
+    """The mean reward of its members; None: none had one, or it was not looked at."""
 
 
 class Ledger:
@@ -64,6 +67,11 @@ class Ledger:
         self.n_started = 0
         """How many groups were started; the id of the next one."""
         self.n_trained = 0
+        self.n_skipped = 0
+        """How many groups without advantage ended since the last step took its groups."""
+        self._max_skipped = 0
+        if grpo.use_dynamic_sampling:
+            self._max_skipped = (grpo.dynamic_sampling_max_gen_batches - 1) * grpo.num_prompts_per_step
         self.n_late = 0
         """How many of these were older than `max_age`."""
         self.running: dict[int, RunningGroup] = {}
@@ -91,6 +99,11 @@ class Ledger:
         """Whether `step` has its groups, and none that it must wait for still runs."""
         return self._chosen() is not None
 
+    @property
+    def may_skip(self) -> bool:
+        """Whether a group without advantage need not be trained on: dynamic sampling is on, and not at its bound."""
+        return self.n_skipped < self._max_skipped
+
     def begin(self) -> RunningGroup | None:
         """Start the next group; None when none may start now, or no row is left."""
         if not self.admission.room(step=self.step, version=self.version, alive=self.n_alive):
@@ -115,6 +128,13 @@ class Ledger:
         tries = running.tries if may_help else self._max_retries
         return self._lose(running, "dropped", tries)._replace(seconds=group.seconds)
 
+    def skip(self, group: Group) -> LostGroup:
+        """Count a running group that has ended, and teaches nothing, as lost; its row is not run again."""
+        self.n_skipped += 1
+        lost = self._lose(self.running.pop(group.id), "no_advantage", self._max_retries)
+        rewards = [member.reward for member in group.members if member.reward is not None]
+        return lost._replace(seconds=group.seconds, reward=fmean(rewards) if rewards else None)
+
     def give_up(self) -> list[LostGroup]:
         """Count every group that `step` can no longer train on as lost; the caller ends those that still run."""
         slow = [group for group in self.running.values() if not self._policy.usable(group.version, self.step)]
@@ -133,6 +153,7 @@ class Ledger:
         if chosen is None:
             return None
         self._training = [group.id for group in chosen]
+        self.n_skipped = 0
         self.n_late += sum(not self.admission.usable(group.oldest_version, self.step) for group in chosen)
         return self.waiting.take(chosen)
 
@@ -153,6 +174,7 @@ class Ledger:
             "n_started": self.n_started,
             "n_trained": self.n_trained,
             "n_late": self.n_late,
+            "n_skipped": self.n_skipped,
             "running": [group._asdict() for group in self.running.values()],
             "lost": dict(self.lost),
             "retries": [retry._asdict() for retry in self.retries],
@@ -184,7 +206,7 @@ class Ledger:
         ledger = cls(grpo, order, groups)
         ledger.step = ledger.version = wire["step"]
         ledger.n_started, ledger.n_trained = wire["n_started"], wire["n_trained"]
-        ledger.n_late = wire.get("n_late", 0)
+        ledger.n_late, ledger.n_skipped = wire.get("n_late", 0), wire.get("n_skipped", 0)
         tries = dict(wire["tries"])
         for fields in wire["running"]:
             # The version before wrote the tries of groups that ran beside those of groups that waited.

@@ -145,6 +145,12 @@ class GrpoSettings(_Settings):
     """Advantages are divided by the standard deviation, the group's or the batch's (`adv_estimator.normalize_over`)."""
     use_leave_one_out_baseline: bool = True
     """The baseline of a member is the mean of the others; False: of all."""
+    use_dynamic_sampling: bool = False
+    """Groups without any advantage, such as those whose rewards are all alike, do not fill a step: the next ones do,
+    within their ages (DAPO, arXiv 2503.14476). Where groups are scarce, a step takes longer."""
+    dynamic_sampling_max_gen_batches: int = Field(default=10, ge=1)
+    """With dynamic sampling, at most so many times `num_prompts_per_step` groups are run for one step; after that
+    groups without advantage fill it too (NeMo-RL ends the run there)."""
     overlong_filtering: bool = False
     """Samples that a budget cut are not trained on."""
     advantage_clip_low: float | None = None

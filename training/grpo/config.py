@@ -295,6 +295,11 @@ class TrainConfig(SettingsBlock):
 
     @model_validator(mode="after")
     def _teachers(self) -> Self:
+        if self.grpo.use_dynamic_sampling and (self.value.enabled or self.on_policy_distillation.enabled):
+            raise ValueError(
+                "grpo.use_dynamic_sampling leaves out groups whose rewards are alike, from which a critic learns and a "
+                "policy with a teacher: set it to false"
+            )
         if self.on_policy_distillation.enabled and self.grpo.adv_estimator.name == "reinforce_plus_plus":
             raise ValueError(
                 "grpo.adv_estimator.name reinforce_plus_plus whitens the advantages of a whole step, a teacher's too: "

@@ -259,6 +259,12 @@ def _batch(config: TrainConfig) -> Iterator[str]:
         f"{config.rollouts_per_step} rollouts, at most {config.rollouts_per_step * policy.max_total_sequence_length:,} "
         "tokens with one sample each",
     )
+    if grpo.use_dynamic_sampling:
+        yield _line(
+            "sampling",
+            f"groups without advantage do not fill a step, of at most {grpo.dynamic_sampling_max_gen_batches} times "
+            f"{grpo.num_prompts_per_step} that are run for it; after that they do",
+        )
     yield _line(
         "optimiser",
         f"{_count(config.optimizer_steps, 'step')} of {config.global_batch_size} rows, forward passes of "

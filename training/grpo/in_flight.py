@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable
 
 from paddock.errors import InfraError
 from paddock.training.core.admission import RunningGroup
-from paddock.training.core.groups import repair
+from paddock.training.core.groups import has_advantage, repair
 from paddock.training.core.ledger import Ledger, LostGroup
 from paddock.training.core.records import Group
-from paddock.training.core.settings import GroupSettings
+from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.training.grpo.calls import role_call
 from paddock.training.grpo.roles import GroupJob, Rollouts
 from paddock.types import TERMINAL
@@ -33,7 +33,7 @@ class InFlightGroups:
         owner: asyncio.TaskGroup,
         *,
         groups: GroupSettings,
-        max_failures: int,
+        grpo: GrpoSettings,
         failures_in_a_row: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -45,7 +45,8 @@ class InFlightGroups:
         self._rollouts = rollouts
         self._owner = owner
         self._settings = groups
-        self._max_failures = max_failures
+        self._grpo = grpo
+        self._max_failures = grpo.async_grpo.max_generation_failures
         self._open = False
         self._clock = clock
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -144,6 +145,8 @@ class InFlightGroups:
         repaired = repair(group, self._settings)
         if repaired is None:
             self._lost.append(self._ledger.drop(group))
+        elif self._ledger.may_skip and not has_advantage(repaired, self._grpo):
+            self._lost.append(self._ledger.skip(repaired))
         else:
             self._ledger.end(repaired)
         last_outcomes = ", ".join(sorted(outcomes)) or "no member ended"

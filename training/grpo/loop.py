@@ -16,6 +16,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
 from paddock.config import nearest
@@ -227,7 +228,7 @@ class Loop:
             self._rollouts,
             owner,
             groups=self._settings.groups,
-            max_failures=self._asynchronous.max_generation_failures,
+            grpo=self._grpo,
             failures_in_a_row=in_a_row,
             clock=self._clock,
         )
@@ -351,8 +352,22 @@ class Loop:
             "train/masked/log_prob_error": float(len(trained.masked_rows)),
             **self._counts(),
             **_lost_durations(lost),
+            **(self._unfiltered(batch, lost) if self._grpo.use_dynamic_sampling else {}),
         }
         self._report(StepReport(self._ledger.step, batch, lost, self._metrics))
+
+    def _unfiltered(self, batch: Batch, lost: Sequence[LostGroup]) -> dict[str, float]:
+        """The reward of all groups that ended, whether or not dynamic sampling left them out, and how many they were
+        in steps' worth."""
+        skipped = [group for group in lost if group.why == "no_advantage"]
+        rewards = [group.reward for group in skipped if group.reward is not None]
+        trained = ([member.reward for member in group.members if member.reward is not None] for group in batch.groups)
+        rewards += [fmean(each) for each in trained if each]
+        n_ended = len(skipped) + len(batch.groups)
+        return {
+            "train/unfiltered_reward/mean": fmean(rewards) if rewards else 0.0,
+            "train/dynamic_sampling_num_gen_batches": n_ended / self._grpo.num_prompts_per_step,
+        }
 
     def _counts(self) -> dict[str, float]:
         ledger = self._ledger

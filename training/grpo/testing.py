@@ -140,16 +140,19 @@ class ScriptedRollouts:
         turns: int = 2,
         size: int = 2,
         failed: Callable[[GroupJob, int], Outcome | None] = lambda work, nth: None,
+        changed: Callable[[GroupJob, int, Member], Member] = lambda work, nth, member: member,
         validations: Mapping[int, float] | None = None,
         validate_s: float = 0.0,
     ) -> None:
-        """`seconds`: of a whole group. `failed`: how a member ended that has no verdict. `validations`: accuracy after
+        """`seconds`: of a whole group. `failed`: how a member ended that has no verdict; `changed`: what becomes of
+        one that has. `validations`: accuracy after
         so many steps; others find no verdict."""
         self._world = world
         self._seconds = seconds
         self._turns = turns
         self._size = size
         self._failed = failed
+        self._changed = changed
         self._validations = validations or {}
         self._validate_s = validate_s
         self.restored: Path | None = None
@@ -197,7 +200,8 @@ class ScriptedRollouts:
         if outcome is not None:
             return member(nth, None, outcome=outcome)
         spans = [(f"turn-{position}", 2 + position, 3 + position, version) for position, version in enumerate(sampled)]
-        return member(nth, float(nth % 2), samples=[sample(spans, length=2 + len(spans))])
+        ended = member(nth, float(nth % 2), samples=[sample(spans, length=2 + len(spans))])
+        return self._changed(work, nth, ended)
 
 
 class ScriptedPolicy:

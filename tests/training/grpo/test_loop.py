@@ -17,7 +17,7 @@ def test_each_step_is_trained_sent_and_told_in_order() -> None:
         "steps",
         STEPS,
         STEPS * PROMPTS,
-        {"slow": 0, "too_old": 0, "dropped": 0},
+        {"slow": 0, "too_old": 0, "dropped": 0, "no_advantage": 0},
     )
     assert one.world.of("train") == list(range(STEPS))
     assert one.world.of("sent") == list(range(STEPS + 1)), "the first weights too"
@@ -317,7 +317,7 @@ def test_an_engine_that_was_away_while_weights_were_sent_gets_them_when_it_is_ba
     world.on_event = leave
     ended = one.run()
     # What it sampled meanwhile is too old for an on-policy step at once, and its place another's.
-    assert ended.lost == {"slow": 0, "too_old": 1, "dropped": 0}
+    assert ended.lost == {"slow": 0, "too_old": 1, "dropped": 0, "no_advantage": 0}
     assert ended.steps == STEPS
     assert set(one.ages()) == {0}
 

@@ -8,7 +8,7 @@ from paddock.training.grpo.loop import LoopSettings
 
 CANCEL = GroupSettings(age_policy="cancel")
 LATE = GroupSettings(age_policy="accept_late")
-NONE_LOST = {"slow": 0, "too_old": 0, "dropped": 0}
+NONE_LOST = {"slow": 0, "too_old": 0, "dropped": 0, "no_advantage": 0}
 
 
 @pytest.mark.parametrize("given", [settings(2), settings(2, in_flight=False)])
@@ -39,7 +39,7 @@ def test_a_slow_group_that_is_cancelled_holds_nobody_back() -> None:
     ended = held.run()
     assert ended.steps == STEPS
     assert held.world.at("trained", STEPS - 1) <= quick.world.at("trained", STEPS - 1) + 4
-    assert ended.lost == {"slow": 2, "too_old": 0, "dropped": 0}
+    assert ended.lost == {"slow": 2, "too_old": 0, "dropped": 0, "no_advantage": 0}
     assert [(lost.id, lost.why) for told in held.told for lost in told.lost] == [(1, "slow"), (4, "slow")]
     assert held.world.of("cancel")[:2] == [1, 4]
     assert held.told[-1].metrics["buffer/retried"] == 2.0

@@ -24,7 +24,7 @@ SAYS_NOTHING_WHATEVER_ITS_VALUE = {
     "grpo.max_rollout_turns",
     "grpo.calculate_advantages_on_gpu",
     "grpo.skip_reference_policy_logprobs_calculation",
-    "grpo.dynamic_sampling_max_gen_batches",
+    "grpo.batch_multiplier",
     "reward_penalties.token_ids",
     "on_policy_distillation.deduplicate_shared_teacher_checkpoints",
     "on_policy_distillation.non_colocated_teachers",
@@ -109,7 +109,7 @@ def test_an_inert_key_is_named_with_its_reason_and_refused_by_strict(folder: Pat
 @pytest.mark.parametrize(
     ("blocks", "said"),
     [
-        ({"grpo": {"use_dynamic_sampling": True}}, "true is not done here"),
+        ({"grpo": {"val_start_at": 5}}, "5 is not done here"),
         ({"grpo": {"reward_shaping": {"enabled": True, "max_response_length": 9}}}, "overlong_buffer_length"),
         ({"grpo": {"adv_estimator": {"name": "gdpo"}}}, "reinforce_plus_plus"),
         ({"grpo": {"adv_estimator": {"normalize_rewards": False}, "normalize_rewards": True}}, "keep one"),
