@@ -24,7 +24,13 @@ def retries(count: int, policy: AgePolicyName = "cancel") -> GroupSettings:
 
 def grpo(prompts: int, age: int) -> GrpoSettings:
     asynchronous = AsyncGrpoSettings(max_trajectory_age_steps=age)
-    return GrpoSettings(num_prompts_per_step=prompts, max_num_epochs=2, async_grpo=asynchronous)
+    return GrpoSettings(
+        num_prompts_per_step=prompts,
+        max_num_epochs=2,
+        async_grpo=asynchronous,
+        use_dynamic_sampling=True,
+        dynamic_sampling_max_gen_batches=2,
+    )
 
 
 def order(n_rows: int = 15) -> RowOrder:
@@ -60,7 +66,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.seen: dict[int, RunningGroup] = {}
         self.trained: dict[int, int] = {}
         self.lost: set[int] = set()
-        self.n_late = 0
+        self.n_late = self.n_skipped = 0
         self.sent = True
         self.store()
 
@@ -95,12 +101,22 @@ class LedgerMachine(RuleBasedStateMachine):
         self.lose(lost.id)
         assert lost.again is (failed and not self.is_last_try(lost))
 
+    @precondition(lambda self: self.ledger.running and self.ledger.may_skip)
+    @rule(place=st.integers(0, 11))
+    def skip(self, place: int) -> None:
+        running = list(self.ledger.running.values())
+        lost = self.ledger.skip(end_group(running[place % len(running)]))
+        assert (lost.why, lost.again, lost.reward) == ("no_advantage", False, 0.5)
+        self.lose(lost.id)
+        self.n_skipped += 1
+
     @precondition(lambda self: self.sent and self.ledger.ready)
     @rule()
     def train(self) -> None:
         step = self.ledger.step
         taken = self.ledger.take()
         assert taken is not None
+        self.n_skipped = 0
         assert len(taken) == self.grpo.num_prompts_per_step
         for each in taken:
             late = step - each.oldest_version > self.grpo.max_age
@@ -147,13 +163,13 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule()
     def store(self) -> None:
         wire = orjson.dumps(self.ledger.to_wire())
-        history = (dict(self.seen), dict(self.trained), set(self.lost), self.n_late)
+        history = (dict(self.seen), dict(self.trained), set(self.lost), self.n_late, self.n_skipped)
         self.stored: tuple[Any, ...] = (wire, self.ledger.waiting.groups, *history)
 
     @precondition(lambda self: self.ledger.step > 1)
     @rule()
     def kill(self) -> None:
-        wire, waiting, seen, trained, lost, self.n_late = self.stored
+        wire, waiting, seen, trained, lost, self.n_late, self.n_skipped = self.stored
         self.ledger = Ledger.from_wire(orjson.loads(wire), waiting, grpo=self.grpo, order=order(), groups=self.groups)
         self.seen, self.trained, self.lost, self.sent = dict(seen), dict(trained), set(lost), True
 
@@ -173,7 +189,8 @@ class LedgerMachine(RuleBasedStateMachine):
         places = [*self.ledger.running, *(each.id for each in self.ledger.waiting.groups), *self.trained, *self.lost]
         assert sorted(places) == list(range(self.ledger.n_started)) == sorted(self.seen)
         assert sum(self.ledger.lost.values()) == len(self.lost)
-        assert self.ledger.n_late == self.n_late
+        assert (self.ledger.n_late, self.ledger.n_skipped) == (self.n_late, self.n_skipped)
+        assert self.n_skipped <= self.grpo.num_prompts_per_step, "at most two batches are run for a step"
         assert self.ledger.n_trained == len(self.trained) == self.ledger.step * self.grpo.num_prompts_per_step
 
     @invariant()
