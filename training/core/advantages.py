@@ -22,6 +22,7 @@ from statistics import fmean
 import numpy as np
 import numpy.typing as npt
 
+from paddock.errors import ConfigError
 from paddock.training.core.settings import GrpoSettings
 
 STD_EPSILON = 1e-6
@@ -37,6 +38,19 @@ def advantages(
     given = [reward for reward in rewards if reward is not None]
     values = iter(_group(given, grpo, batch_std))
     return [None if reward is None else next(values) for reward in rewards]
+
+
+def group_advantages(rewards: Sequence[float | None], grpo: GrpoSettings) -> list[float | None]:
+    """The advantages of one group's members, for trainers that see one group at a time. ConfigError where the estimator
+    needs all groups of a step."""
+    estimator = grpo.adv_estimator
+    if estimator.name == "reinforce_plus_plus" or (estimator.normalize_over == "batch" and grpo.normalize_rewards):
+        raise ConfigError(
+            "grpo.adv_estimator: REINFORCE++ and `normalize_over: batch` normalise over all groups of a step, and this "
+            "trainer is given one at a time: take `grpo` over `group`",
+            kind="config_invalid",
+        )
+    return advantages(rewards, grpo)
 
 
 def batch_deviation(rewards: Sequence[float | None]) -> float:

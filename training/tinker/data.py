@@ -11,7 +11,7 @@ from tinker import Datum, ModelInput
 
 from paddock.rollouts import RolloutGroup
 from paddock.tokens.export import Sample
-from paddock.training.core.advantages import advantages
+from paddock.training.core.advantages import group_advantages
 from paddock.training.core.settings import GrpoSettings
 
 
@@ -21,7 +21,7 @@ def training_data(groups: Iterable[RolloutGroup], grpo: GrpoSettings) -> list[Da
 
 
 def _group_data(group: RolloutGroup, grpo: GrpoSettings) -> Iterator[Datum]:
-    for member, advantage in zip(group.members, advantages(group.rewards, grpo), strict=True):
+    for member, advantage in zip(group.members, group_advantages(group.rewards, grpo), strict=True):
         if advantage:
             yield from (_datum(entry.sample, advantage) for entry in member.samples)
 

@@ -17,7 +17,7 @@ from trl.experimental.async_grpo.async_rollout_worker import RolloutSample
 
 from paddock.rollouts import RolloutGroup, TrainingRollout
 from paddock.tokens.export import Sample
-from paddock.training.core.advantages import advantages
+from paddock.training.core.advantages import group_advantages
 from paddock.training.core.settings import GrpoSettings
 
 
@@ -64,7 +64,7 @@ def group_samples(
             group_id=group.row_index,
             metrics={"reward": member.reward, "reward_std": pstdev(given), **_metrics(member)},
         )
-        for member, advantage in zip(group.members, advantages(group.rewards, grpo), strict=True)
+        for member, advantage in zip(group.members, group_advantages(group.rewards, grpo), strict=True)
         if advantage is not None
         for entry in member.samples
         if not labels.are_unknown(entry.sample)

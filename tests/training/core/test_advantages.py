@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from paddock.training.core.advantages import advantages, batch_deviation, whitened
+from paddock.errors import ConfigError
+from paddock.training.core.advantages import advantages, batch_deviation, group_advantages, whitened
 from paddock.training.core.settings import GrpoSettings
 
 THEIRS = GrpoSettings()
@@ -156,3 +157,11 @@ def test_reinforce_plus_plus_is_normalised_over_the_tokens_of_the_batch() -> Non
 def test_estimators_that_cannot_be_what_is_asked_for(keys: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         GrpoSettings.model_validate(keys)
+
+
+@pytest.mark.parametrize("estimator", [{"name": "reinforce_plus_plus"}, {"normalize_over": "batch"}])
+def test_what_needs_all_groups_is_refused_where_one_is_given_at_a_time(estimator: dict[str, str]) -> None:
+    rewards = [1.0, 0.0, None]
+    assert group_advantages(rewards, THEIRS) == advantages(rewards, THEIRS)
+    with pytest.raises(ConfigError, match="all groups of a step"):
+        group_advantages(rewards, GrpoSettings.model_validate({"adv_estimator": estimator}))
