@@ -9,7 +9,7 @@ Tells   as a table and in FOLDER/report.json: log-probs against Hugging Face's o
 GPUs    the first ones are the policy's, the last is vLLM's, and weights go over NCCL. With too few of them vLLM shares
         the first, and nothing is sent: NCCL refuses two ranks on one GPU.
 CPU     --device cpu with --setup-hook tries everything but the kernels, on a tiny shape.
-Run     under the interpreter of an environment with vLLM, Ray, Megatron-core and mbridge: see `training/README.md`.
+Run     under the interpreter of an environment with vLLM, Ray, Megatron-core and mbridge: see `docs/training.md`.
 """
 
 import argparse

@@ -7,7 +7,7 @@ Tells   as lines and in FOLDER/report.json: the largest memory in use on the GPU
         sampled, beside the sheet's; seconds of steps and sendings; what trainer and vLLM make of the same tokens at
         each step, which have to agree as at the first.
 CPU     --device cpu tries all but memory and sleep, on a tiny shape.
-Run     under the interpreter of an environment with vLLM, Ray and Transformers: see `training/README.md`.
+Run     under the interpreter of an environment with vLLM, Ray and Transformers: see `docs/training.md`.
 """
 
 import argparse
