@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.training import ages, logits, overhead, policy_wait, step_data, tails
+from benchmarks.training import ages, logits, overhead, policy_wait, step_data, tails, whole_step
 from benchmarks.training.demo_task import make_demo
 
 VARIABLE = "PADDOCK_VLLM_PYTHON"
@@ -21,8 +21,8 @@ def run() -> dict[str, Any]:
     python = os.environ.get(VARIABLE)
     if not python:
         missing = f"{VARIABLE} is not set (scripts/setup_vllm.sh)"
-        return {**figures, "left_out": {"logits": missing, "overhead": missing, "waiting": missing}}
+        return {**figures, "left_out": dict.fromkeys(("logits", "overhead", "waiting", "whole_step"), missing)}
     with tempfile.TemporaryDirectory() as name:
         task = make_demo(python, Path(name))
         figures |= {"logits": logits.measure(python), "overhead": overhead.measure(task)}
-        return {**figures, "waiting": policy_wait.measure(task)}
+        return {**figures, "waiting": policy_wait.measure(task), "whole_step": whole_step.measure(task)}

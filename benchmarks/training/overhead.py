@@ -10,30 +10,21 @@ Target  less than 10 ms of CPU over the floor's in each rollout. How much longer
 """
 
 import asyncio
-import re
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from secrets import token_urlsafe
-from statistics import fmean, median, pstdev
+from statistics import median
 from typing import Any, NamedTuple
 
-import orjson
 import psutil
 import uvloop
 
-from benchmarks.floor_server import judge
-from benchmarks.raw_http import RawConnection
+from benchmarks.training.bare_loop import BareLoop
 from benchmarks.training.demo_task import CONFIG, DemoTask
 from paddock.http.access import bearer
 from paddock.http.transport import make_client
 from paddock.ports import LOOPBACK
-from paddock.server.dialects import conversation
-from paddock.server.dialects.canonical import chat_messages
 from paddock.server.loops import spare_collector
-from paddock.tokens.prompter import Prompter
-from paddock.tokens.template import ChatTemplate
-from paddock.tokens.vocabulary import Vocabulary
 from paddock.training.core.batches import make_batch
 from paddock.training.core.buffer import ReplayBuffer
 from paddock.training.grpo.environment import EngineHost
@@ -43,13 +34,10 @@ from paddock.training.grpo.rollouts import RunRollouts, RunRows, Sampler
 from paddock.training.grpo.rows import n_rows_of
 from paddock.training.grpo.train import row_settings, worker_settings
 from paddock.training.grpo.worker import RolloutWorker
-from paddock.types import JsonObject
 
 PROMPTS = 16
 MEMBERS = 16
 ROUNDS = 7
-MAX_TOKENS = 40
-CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>", re.DOTALL)
 Step = Callable[[], Awaitable["list[list[int]]"]]
 """Gives the prompts' ids, sorted."""
 
@@ -96,20 +84,25 @@ async def _pairs(task: DemoTask) -> list[tuple[StepMeasure, StepMeasure]]:
             # As after a first sending: batches leave out what was sampled by weights without a number.
             answer = await client.post(f"{url}/update_weight_version", json={"new_version": "0"})
             answer.raise_for_status()
-            bare = BareLoop(task, url)
+            bare = BareLoop(task.model, task.rows, url, task.folder / "bare.jsonl")
             ours = WorkerLoop(rollouts, read)
             await _measure(ours.step)
-            await _measure(bare.step)
+            await _measure(lambda: _prompts(bare))
             return [await _pair(ours, bare) for _ in range(ROUNDS)]
     finally:
         await rollouts.stop()
 
 
 async def _pair(ours: "WorkerLoop", bare: "BareLoop") -> tuple[StepMeasure, StepMeasure]:
-    pair = await _measure(ours.step), await _measure(bare.step)
+    pair = await _measure(ours.step), await _measure(lambda: _prompts(bare))
     if pair[0].prompts != pair[1].prompts:
         raise RuntimeError("ours and the bare loop sent other prompts")
     return pair
+
+
+async def _prompts(bare: BareLoop) -> list[list[int]]:
+    samples = await bare.sample(0, prompts=PROMPTS, members=MEMBERS)
+    return sorted(one.ids[: one.prompt_tokens] for one in samples)
 
 
 async def _measure(step: Step) -> StepMeasure:
@@ -159,56 +152,3 @@ class WorkerLoop:
         if len(batch.rows) != PROMPTS * MEMBERS:
             raise RuntimeError(f"{len(batch.rows)} rows: {batch.masked[:3]}")
         return sorted(row.ids[: row.loss_mask.argmax()].tolist() for row in batch.rows)
-
-
-class BareLoop:
-    """The floor: one asyncio loop that posts ids to the same vLLM."""
-
-    def __init__(self, task: DemoTask, url: str) -> None:
-        self._url = f"{url}/inference/v1/generate"
-        self._model = str(task.model)
-        self._rows: list[JsonObject] = [orjson.loads(line) for line in task.rows.read_bytes().splitlines()]
-        self._vocabulary = Vocabulary.load(task.model)
-        template = ChatTemplate(self._vocabulary.chat_template or "", self._vocabulary.special_texts)
-        self._prompter = Prompter(template, self._vocabulary)
-        self._lines = Path(task.folder) / "bare.jsonl"
-
-    async def step(self) -> list[list[int]]:
-        with self._lines.open("ab") as file:
-            groups = await asyncio.gather(*(self._group(nth, file.write) for nth in range(PROMPTS)))
-        return sorted(prompt for group in groups for prompt in group)
-
-    async def _group(self, nth: int, write: Callable[[bytes], int]) -> list[list[int]]:
-        row = self._rows[nth % len(self._rows)]
-        request = conversation("responses", row["responses_create_params"])
-        prompt = self._prompter.whole(chat_messages(request.items), request.tools)
-        members = await asyncio.gather(*(self._member(row, prompt, write) for _ in range(MEMBERS)))
-        rewards = [reward for reward, _ in members]
-        spread = pstdev(rewards) or 1.0
-        batch = [(ids, (reward - fmean(rewards)) / spread) for reward, ids in members]
-        return [ids[: len(prompt)] for ids, _ in batch]
-
-    async def _member(
-        self, row: JsonObject, prompt: list[int], write: Callable[[bytes], int]
-    ) -> tuple[float, list[int]]:
-        params = {"temperature": 1.0, "top_p": 1.0, "max_tokens": MAX_TOKENS, "logprobs": 0}
-        body = {"model": self._model, "stream": False, "token_ids": prompt, "sampling_params": params}
-        async with RawConnection(self._url) as connection:
-            answer = await connection.post(self._url, orjson.dumps(body))
-        (choice,) = orjson.loads(answer)["choices"]
-        ids = choice["token_ids"]
-        response = {"output": _output(self._vocabulary.decode(ids))}
-        reward = judge("compat", {**row, "response": response}).reward
-        log_probs = [entry["logprob"] for entry in choice["logprobs"]["content"]]
-        line = {"prompt": prompt, "ids": ids, "log_probs": log_probs, "response": response, "reward": reward}
-        write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
-        return reward, prompt + ids
-
-
-def _output(text: str) -> list[JsonObject]:
-    match = CALL.search(text)
-    try:
-        call: JsonObject = orjson.loads(match[1] if match else "null")
-        return [{"type": "function_call", "name": call["name"], "arguments": orjson.dumps(call["arguments"]).decode()}]
-    except (orjson.JSONDecodeError, TypeError, KeyError):
-        return [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}]

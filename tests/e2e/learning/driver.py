@@ -3,7 +3,7 @@
 Trains as `paddock train` does, with something between the loop and its roles that takes away what it could learn from:
 `turned`, the sign of each advantage; `shuffled`, rewards drawn anew among the members of a group. Runs under an
 interpreter with torch and vLLM. `--record FILE`: each batch is written down. `--make-rooms FOLDER`: rows and a model
-of `rooms`.
+of `rooms`, with `--pause-s` those of several wordings, some of which pause.
 """
 
 import argparse
@@ -73,10 +73,11 @@ def main() -> int:
     parser.add_argument("--record", type=Path)
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--make-rooms", type=Path)
+    parser.add_argument("--pause-s", type=float)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     if args.make_rooms:
-        rooms.make(args.make_rooms, seed=args.seed)
+        rooms.make(args.make_rooms, seed=args.seed, pause_s=args.pause_s)
         return 0
     read = read_config(args.config[:1], args.config[1:])
     return train(read, args.out, resume=args.resume, wrap_roles=lambda roles: around(roles, args))
