@@ -152,8 +152,10 @@ class _Watcher:
                 self._let_go(instance)
 
     def _let_go(self, instance: str) -> None:
-        held, self._held[instance] = self._held[instance], []
-        if instance == SECOND and not self.killed:
+        # One whose shell was stopped while it opened is given up for another: nothing of it is there to be killed.
+        held = [sandbox for sandbox in self._held[instance] if sandbox.processes()]
+        self._held[instance] = []
+        if instance == SECOND and held and not self.killed:
             held.pop().kill()
             self.killed = True
         for sandbox in held:
