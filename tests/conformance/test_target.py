@@ -99,3 +99,19 @@ def test_an_interrupted_check_exits_130_without_a_traceback(tmp_path: Path) -> N
 def test_a_filter_that_leaves_no_behaviour_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "agent:single_step", "--only", "nonsense"]) == 2
     assert "'nonsense'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["harness:nul"], "null"),
+        (["harness"], "needs KIND:NAME"),
+        (["harness:script"], "needs `commands` or `field`"),
+        (["harness:null", "--rows", "x.jsonl"], "takes no rows"),
+    ],
+)
+def test_a_harness_that_is_named_wrongly_is_an_error(
+    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", *words]) == 2
+    assert told in capsys.readouterr().err
