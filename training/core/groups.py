@@ -7,6 +7,7 @@ Source  RLOO (arXiv 2402.14740) and GRPO (arXiv 2402.03300) define the baseline 
 
 from paddock.training.core.records import Group
 from paddock.training.core.settings import GroupSettings, GrpoSettings
+from paddock.training.core.shaped_rewards import shape_groups
 from paddock.training.core.step_credit import sample_credits
 
 
@@ -19,6 +20,8 @@ def repair(group: Group, settings: GroupSettings) -> Group | None:
 
 
 def has_advantage(group: Group, grpo: GrpoSettings) -> bool:
-    """Whether a sample of the group has an advantage other than 0, before advantages are normalised."""
-    credits_by_member = sample_credits(group.members, grpo.model_copy(update={"normalize_rewards": False}))
+    """Whether a sample of the group has an advantage other than 0, by the rewards that training sees, before advantages
+    are normalised."""
+    (shaped,), _ = shape_groups([group], grpo)
+    credits_by_member = sample_credits(shaped.members, grpo.model_copy(update={"normalize_rewards": False}))
     return any(credit.advantage for each in credits_by_member if each is not None for credit in each)

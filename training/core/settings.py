@@ -53,8 +53,8 @@ class RewardShapingSettings(_Settings):
     max_response_length: int | None = Field(default=None, ge=1)
     """Sampled tokens of a rollout at which the whole penalty is due."""
     stop_properly_penalty_coef: float | None = Field(default=None, ge=0, le=1)
-    """The reward of a truncated rollout is multiplied by this; None: it is not. The overlong penalty is left out then,
-    as in NeMo-RL."""
+    """The reward of a truncated rollout, where it is above 0, is multiplied by this; None: it is not. The overlong
+    penalty is left out then, as in NeMo-RL."""
     turn_penalty: float = Field(default=0.0, ge=0)
     """Taken off for each turn beyond `free_turns`."""
     free_turns: int = Field(default=0, ge=0)
@@ -95,7 +95,8 @@ class RewardScalingSettings(_Settings):
     enabled: bool = False
     """Whether the rewards that training sees are scaled."""
     source_min: float = 0.0
-    """Smallest reward of the environment; a smaller one is raised to it."""
+    """Smallest reward of the environment; a smaller one is raised to it: -1, where a forgery is to cost what it does in
+    `swe` (`forgery_reward`)."""
     source_max: float = 1.0
     """Largest reward of the environment; a larger one is lowered to it."""
     target_min: float = 0.0
@@ -201,6 +202,11 @@ class GrpoSettings(_Settings):
         name, over = self.adv_estimator.name, self.adv_estimator.normalize_over
         if over == "batch" and name != "grpo":
             raise ValueError(f"adv_estimator.normalize_over `batch` is for the estimator `grpo`, not for {name!r}")
+        if self.use_dynamic_sampling and name == "reinforce_plus_plus" and not self.adv_estimator.minus_baseline:
+            raise ValueError(
+                "use_dynamic_sampling leaves out groups whose rewards are alike, from which reinforce_plus_plus learns "
+                "where minus_baseline is false: set one of them otherwise"
+            )
         flaws = (self.invalid_tool_call_advantage, self.malformed_thinking_advantage)
         if name == "reinforce_plus_plus" and any(value is not None for value in flaws):
             raise ValueError(

@@ -3,10 +3,12 @@
 Formula scaled, then shaped. Scaling: the reward, bounded by the source's ends, mapped linearly onto the target's.
         `overlong` (soft overlong punishment, DAPO, arXiv 2503.14476): with n sampled tokens, of which
         `max_response_length - overlong_buffer_length` are free, less `overlong_buffer_penalty` for each full buffer
-        beyond, in proportion, at most once. `stop_properly`: the reward of a truncated rollout times the coefficient.
+        beyond, in proportion, at most once. `stop_properly`: the reward of a truncated rollout, where it is above 0,
+        times the coefficient.
         `turns`, `tokens`: less a penalty for each turn, or each 1,000 tokens, beyond those that are free.
 Source  NeMo-RL, `scale_rewards` and `apply_reward_shaping`. There the length is that of the first answer; here it is of
-        all tokens that a rollout sampled and that are proven.
+        all tokens that a rollout sampled and that are proven, and a penalty never raises a reward: times a coefficient
+        below 1, that of a forgery (-1) would be better truncated than not.
 Law     a member without a reward, or with the penalty of a leak, stays as it is.
 """
 
@@ -71,7 +73,7 @@ def _shaping(member: Member, reward: float, shaping: RewardShapingSettings) -> d
         found["overlong"] = -overlong.penalty * min(max(beyond / overlong.buffer, 0.0), 1.0)
     if shaping.stop_properly_penalty_coef is not None:
         is_cut = member.outcome == "truncated"
-        found["stop_properly"] = reward * (shaping.stop_properly_penalty_coef - 1) if is_cut else 0.0
+        found["stop_properly"] = max(reward, 0.0) * (shaping.stop_properly_penalty_coef - 1) if is_cut else 0.0
     if shaping.turn_penalty:
         found["turns"] = -shaping.turn_penalty * max(member.turns - shaping.free_turns, 0)
     if shaping.token_penalty_per_1k:

@@ -55,6 +55,12 @@ def test_a_reward_is_scaled_before_it_is_shaped() -> None:
     assert (cut.reward, whole.reward) == (0.5, 4.0)
 
 
+def test_a_forgery_is_no_better_for_being_truncated() -> None:
+    cut = shaped(long_member(2, reward=-1.0, outcome="truncated"), grpo({"stop_properly_penalty_coef": 0.0}))
+    assert cut is not None
+    assert cut.reward == -1.0
+
+
 def test_what_has_no_verdict_is_not_shaped() -> None:
     settings = grpo({"turn_penalty": 1.0})
     assert shaped(member(0, None), settings) is None
