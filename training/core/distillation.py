@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class DistillationSettings(BaseModel):
     """What a teacher's log-probs do to advantages: keys of `on_policy_distillation`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     coefficient: float = Field(default=1.0, gt=0)
     """By what the difference of log-probs is multiplied (theirs: 1)."""

@@ -13,7 +13,7 @@ AgePolicyName = Literal["target_step", "accept_late", "cancel"]
 
 
 class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class AsyncGrpoSettings(_Settings):
@@ -106,8 +106,10 @@ class RewardScalingSettings(_Settings):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        if self.enabled and self.source_min >= self.source_max:
-            raise ValueError(f"source_min ({self.source_min}) has to be below source_max ({self.source_max})")
+        ranges = (("source", self.source_min, self.source_max), ("target", self.target_min, self.target_max))
+        for name, low, high in ranges:
+            if self.enabled and low >= high:
+                raise ValueError(f"{name}_min ({low}) has to be below {name}_max ({high})")
         return self
 
 
@@ -241,7 +243,7 @@ class GroupSettings(_Settings):
     """How often a row is run again whose group was lost: too old (`cancel`, or an engine that lags behind), or without
     `min_members` because of failures (infra, verifier). With `cancel`, steps wait for the last of these groups; 0: a
     lost row comes again in the next epoch only."""
-    leak_penalty: float | None = Field(default=None, allow_inf_nan=False)
+    leak_penalty: float | None = None
     """Reward of a member with outcome `leak`; None: it is masked."""
     sample_mode: Literal["whole", "branch", "dynamic_history"] = "whole"
     """How a rollout becomes samples; see `paddock.tokens.export`."""

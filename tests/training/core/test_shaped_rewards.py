@@ -1,5 +1,6 @@
 """Claims about the reward that training sees: by hand, by name in metrics, and the environment's stays what it is."""
 
+import math
 from typing import Any
 
 import pytest
@@ -61,6 +62,19 @@ def test_a_forgery_is_no_better_for_being_truncated() -> None:
     assert cut.reward == -1.0
 
 
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize(
+    ("block", "key"),
+    [
+        *(("reward_scaling", key) for key in ("source_min", "source_max", "target_min", "target_max")),
+        *(("reward_shaping", key) for key in ("turn_penalty", "token_penalty_per_1k", "overlong_buffer_penalty")),
+    ],
+)
+def test_a_number_that_is_not_finite_makes_no_reward(block: str, key: str, number: float) -> None:
+    with pytest.raises(ValidationError, match=key):
+        GrpoSettings.model_validate({block: {key: number}})
+
+
 def test_what_has_no_verdict_is_not_shaped() -> None:
     settings = grpo({"turn_penalty": 1.0})
     assert shaped(member(0, None), settings) is None
@@ -88,7 +102,9 @@ def test_advantages_are_of_the_shaped_reward_and_metrics_name_both() -> None:
             "overlong penalty needs",
         ),
         ({"reward_shaping": {"enabled": True, **OVERLONG, "max_response_length": 3}}, "is above"),
-        ({"reward_scaling": {"enabled": True, "source_min": 1.0}}, "has to be below"),
+        ({"reward_scaling": {"enabled": True, "source_min": 1.0}}, "source_min .* has to be below"),
+        ({"reward_scaling": {"enabled": True, "target_min": 1.0}}, "target_min .* has to be below"),
+        ({"reward_scaling": {"enabled": True, "target_min": 0.5, "target_max": -0.5}}, "target_min .* has to be below"),
     ],
 )
 def test_blocks_that_are_not_complete_say_what_is_missing(blocks: dict[str, Any], message: str) -> None:
