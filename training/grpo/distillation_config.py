@@ -10,6 +10,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from paddock.config import Config
+from paddock.config.problems import raise_all, suggestion
 from paddock.errors import ConfigError
 from paddock.training.core.distillation import DistillationSettings
 from paddock.training.grpo.blocks import SettingsBlock
@@ -54,15 +55,22 @@ class DistillationConfig(DistillationSettings):
         return teachers[default]
 
     def require_teachers(self, environment: Config) -> None:
-        """ConfigError where an agent of the environment has no teacher."""
+        """ConfigError where an agent of the environment has no teacher, or a teacher no agent there."""
         agents = [name for name, kind, _, _ in environment.instances.values() if kind == "agents"]
         missing = [name for name in agents if self.teacher_of(name) is None]
-        if self.enabled and missing:
+        if not self.enabled:
+            return
+        if missing:
             raise ConfigError(
                 f"on_policy_distillation: no teacher for {', '.join(missing)}: name one in "
                 "teacher_model_by_agent_name, or a default_teacher_alias",
                 kind="teacher_missing",
             )
+        names = self.teacher_model_by_agent_name.keys() - {self.default_teacher_alias}
+        raise_all(
+            f"on_policy_distillation.teacher_model_by_agent_name: no agent `{name}`{suggestion(name, agents)}"
+            for name in sorted(names - set(agents))
+        )
 
     @model_validator(mode="after")
     def _served(self) -> Self:

@@ -2,7 +2,7 @@
 
 Law     what is scored are the sample's own ids, never its text; the ids are the teacher's too, because at the start
         both tokenise a probe alike: words of several scripts, every mark, a spread of the vocabulary. A sample whose
-        scores do not come, or are not one finite number for each of its ids, is without them, and is masked for that.
+        scores do not come, or are not one log-prob for each of its ids, is without them, and is masked for that.
 Scores  vLLM's `prompt_logprobs`, at temperature 1: of the whole distribution, whatever the policy's sampling.
 Errors  ConfigError for a teacher with another vocabulary; InfraError `teacher_unreachable` for one that does not answer
         at the start, `teacher_failed` where no sample was scored for a long time.
@@ -32,8 +32,10 @@ FIRST_WAIT_S = 1.0
 """Pause before the second attempt; it doubles with each."""
 ZERO = -9999.0
 """vLLM's log-prob of what has the probability 0: JSON has no infinity."""
+LARGEST = 1e-3
+"""The largest log-prob: 0, and what rounding may add."""
 MAX_FAILURES_IN_A_ROW = 256
-"""Samples in a row without scores with which a run does not go on: it would train on nothing."""
+"""Samples in a row without scores of one teacher with which a run does not go on: it would train on none of them."""
 PROBED_IDS = 512
 WORDS = (
     "def f(x): return x['key'] != 3.14159  # 1234567890\n\n\tNaïve café — “quoted” 東京 Привет مرحبا 🙂 \r\n    }});"
@@ -49,7 +51,6 @@ class Teachers:
         self._vocabulary = vocabulary
         self._stack = AsyncExitStack()
         self._teachers: Mapping[str, _Teacher] = {}
-        self._failures_in_a_row = 0
 
     async def start(self) -> None:
         """Reach every teacher, and hold its vocabulary against the policy's."""
@@ -60,8 +61,9 @@ class Teachers:
             for model, server in self._config.servers.items()
             if model in used
         }
-        probe = probe_text(Vocabulary.load(self._vocabulary))
-        ids = Vocabulary.load(self._vocabulary).encode(probe)
+        vocabulary = Vocabulary.load(self._vocabulary)
+        probe = probe_text(vocabulary)
+        ids = vocabulary.encode(probe)
         await asyncio.gather(*(teacher.require_same_ids(probe, ids) for teacher in self._teachers.values()))
 
     async def scored(self, members: Sequence[Member]) -> tuple[Member, ...]:
@@ -82,21 +84,22 @@ class Teachers:
         try:
             log_probs = await teacher.log_probs(sample.ids.tolist())
         except PaddockError as error:
-            self._failures_in_a_row += 1
+            teacher.failures_in_a_row += 1
             _log.warning(
                 "teacher %s: a sample of %s tokens is masked: %s", teacher.name, len(sample.ids), error.message
             )
-            if self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW:
-                text = f"no sample was scored, {self._failures_in_a_row} times in a row: {error.message}"
+            if teacher.failures_in_a_row >= MAX_FAILURES_IN_A_ROW:
+                text = f"no sample was scored, {teacher.failures_in_a_row} times in a row: {error.message}"
                 raise InfraError(f"teacher {teacher.name}: {text}", kind="teacher_failed") from error
             return sample
-        self._failures_in_a_row = 0
+        teacher.failures_in_a_row = 0
         return sample._replace(teacher_log_probs=np.array(log_probs, np.float32))
 
 
 class _Teacher:
     def __init__(self, name: str, server: TeacherServer, client: EngineClient) -> None:
         self.name = name
+        self.failures_in_a_row = 0
         self._server = server
         self._client = client
         self._room = asyncio.Semaphore(server.concurrency)
@@ -109,7 +112,7 @@ class _Teacher:
             text = f"on_policy_distillation.servers.{self.name}: {error.message}"
             raise InfraError(text, kind="teacher_unreachable", retryable=False) from error
         theirs = reply.get("tokens") if isinstance(reply, dict) else None
-        if theirs is None:
+        if not isinstance(theirs, list):
             what = "has no /tokenize, by which its vocabulary is held against the policy's"
         elif theirs == ids:
             return
@@ -159,8 +162,8 @@ def read_log_probs(reply: Any, ids: Sequence[int]) -> list[float]:
     except (KeyError, IndexError, TypeError, ValueError) as error:
         text = f"gave no log-prob of each of {len(ids)} ids (`prompt_logprobs`): {type(error).__name__} {error}"
         raise InfraError(f"the teacher's server {text}", kind="teacher_answer", retryable=False) from error
-    if not all(math.isfinite(value) and value > ZERO for value in values):
-        text = "the teacher's server gave a token the probability 0, or none"
+    if not all(math.isfinite(value) and ZERO < value <= LARGEST for value in values):
+        text = "the teacher's server gave a token the probability 0, one above 1, or none"
         raise InfraError(text, kind="teacher_answer", retryable=False)
     return [0.0, *values]
 

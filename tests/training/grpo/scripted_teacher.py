@@ -21,8 +21,11 @@ def scores(ids: list[int]) -> Any:
 class ScriptedTeacher:
     """Tokenises by a vocabulary, and answers as it is told: the last of `answers` again and again."""
 
-    def __init__(self, known: Vocabulary, *answers: TeacherAnswer) -> None:
-        self._known = known
+    def __init__(
+        self, known: Vocabulary, *answers: TeacherAnswer, tokens: Callable[[str], Any] | None = None
+    ) -> None:
+        """`tokens`: what /tokenize answers; None: as the vocabulary has it."""
+        self._tokens = tokens or known.encode
         self._answers = list(answers)
         self.bodies: list[Any] = []
         self.headers: list[Any] = []
@@ -45,7 +48,7 @@ class ScriptedTeacher:
     async def _tokenize(self, request: web.Request) -> web.Response:
         body = await request.json()
         assert body["add_special_tokens"] is False
-        return web.json_response({"tokens": self._known.encode(body["prompt"])})
+        return web.json_response({"tokens": self._tokens(body["prompt"])})
 
     async def _complete(self, request: web.Request) -> web.Response:
         body = await request.json()

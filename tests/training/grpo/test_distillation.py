@@ -1,6 +1,7 @@
 """What `measure_distillation.py` found where torch is, and claims about the `on_policy_distillation` block."""
 
 import json
+import math
 import os
 import subprocess
 from pathlib import Path
@@ -113,6 +114,7 @@ def test_without_it_no_teacher_is_asked(read: Any, block: Any) -> None:
         ({"default_teacher_alias": "nobody"}, "'nobody' is not in teacher_model_by_agent_name"),
         ({"servers": {"big": {"base_url": "b"}}}, "base_url"),
         ({"coefficient": 0}, "coefficient"),
+        ({"coefficient": math.inf}, "coefficient"),
     ],
 )
 def test_a_block_that_cannot_be_is_refused(read: Any, change: Any, text: str) -> None:
@@ -124,4 +126,10 @@ def test_a_block_that_cannot_be_is_refused(read: Any, change: Any, text: str) ->
 def test_an_agent_without_a_teacher_is_refused_before_a_start(read: Any, change: Any, tmp_path: Path) -> None:
     found = read({**MOPD, **change})
     with pytest.raises(ConfigError, match="no teacher for talker"):
+        plan_text(found, tmp_path / "out")
+
+
+def test_a_teacher_of_an_agent_that_is_not_there_is_refused_before_a_start(read: Any, tmp_path: Path) -> None:
+    found = read({**MOPD, "teacher_model_by_agent_name": {"codr": "big-coder", "others": "big"}})
+    with pytest.raises(ConfigError, match="no agent `codr`; nearest: `coder`"):
         plan_text(found, tmp_path / "out")

@@ -91,6 +91,9 @@ async def test_the_samples_own_ids_are_scored_and_each_id_has_its_number(folder:
         (lambda ids: json.loads(json.dumps(scores(ids)).replace("-0.03", "NaN")), 3),
         (lambda ids: json.loads(json.dumps(scores(ids)).replace("-0.03", "-9999.0")), 1),
         (lambda ids: json.loads(json.dumps(scores(ids)).replace("-0.03", "null")), 1),
+        (lambda ids: json.loads(json.dumps(scores(ids)).replace("-0.03", "0.03")), 1),
+        (lambda ids: json.loads(json.dumps(scores(ids)).replace("-0.03", "true")), 1),
+        (lambda _ids: {"error": {"message": "the engine is dead", "code": 500}}, 1),
     ],
 )
 async def test_a_sample_without_a_number_for_each_id_stays_without(
@@ -122,6 +125,36 @@ async def test_a_teacher_that_scores_nothing_any_more_ends_the_run(
                 await scored(folder, teacher, *members)
         else:
             assert len(await scored(folder, teacher, *members)) == n_members
+
+
+async def test_a_teacher_that_scores_nothing_is_not_hidden_by_another_that_does(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_FAILURES_IN_A_ROW", 4)
+    known = small_vocabulary("chatml")
+    good, dead = ScriptedTeacher(known, scores), ScriptedTeacher(known, lambda _ids: 400)
+    async with good.serving() as good_url, dead.serving() as dead_url:
+        named = {
+            "enabled": True,
+            "teacher_model_by_agent_name": {"coder": "good", "talker": "dead"},
+            "servers": {"good": {"base_url": good_url}, "dead": {"base_url": dead_url}},
+        }
+        teachers = Teachers(DistillationConfig.model_validate(named), folder)
+        try:
+            await teachers.start()
+            with pytest.raises(InfraError, match="teacher dead: no sample was scored, 4 times in a row"):
+                for nth in range(4):
+                    await teachers.scored([member(nth, agent="talker")])
+                    await teachers.scored([member(nth, agent="coder")])
+        finally:
+            await teachers.stop()
+
+
+@pytest.mark.parametrize("tokens", [5, "none", None])
+async def test_a_probe_that_comes_back_as_nonsense_is_refused_at_the_start(folder: Path, tokens: Any) -> None:
+    teacher = ScriptedTeacher(small_vocabulary("chatml"), scores, tokens=lambda _text: tokens)
+    with pytest.raises(ConfigError, match=r"servers\.big: .* has no /tokenize"):
+        await scored(folder, teacher, member(0))
 
 
 @pytest.mark.parametrize("marks", ["plain", "instruct", "headers"])
