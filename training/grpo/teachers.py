@@ -5,7 +5,7 @@ Law     what is scored are the sample's own ids, never its text; the ids are the
         scores do not come, or are not one log-prob for each of its ids, is without them, and is masked for that.
 Scores  vLLM's `prompt_logprobs`, at temperature 1: of the whole distribution, whatever the policy's sampling.
 Errors  ConfigError for a teacher with another vocabulary; InfraError `teacher_unreachable` for one that does not answer
-        at the start, `teacher_failed` where no sample was scored for a long time.
+        or score at the start, `teacher_failed` where no sample was scored for a long time.
 """
 
 import asyncio
@@ -37,6 +37,8 @@ LARGEST = 1e-3
 MAX_FAILURES_IN_A_ROW = 256
 """Samples in a row without scores of one teacher with which a run does not go on: it would train on none of them."""
 PROBED_IDS = 512
+SCORED_IDS = 32
+"""Of the probe, at the start."""
 WORDS = (
     "def f(x): return x['key'] != 3.14159  # 1234567890\n\n\tNaïve café — “quoted” 東京 Привет مرحبا 🙂 \r\n    }});"
 )
@@ -53,7 +55,7 @@ class Teachers:
         self._teachers: Mapping[str, _Teacher] = {}
 
     async def start(self) -> None:
-        """Reach every teacher, and hold its vocabulary against the policy's."""
+        """Reach every teacher, hold its vocabulary against the policy's, and have it score a little."""
         session = await self._stack.enter_async_context(make_session())
         used = set(self._config.teacher_model_by_agent_name.values())
         self._teachers = {
@@ -64,7 +66,7 @@ class Teachers:
         vocabulary = Vocabulary.load(self._vocabulary)
         probe = probe_text(vocabulary)
         ids = vocabulary.encode(probe)
-        await asyncio.gather(*(teacher.require_same_ids(probe, ids) for teacher in self._teachers.values()))
+        await asyncio.gather(*(teacher.require_scores(probe, ids) for teacher in self._teachers.values()))
 
     async def scored(self, members: Sequence[Member]) -> tuple[Member, ...]:
         """The members, their samples with the log-probs of their agent's teacher."""
@@ -104,13 +106,19 @@ class _Teacher:
         self._client = client
         self._room = asyncio.Semaphore(server.concurrency)
 
-    async def require_same_ids(self, probe: str, ids: Sequence[int]) -> None:
+    async def require_scores(self, probe: str, ids: Sequence[int]) -> None:
+        """Raise an error where it tokenises the probe otherwise, or does not score its beginning."""
         body: JsonObject = {"model": self._model, "prompt": probe, "add_special_tokens": False}
         try:
-            reply = await self._client.post("/tokenize", body, START_TIMEOUT_S)
+            self._require_same_ids(await self._client.post("/tokenize", body, START_TIMEOUT_S), ids)
+            await self._scores(ids[:SCORED_IDS], START_TIMEOUT_S)
+        except ConfigError:
+            raise
         except PaddockError as error:
             text = f"on_policy_distillation.servers.{self.name}: {error.message}"
             raise InfraError(text, kind="teacher_unreachable", retryable=False) from error
+
+    def _require_same_ids(self, reply: Any, ids: Sequence[int]) -> None:
         theirs = reply.get("tokens") if isinstance(reply, dict) else None
         if not isinstance(theirs, list):
             what = "has no /tokenize, by which its vocabulary is held against the policy's"
@@ -126,12 +134,10 @@ class _Teacher:
 
     async def log_probs(self, ids: Sequence[int]) -> list[float]:
         """One for each id; that of the first, which nothing predicts, is 0."""
-        body: JsonObject = {"model": self._model, "prompt": list(ids), "max_tokens": 1, "temperature": 1.0}
         async with self._room:
             for attempts_left in reversed(range(self._server.max_attempts)):
                 try:
-                    reply = await self._client.post("/v1/completions", {**body, "prompt_logprobs": 0}, self._timeout_s)
-                    return read_log_probs(reply, ids)
+                    return await self._scores(ids, self._server.timeout_s)
                 except PaddockError as error:
                     if not attempts_left or not error.retryable:
                         raise
@@ -142,9 +148,9 @@ class _Teacher:
     def _model(self) -> str:
         return self._server.model or self.name
 
-    @property
-    def _timeout_s(self) -> float:
-        return self._server.timeout_s
+    async def _scores(self, ids: Sequence[int], timeout_s: float) -> list[float]:
+        body = {"model": self._model, "prompt": list(ids), "max_tokens": 1, "temperature": 1.0, "prompt_logprobs": 0}
+        return read_log_probs(await self._client.post("/v1/completions", body, timeout_s), ids)
 
 
 def probe_text(vocabulary: Vocabulary) -> str:

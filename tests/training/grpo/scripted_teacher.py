@@ -22,9 +22,15 @@ class ScriptedTeacher:
     """Tokenises by a vocabulary, and answers as it is told: the last of `answers` again and again."""
 
     def __init__(
-        self, known: Vocabulary, *answers: TeacherAnswer, tokens: Callable[[str], Any] | None = None
+        self,
+        known: Vocabulary,
+        *answers: TeacherAnswer,
+        tokens: Callable[[str], Any] | None = None,
+        probe: TeacherAnswer = scores,
     ) -> None:
-        """`tokens`: what /tokenize answers; None: as the vocabulary has it."""
+        """`tokens`: what /tokenize answers; None: as the vocabulary has it. `probe`: the first answer of all, whose
+        body is not recorded."""
+        self._probe: TeacherAnswer | None = probe
         self._tokens = tokens or known.encode
         self._answers = list(answers)
         self.bodies: list[Any] = []
@@ -52,6 +58,9 @@ class ScriptedTeacher:
 
     async def _complete(self, request: web.Request) -> web.Response:
         body = await request.json()
+        if (probe := self._probe) is not None:
+            self._probe = None
+            return _reply(probe(body["prompt"]))
         self.bodies.append(body)
         self.headers.append(dict(request.headers))
         self._busy += 1
@@ -59,5 +68,8 @@ class ScriptedTeacher:
         await asyncio.sleep(0.01)
         self._busy -= 1
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-        told = answer(body["prompt"])
-        return web.Response(status=told) if isinstance(told, int) else web.json_response(told)
+        return _reply(answer(body["prompt"]))
+
+
+def _reply(answer: Any) -> web.Response:
+    return web.Response(status=answer) if isinstance(answer, int) else web.json_response(answer)

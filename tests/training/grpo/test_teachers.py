@@ -163,6 +163,16 @@ async def test_another_vocabulary_is_refused_at_the_start(folder: Path, marks: A
         await scored(folder, ScriptedTeacher(small_vocabulary(marks), scores), member(0))
 
 
+@pytest.mark.parametrize("answer", [400, 401, 500, 404, {"choices": [{"text": "no prompt_logprobs"}]}])
+async def test_a_teacher_that_tokenises_but_does_not_score_is_an_error_at_the_start(folder: Path, answer: Any) -> None:
+    teacher = ScriptedTeacher(small_vocabulary("chatml"), scores, probe=lambda _ids: answer)
+    with pytest.raises(InfraError, match=r"servers\.big: ") as raised:
+        await scored(folder, teacher, member(0))
+    assert raised.value.kind == "teacher_unreachable"
+    assert "xyzzy" not in str(raised.value)
+    assert not teacher.bodies
+
+
 async def test_a_teacher_that_is_not_there_is_an_error_at_the_start(folder: Path) -> None:
     teachers = Teachers(config("http://127.0.0.1:9"), folder)
     try:
