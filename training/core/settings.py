@@ -244,7 +244,7 @@ class GroupSettings(_Settings):
     `min_members` because of failures (infra, verifier). With `cancel`, steps wait for the last of these groups; 0: a
     lost row comes again in the next epoch only."""
     leak_penalty: float | None = None
-    """Reward of a member with outcome `leak`; None: it is masked."""
+    """Reward of a member with outcome `leak`, as training sees it: it is not scaled; None: it is masked."""
     sample_mode: Literal["whole", "branch", "dynamic_history"] = "whole"
     """How a rollout becomes samples; see `paddock.tokens.export`."""
     step_credit: bool = False

@@ -9,7 +9,8 @@ Formula scaled, then shaped. Scaling: the reward, bounded by the source's ends, 
 Source  NeMo-RL, `scale_rewards` and `apply_reward_shaping`. There the length is that of the first answer; here it is of
         all tokens that a rollout sampled and that are proven, and a penalty never raises a reward: times a coefficient
         below 1, that of a forgery (-1) would be better truncated than not.
-Law     a member without a reward, or with the penalty of a leak, stays as it is.
+Law     a member without a reward stays as it is. The penalty of a leak is not scaled, and costs by length as all do:
+        else a leak would be the way out of a rollout that has become long.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +26,7 @@ class ShapedReward(NamedTuple):
 
     reward: float
     components: Mapping[str, float]
-    """What was added to the environment's reward, by name."""
+    """What was added to the environment's reward, or to a leak's penalty, by name."""
 
 
 def shape_groups(groups: Sequence[Group], grpo: GrpoSettings) -> tuple[list[Group], dict[str, list[float]]]:
@@ -46,10 +47,10 @@ def shape_groups(groups: Sequence[Group], grpo: GrpoSettings) -> tuple[list[Grou
 
 
 def shaped(member: Member, grpo: GrpoSettings) -> ShapedReward | None:
-    """The member's reward; None: it has none of an environment."""
-    if member.reward is None or member.outcome not in REWARDED:
+    """The member's reward; None: it has none."""
+    if member.reward is None:
         return None
-    scaled = _scaled(member.reward, grpo.reward_scaling)
+    scaled = _scaled(member.reward, grpo.reward_scaling) if member.outcome in REWARDED else member.reward
     components = {"scaling": scaled - member.reward, **_shaping(member, scaled, grpo.reward_shaping)}
     return ShapedReward(member.reward + sum(components.values()), components)
 

@@ -76,9 +76,15 @@ def test_a_number_that_is_not_finite_makes_no_reward(block: str, key: str, numbe
 
 
 def test_what_has_no_verdict_is_not_shaped() -> None:
-    settings = grpo({"turn_penalty": 1.0})
-    assert shaped(member(0, None), settings) is None
-    assert shaped(member(0, -1.0, outcome="leak"), settings) is None
+    assert shaped(member(0, None), grpo({"turn_penalty": 1.0}, {"target_min": -1.0})) is None
+
+
+def test_a_long_leak_pays_no_more_than_a_long_failure_with_the_same_reward() -> None:
+    settings = grpo({"turn_penalty": 0.5, "free_turns": 2}, {"source_min": -1.0, "target_min": -8.0})
+    leak = shaped(member(0, -1.0, outcome="leak")._replace(turns=6), settings)
+    assert leak is not None
+    assert leak.components == {"scaling": 0.0, "turns": -2.0}, "the penalty is not scaled"
+    assert leak.reward == -3.0
 
 
 def test_advantages_are_of_the_shaped_reward_and_metrics_name_both() -> None:
