@@ -3,10 +3,12 @@
 Rule    of each row and agent the rollouts with an outcome and a reward that the rule takes, the highest rewards first,
         at most so many; the same tokens once. Between equal rewards a draw decides, which depends on the seed and the
         tokens alone: neither the order of runs and lines nor their folders change what is chosen.
-Held out all rollouts of some rows, drawn likewise; a row is the same in all runs: its prompt and its task.
+Held out all rollouts of some rows, drawn likewise; a row is the same in all runs: its prompt and its task. Rows of
+        which the policy was given the same ids are held out together.
 Memory  the samples of what may still be chosen, five bytes a token; lines are read one at a time.
 Source  RAFT (arXiv 2304.06767), RFT (arXiv 2308.01825).
-Errors  ConfigError: a run without rollouts or tokens, ids of another vocabulary, nothing that can be trained on.
+Errors  ConfigError: a run without rollouts or tokens, ids of another vocabulary, a rule for an agent that has no
+        rollouts, nothing that can be trained on.
 """
 
 import hashlib
@@ -20,6 +22,7 @@ import orjson
 from paddock.collect.lines import Fault, StoredLine
 from paddock.collect.recovery import indexed_lines, may_be_older, read_rollout
 from paddock.collect.reverify import find_rollouts
+from paddock.config.problems import raise_all, suggestion
 from paddock.errors import ConfigError
 from paddock.training.sft.config import ChoiceRule, SftDataConfig
 from paddock.training.sft.samples import SftSample, digest, samples_of
@@ -41,6 +44,8 @@ class SftRollout(NamedTuple):
     samples: tuple[SftSample, ...]
     digest: str
     """Of its samples."""
+    prompt: str
+    """Of the ids that its first sample begins with: what the policy was given before it sampled anything."""
 
 
 class ChosenRollouts(NamedTuple):
@@ -82,29 +87,32 @@ def choose(
         file = find_rollouts(Path(source).expanduser())
         taken: Counter[str] = Counter()
         for stored in _stored(file):
-            rule = data.rule(stored.agent)
+            rule, own = data.rule(stored.agent), fates[stored.agent]
             if (fate := _refusal(stored, rule)) is not None:
-                fates[stored.agent][fate] += 1
+                own[fate] += 1
                 continue
             rollout = stored.parsed or _read(file, stored.line)
             candidate, fate = _candidate(rollout, stored, data, max_length)
             taken["exact" if fate != "not_exact" else rollout.engine or "text"] += 1
             if candidate is None:
-                fates[stored.agent][fate] += 1
+                own[fate] += 1
                 continue
             require_vocabulary(file, rollout)
             for lost in _keep(best[candidate.row, candidate.agent], candidate, rule, seed):
-                fates[stored.agent][lost] += 1
+                own[lost] += 1
         _require_ids(file, taken)
-    chosen = [candidate for kept in best.values() for candidate in sorted(kept.values(), key=_preference(seed))]
-    rows = held_out_rows({candidate.row for candidate in chosen}, data.held_out_share, seed)
-    for candidate in chosen:
-        fates[candidate.agent]["held_out" if candidate.row in rows else "trained"] += 1
-    result = ChosenRollouts(
-        [candidate for candidate in chosen if candidate.row not in rows],
-        [candidate for candidate in chosen if candidate.row in rows],
-        dict(fates),
+    _require_agents(data, fates)
+    chosen = _undoubled(
+        [candidate for kept in best.values() for candidate in sorted(kept.values(), key=_preference(seed))], fates
     )
+    names = _shared_names(chosen)
+    drawn = held_out_rows(names.values(), data.held_out_share, seed)
+    parts: dict[Fate, list[SftRollout]] = {"trained": [], "held_out": []}
+    for candidate in chosen:
+        fate = "held_out" if names[candidate.row] in drawn else "trained"
+        fates[candidate.agent][fate] += 1
+        parts[fate].append(candidate)
+    result = ChosenRollouts(parts["trained"], parts["held_out"], dict(fates))
     if not result.trained:
         raise ConfigError(f"no rollout can be trained on: {fates_text(result.fates)}", kind="rollouts_missing")
     return result
@@ -183,7 +191,9 @@ def _candidate(
     if not short:
         return None, "too_long" if samples else "not_exact"
     assert stored.reward is not None
-    return SftRollout(stored.agent, row_key(rollout.row), stored.reward, short, digest(short)), "trained"
+    given = samples[0].ids[: samples[0].loss_mask.argmax()]
+    prompt = hashlib.sha256(given.tobytes()).hexdigest()
+    return SftRollout(stored.agent, row_key(rollout.row), stored.reward, short, digest(short), prompt), "trained"
 
 
 def _keep(kept: dict[str, SftRollout], candidate: SftRollout, rule: ChoiceRule, seed: int) -> list[Fate]:
@@ -200,6 +210,30 @@ def _keep(kept: dict[str, SftRollout], candidate: SftRollout, rule: ChoiceRule, 
     return ["surplus"]
 
 
+def _undoubled(candidates: Sequence[SftRollout], fates: Mapping[str, Counter[Fate]]) -> list[SftRollout]:
+    """The candidates, of those of several rows or agents with the same tokens the one with the highest reward."""
+    best: dict[str, SftRollout] = {}
+    for candidate in sorted(candidates, key=lambda one: (-one.reward, one.agent, one.row)):
+        if best.setdefault(candidate.digest, candidate) is not candidate:
+            fates[candidate.agent]["doubled"] += 1
+    return [candidate for candidate in candidates if best[candidate.digest] is candidate]
+
+
+def _shared_names(candidates: Sequence[SftRollout]) -> dict[str, str]:
+    """A name for each row; rows with a prompt of the same ids have the same."""
+    parents: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while (parent := parents.get(name, name)) != name:
+            name = parent
+        return name
+
+    for candidate in candidates:
+        first, second = sorted((root(candidate.row), root(candidate.prompt)))
+        parents[second] = first
+    return {candidate.row: root(candidate.row) for candidate in candidates}
+
+
 def _preference(seed: int) -> Callable[[SftRollout], tuple[float, str]]:
     """Sorts the best to the front."""
     return lambda candidate: (-candidate.reward, _draw(seed, candidate.digest))
@@ -207,6 +241,13 @@ def _preference(seed: int) -> Callable[[SftRollout], tuple[float, str]]:
 
 def _draw(seed: int, what: str) -> str:
     return hashlib.sha256(f"{seed} {what}".encode()).hexdigest()
+
+
+def _require_agents(data: SftDataConfig, fates: Mapping[str, Counter[Fate]]) -> None:
+    raise_all(
+        f"data.choose_by_agent: no rollout of an agent `{name}`{suggestion(name, fates)}"
+        for name in sorted(data.choose_by_agent.keys() - fates.keys())
+    )
 
 
 def _require_ids(file: Path, taken: Mapping[str, int]) -> None:

@@ -31,7 +31,8 @@ class RolloutFacts(NamedTuple):
 
 def stored(one: RolloutFacts, nth: int, **fields: Any) -> Rollout:
     outcome: Outcome = "infra" if one.reward is None else "truncated" if one.truncated else "completed"
-    made = rollout(outcome, one.reward or 0.0, nth=nth, turns=[turn("a", sampled_ids=[one.first, 7])], **fields)
+    own = turn("a", prompt_ids=[1, 100 + one.row], sampled_ids=[one.first, len(one.agent) + ord(one.agent[0])])
+    made = rollout(outcome, one.reward or 0.0, nth=nth, **{"turns": [own], **fields})
     row = Row(
         responses_create_params={"input": f"row {one.row}", "temperature": nth / 10},
         agent_ref=AgentRef(name=one.agent),
@@ -83,7 +84,8 @@ def test_a_rule_holds_whatever_the_order_of_the_rollouts(
 ) -> None:
     folder = tmp_path_factory.mktemp("runs")
     rollouts = [stored(one, nth) for nth, one in enumerate(ended)]
-    data = {"choose": rule, "choose_by_agent": {"two": other}, "held_out_share": share}
+    by_agent = {"two": other} if any(one.agent == "two" for one in ended) else {}
+    data = {"choose": rule, "choose_by_agent": by_agent, "held_out_share": share}
     rules = {"one": rule, "two": other}
 
     taken = [
@@ -167,3 +169,40 @@ def test_a_broken_line_is_named(tmp_path: Path) -> None:
     file.write_text(json.dumps(rollout().to_wire()) + "\n{}\n")
     with pytest.raises(ConfigError, match=r"r\.jsonl:2"):
         chosen_of([str(file)])
+
+
+def test_rows_that_the_policy_sees_as_one_are_held_out_together(tmp_path: Path) -> None:
+    # Rows 2n and 2n + 1 have a task each and the same prompt, as a data set has that was put together of others.
+    ended = [RolloutFacts("one", row, 1.0, False, 10 + row) for row in range(12)]
+    prompts = [turn("a", prompt_ids=[1, 100 + one.row // 2], sampled_ids=[one.first, 7]) for one in ended]
+    rollouts = [stored(one, nth, turns=[prompt]) for nth, (one, prompt) in enumerate(zip(ended, prompts, strict=True))]
+    # Under another agent, each of these rows has a prompt of its own.
+    apart = [turn("a", prompt_ids=[1, 200 + one.row], sampled_ids=[one.first, 7]) for one in ended]
+    other = [
+        stored(one._replace(agent="two"), 20 + nth, turns=[prompt])
+        for nth, (one, prompt) in enumerate(zip(ended, apart, strict=True))
+    ]
+    chosen = chosen_of([write(tmp_path / "r.jsonl", [*rollouts, *other])], {"held_out_share": 0.3})
+    assert len(chosen.held_out) == 8
+    trained, held_out = (
+        {int(sample.ids[1]) for one in part for sample in one.samples} for part in (chosen.trained, chosen.held_out)
+    )
+    assert not trained & held_out
+    assert not {one.row for one in chosen.trained} & {one.row for one in chosen.held_out}
+
+
+def test_the_same_tokens_count_once_whoever_sampled_them(tmp_path: Path) -> None:
+    own = turn("a", prompt_ids=[1, 2], sampled_ids=[3, 4])
+    ended = [RolloutFacts(agent, row, reward, False, 3) for agent, row, reward in (("one", 0, 1.0), ("two", 1, 2.0))]
+    rollouts = [stored(one, nth, turns=[own]) for nth, one in enumerate(ended)]
+    chosen = chosen_of([write(tmp_path / "r.jsonl", rollouts)])
+    assert [(one.agent, one.reward) for one in chosen.trained] == [("two", 2.0)]
+    assert chosen.fates == {"one": {"doubled": 1}, "two": {"trained": 1}}
+
+
+def test_a_rule_for_an_agent_that_ran_nothing_is_refused(tmp_path: Path) -> None:
+    file = write(tmp_path / "r.jsonl", [stored(RolloutFacts("coder", 0, 1.0, False, 3), 0)])
+    rule = {"min_reward": 0.5}
+    assert chosen_of([file], {"choose_by_agent": {"coder": rule}}).trained
+    with pytest.raises(ConfigError, match="choose_by_agent: no rollout of an agent `codr`; nearest: `coder`"):
+        chosen_of([file], {"choose_by_agent": {"codr": rule}})
