@@ -341,6 +341,11 @@ def test_as_nemo_rl(tokens: TrainedTokens[Vector], keys: LossSettings) -> None:
 def test_however_a_batch_is_split_the_parts_add_up(
     tokens: TrainedTokens[Vector], keys: LossSettings, data: st.DataObject
 ) -> None:
+    require_sum_of_parts(tokens, keys, data)
+
+
+def require_sum_of_parts(tokens: TrainedTokens[Vector], keys: LossSettings, data: st.DataObject) -> None:
+    """Split the rows at random; the losses and the metrics of the parts have to add up to those of the whole."""
     totals = BatchTotals(len(tokens.rows.values), tokens.n_rows)
     part_of = [data.draw(st.integers(0, 2)) for _ in range(tokens.n_rows)]
     found, measured = 0.0, LossMetrics()

@@ -21,14 +21,13 @@ from tests.training.core.test_loss import (
     batches,
     loss,
     metrics,
-    rows_of,
+    require_sum_of_parts,
     trained_tokens,
     weighted,
 )
 
 from paddock.training.core.loss import policy_loss
 from paddock.training.core.loss_inputs import BatchTotals, TrainedTokens
-from paddock.training.core.loss_metrics import LossMetrics
 from paddock.training.core.loss_settings import LossSettings, RejectionSettings
 from paddock.training.core.plain_arrays import Vector
 
@@ -189,14 +188,4 @@ def algorithms(draw: st.DrawFn) -> LossSettings:
 @given(batches(), algorithms(), st.data())
 def test_the_parts_of_a_batch_add_up(tokens: TrainedTokens[Vector], keys: LossSettings, data: st.DataObject) -> None:
     tokens = tokens._replace(entropies=Vector(abs(value) for value in tokens.advantages.values))
-    totals = BatchTotals(len(tokens.rows.values), tokens.n_rows)
-    part_of = [data.draw(st.integers(0, 2)) for _ in range(tokens.n_rows)]
-    found, measured = 0.0, LossMetrics()
-    for part in range(3):
-        own = [row for row in range(tokens.n_rows) if part_of[row] == part]
-        value, more = policy_loss(rows_of(tokens, own), totals, keys, ARRAYS)
-        found += value.values[0]
-        measured += more
-    whole, expected = policy_loss(tokens, totals, keys, ARRAYS)
-    assert found == pytest.approx(whole.values[0], rel=1e-9, abs=1e-9)
-    assert measured.metrics() == pytest.approx(expected.metrics(), rel=1e-9, abs=1e-9)
+    require_sum_of_parts(tokens, keys, data)
