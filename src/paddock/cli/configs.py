@@ -4,6 +4,7 @@ An argument with `=`, or that begins with `~`, is an override; any other is a fi
 that the plugin ships.
 """
 
+import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +19,22 @@ class ConfigArguments(NamedTuple):
 
     files: list[str]
     overrides: list[str]
+
+
+def add_run_arguments(parser: argparse.ArgumentParser, epilog: str, *, dry_run: str) -> None:
+    """The arguments of a command that trains; `dry_run`: what it does with --dry-run."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = epilog
+    parser.add_argument(
+        "config",
+        nargs="+",
+        metavar="CONFIG|key=value",
+        help="config files, later ones win, and key.path=value overrides",
+    )
+    parser.add_argument("--out", metavar="DIR", help="folder of the run (default: runs/NAME of the first config file)")
+    parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
+    parser.add_argument("--strict", action="store_true", help="refuse config keys that have no effect here")
+    parser.add_argument("--dry-run", action="store_true", help=dry_run)
 
 
 def split_arguments(arguments: Sequence[str]) -> ConfigArguments:

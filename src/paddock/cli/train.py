@@ -29,18 +29,9 @@ _PACKAGE = "paddock.training.grpo"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = HELP
-    parser.add_argument(
-        "config",
-        nargs="+",
-        metavar="CONFIG|key=value",
-        help="config files, later ones win, and key.path=value overrides",
-    )
-    parser.add_argument("--out", metavar="DIR", help="folder of the run (default: runs/NAME of the first config file)")
-    parser.add_argument("--resume", action="store_true", help="go on with the run in the folder")
-    parser.add_argument("--strict", action="store_true", help="refuse config keys that say nothing here")
-    parser.add_argument("--dry-run", action="store_true", help="check the config, print the plan, start nothing")
+    from paddock.cli.configs import add_run_arguments
+
+    add_run_arguments(parser, HELP, dry_run="check the config, print the plan, start nothing")
 
 
 def run(args: argparse.Namespace) -> int:
