@@ -2,7 +2,8 @@
 
 Law     a run is resumed with the config and the rows that it was started with, but for `CHANGEABLE_KEYS` and the
         addresses and timeouts of its servers. Interpolations in the servers' part are kept as they are written, and a
-        literal under a key that names a secret is never written.
+        literal under a key that names a secret is never written. A setting that the version which wrote the config did
+        not have is the same where it is the default.
         A folder in which something else was written is left alone. One whose run ended before it did anything (because
         a model was missing) may be taken by any run.
         Checkpoints in a folder of their own (`checkpointing.checkpoint_dir`, which recipes give as a relative path)
@@ -47,11 +48,17 @@ CHANGEABLE_KEYS = (
     "train.cluster",
     "train.policy.torch_cfg",
     "train.policy.train_micro_batch_size",
+    "train.policy.logprob_chunk_size",
+    "train.policy.sequence_packing",
+    "train.policy.dynamic_batching",
+    "train.policy.dtensor_cfg.activation_checkpointing",
     "train.paddock.policy_timeout_s",
     "train.paddock.restart",
     "train.paddock.recipe",
 )
 """Keys that may differ in a resumed run, besides addresses and timeouts of servers."""
+OLD_NAMES = {"max_age_retries": "max_retries"}
+"""Settings that the version before wrote under other names."""
 
 
 def claim(read: RunConfig, out: Path, *, resume: bool) -> None:
@@ -63,20 +70,28 @@ def claim(read: RunConfig, out: Path, *, resume: bool) -> None:
         "rows": dict(_rows(read.config.data)),
     }
     checkpoints = read.config.checkpointing.checkpoint_dir if read.config.checkpointing.enabled else None
-    claim_folder(out, current, checkpoints, CHANGEABLE_KEYS, resume=resume)
+    given = {"train": read.config.model_dump(mode="json", exclude_defaults=True)}
+    claim_folder(out, current, checkpoints, CHANGEABLE_KEYS, given, resume=resume)
 
 
 def claim_folder(
-    out: Path, current: JsonObject, checkpoints: Path | None, changeable: Sequence[str], *, resume: bool
+    out: Path,
+    current: JsonObject,
+    checkpoints: Path | None,
+    changeable: Sequence[str],
+    given: JsonObject,
+    *,
+    resume: bool,
 ) -> None:
     """Take the folders for the run that `current` describes. `checkpoints`: the folder of its checkpoints where that is
-    not in `out`; `changeable`: keys of `current` that may differ in a resumed run."""
+    not in `out`; `changeable`: keys of `current` that may differ in a resumed run; `given`: its settings without those
+    that are defaults."""
     path = out / CONFIG
     stored_config = _read(path, current.keys()) if path.exists() else None
     if stored_config is None and has_run(out):
         raise ConfigError(f"{out} holds something else than a training run: take another folder (--out)", kind=_TAKEN)
     if stored_config is not None and _has_results(out):
-        _require_same(out, stored_config, current, changeable, resume=resume)
+        _require_same(out, _with_new_settings(stored_config, current, given), current, changeable, resume=resume)
     run = stored_config["run"] if stored_config is not None else new_id("run")
     if checkpoints is not None:
         _require_own(checkpoints, run)
@@ -124,6 +139,24 @@ def _require_same(
     ]
     if differing:
         raise ConfigError(f"{out} holds another run: {', '.join(differing[:8])}", kind="run_differs")
+
+
+def _with_new_settings(stored: JsonObject, current: JsonObject, given: JsonObject) -> JsonObject:
+    """The stored config with settings that the version which wrote it did not have, as far as they are defaults now."""
+    out = dict(stored)
+    for block in given:
+        out[block] = _with_defaults(stored[block], current[block], given[block])
+    return out
+
+
+def _with_defaults(stored: JsonObject, current: JsonObject, given: JsonObject) -> JsonObject:
+    out = {OLD_NAMES.get(key, key): value for key, value in stored.items()}
+    for key, value in current.items():
+        if key not in out and key not in given:
+            out[key] = value
+        elif isinstance(value, dict) and isinstance(out.get(key, {}), dict):
+            out[key] = _with_defaults(out.get(key, {}), value, given.get(key, {}))
+    return out
 
 
 def _require_own(checkpoints: Path, run: str) -> None:

@@ -51,6 +51,10 @@ CHANGEABLE_KEYS = (
     "sft.cluster",
     "sft.policy.torch_cfg",
     "sft.policy.train_micro_batch_size",
+    "sft.policy.logprob_chunk_size",
+    "sft.policy.sequence_packing",
+    "sft.policy.dynamic_batching",
+    "sft.policy.dtensor_cfg.activation_checkpointing",
 )
 """Keys that may differ in a resumed run."""
 
@@ -90,7 +94,9 @@ def sft(read: SftRunConfig, out: Path, *, resume: bool) -> int:
     plan = make_plan(read.config)
     sys.stderr.write(f"{fates_text(plan.chosen.fates)}\n")
     with locked(out):
-        claim_folder(out, _identity(read.config), _shared_checkpoints(read.config), CHANGEABLE_KEYS, resume=resume)
+        given = {"sft": read.config.model_dump(mode="json", exclude_defaults=True)}
+        current, checkpoints = _identity(read.config), _shared_checkpoints(read.config)
+        claim_folder(out, current, checkpoints, CHANGEABLE_KEYS, given, resume=resume)
         try:
             result = _train(read, plan, out, resume=resume)
         except (asyncio.CancelledError, KeyboardInterrupt):

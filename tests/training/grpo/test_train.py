@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 import yaml
 
@@ -73,6 +74,39 @@ def test_another_run_does_not_go_on_with_it(tmp_path: Path, read: Any, override:
     begin_run(tmp_path, read())
     with pytest.raises(ConfigError, match=override.partition("=")[0].rpartition(".")[2]):
         claim(read(override), tmp_path, resume=True)
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "policy.logprob_chunk_size=64",
+        "policy.sequence_packing.enabled=true",
+        "policy.dynamic_batching.enabled=true",
+        "policy.dtensor_cfg.activation_checkpointing=true",
+    ],
+)
+def test_a_run_that_found_no_memory_goes_on_with_less(tmp_path: Path, read: Any, override: str) -> None:
+    begin_run(tmp_path, read())
+    claim(read(override), tmp_path, resume=True)
+
+
+def test_a_run_of_the_version_before_goes_on_where_new_settings_are_defaults(tmp_path: Path, read: Any) -> None:
+    begin_run(tmp_path, read())
+    stored = orjson.loads((tmp_path / CONFIG).read_bytes())
+    groups = stored["train"]["paddock"]["groups"]
+    groups["max_age_retries"] = groups.pop("max_retries")
+    for block, key in (("policy", "logprob_chunk_size"), ("policy", "dtensor_cfg"), ("grpo", "use_dynamic_sampling")):
+        del stored["train"][block][key]
+    (tmp_path / CONFIG).write_bytes(orjson.dumps(stored))
+    claim(read(), tmp_path, resume=True)
+    for override in (
+        "grpo.use_dynamic_sampling=true",
+        "policy.dtensor_cfg.lora_cfg.enabled=true",
+        "paddock.groups.max_retries=4",
+        "policy.generation.vllm={max_concurrency: 3}",
+    ):
+        with pytest.raises(ConfigError, match=override.partition("=")[0]):
+            claim(read(override), tmp_path, resume=True)
 
 
 def test_a_run_that_never_came_to_anything_leaves_its_folder_to_the_next(tmp_path: Path, read: Any) -> None:
