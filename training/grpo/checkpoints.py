@@ -6,7 +6,7 @@
 
 Law     a checkpoint is written under another name, synced file by file, and then renamed. Incomplete folders are never
         read. The newest checkpoint is always kept, and besides it the `keep_top_k` best.
-Errors  InfraError, kind `disk`, not retryable, when the disk refuses.
+Errors  InfraError, not retryable: `disk` when the disk refuses, `checkpoint` for one that is damaged.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+from zipfile import BadZipFile
 
 import orjson
 
@@ -66,6 +67,17 @@ class Checkpoint(NamedTuple):
         return self.folder / "rollouts"
 
     def read(self) -> LoopState:
+        """InfraError `checkpoint` where its files are damaged."""
+        try:
+            return self._read()
+        except (BadZipFile, EOFError, KeyError, TypeError, ValueError) as error:
+            raise InfraError(
+                f"{self.folder} can't be read: {error!r}; without this checkpoint a run goes on from the one before",
+                kind="checkpoint",
+                retryable=False,
+            ) from error
+
+    def _read(self) -> LoopState:
         fields = _renamed(orjson.loads((self.folder / LOOP).read_bytes()))
         if not (old := self.folder / OLD_WAITING).exists():
             return LoopState(fields, read_groups(self.folder / WAITING))

@@ -9,11 +9,13 @@ LoRA    a state has adapters alone; the model's own weights are those that it be
 Export  weights in the computation's precision under the names of the checkpoint format, config, generation config, and
         the tokenizer's files and chat template, copied; with LoRA the adapters are in the weights, and alone in
         `adapter/`.
-Errors  InfraError for a folder without a state, or with that of another model, and when the disk refuses one.
+Errors  InfraError for a folder without a state, with a damaged one or that of another model or version, and when the
+        disk refuses one.
 """
 
 import shutil
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -36,6 +38,8 @@ STATE_FILE = "policy.pt"
 SHARDS = "shards"
 WEIGHT, OPTIMIZER = "weights.", "optimizer."
 """The beginnings of the keys in it."""
+_UNREADABLE = (CheckpointException, UnpicklingError, RuntimeError, EOFError)
+"""What torch raises of files that are damaged."""
 TOKENIZER_FILES = (
     "tokenizer*",
     "special_tokens_map.json",
@@ -80,9 +84,9 @@ def load_state(folder: Path, shard_group: ShardGroup, model: Any, optimizer: Any
         reader = FileSystemReader(folder / SHARDS)
         stored = reader.read_metadata().state_dict_metadata
     except FileNotFoundError as error:
-        raise InfraError(
-            f"{folder} has no {STATE_FILE} or {SHARDS}: it is no state of a policy", kind="checkpoint"
-        ) from error
+        raise InfraError(_what_is_missing(folder), kind="checkpoint", retryable=False) from error
+    except _UNREADABLE as error:
+        raise _damaged(folder, error) from error
     named = stored_parameters(model)
     shapes = {key.removeprefix(WEIGHT): tuple(one.size) for key, one in stored.items() if key.startswith(WEIGHT)}
     if shapes != {name: tuple(value.shape) for name, value in named.items()}:
@@ -94,7 +98,10 @@ def load_state(folder: Path, shard_group: ShardGroup, model: Any, optimizer: Any
         if key.startswith(OPTIMIZER):
             name, _, part = key.removeprefix(OPTIMIZER).rpartition(".")
             tensors[key] = optimizer.state[named[name]][part] = _room(optimizer, named[name], one)
-    load(tensors, storage_reader=reader, no_dist=not shard_group.sharded)
+    try:
+        load(tensors, storage_reader=reader, no_dist=not shard_group.sharded)
+    except _UNREADABLE as error:
+        raise _damaged(folder, error) from error
     for group, stored_group in zip(optimizer.param_groups, state["groups"], strict=True):
         group.update(stored_group)
     if scheduler is not None and state["scheduler"] is not None:
@@ -130,6 +137,23 @@ def copy_tokenizer(source: str, folder: Path) -> None:
         for file in Path(source).glob(pattern):
             if file.is_file():
                 shutil.copyfile(file, folder / file.name)
+
+
+def _what_is_missing(folder: Path) -> str:
+    if (folder / STATE_FILE).exists() and not (folder / SHARDS).exists():
+        return (
+            f"{folder} is a state of the version before, all of it in {STATE_FILE}, which is not read: end the run "
+            "with that version, or begin a new one with the weights that it exports as policy.model_name"
+        )
+    return f"{folder} has no {STATE_FILE} or {SHARDS}: it is no state of a policy"
+
+
+def _damaged(folder: Path, error: BaseException) -> InfraError:
+    return InfraError(
+        f"{folder} can't be read: {error}; without this checkpoint a run goes on from the one before",
+        kind="checkpoint",
+        retryable=False,
+    )
 
 
 def _room(optimizer: Any, parameter: torch.Tensor, stored: Any) -> torch.Tensor:

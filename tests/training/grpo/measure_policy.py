@@ -6,6 +6,7 @@ Runs in the environment that has torch; `test_policy.py` says what the numbers h
 import asyncio
 import json
 import math
+import shutil
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -251,6 +252,25 @@ async def bad(folder: Path) -> dict[str, Any]:
     }
 
 
+async def unreadable(folder: Path) -> list[str]:
+    """The errors of states that are damaged, or of the version before."""
+    policy, errors = TorchPolicy(settings(folder)), []
+    for name in ("shards/.metadata", "policy.pt", "shards"):
+        state = folder / "unreadable" / name
+        await policy.save(state)
+        hurt = state / name
+        if hurt.is_dir():
+            shutil.rmtree(hurt)
+        else:
+            hurt.write_bytes(hurt.read_bytes()[:20])
+        try:
+            await policy.load(state)
+        except Exception as error:
+            errors.append(f"{type(error).__name__}: {error}")
+    await policy.stop()
+    return errors
+
+
 async def precision(folder: Path) -> dict[str, Any]:
     """bfloat16 in the computation, float32 in what is learned; what is exported is what was computed with."""
     found: dict[str, Any] = {}
@@ -301,7 +321,8 @@ async def experts(folder: Path) -> dict[str, Any]:
 
 
 def measures() -> Iterator[Any]:
-    yield from (by_hand, invariance, log_probs, resumed, left_out, several_steps, divergence, bad, precision, experts)
+    yield from (by_hand, invariance, log_probs, resumed, left_out, several_steps, divergence, bad, unreadable)
+    yield from (precision, experts)
 
 
 def main() -> None:

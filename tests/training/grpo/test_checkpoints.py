@@ -85,6 +85,16 @@ def test_a_copy_that_is_not_whole_is_not_read(tmp_path: Path, hurt: str, cut: bo
     assert list(tmp_path.iterdir()) == [whole.folder]
 
 
+@pytest.mark.parametrize(("hurt", "at"), [("waiting.npz", b"groups"), ("loop.json", b"{")])
+def test_a_damaged_one_is_named_with_what_helps(tmp_path: Path, hurt: str, at: bytes) -> None:
+    stored = write(Checkpoints(tmp_path), 1)
+    content = bytearray((stored.folder / hurt).read_bytes())
+    content[content.index(at)] ^= 1
+    (stored.folder / hurt).write_bytes(content)
+    with pytest.raises(InfraError, match=r"step_1 can't be read: .*goes on from the one before"):
+        stored.read()
+
+
 def test_a_step_that_is_stored_again_is_the_later_one(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path)
     write(checkpoints, 1, 0.1)

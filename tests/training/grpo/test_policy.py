@@ -105,6 +105,15 @@ def test_what_cannot_be_is_refused(results: Any) -> None:
     assert model.startswith("ConfigError: policy.model_name")
 
 
+def test_a_state_that_cannot_be_read_says_what_helps(results: Any) -> None:
+    metadata, state, former = results["unreadable"]
+    assert metadata.startswith("InfraError")
+    assert state.startswith("InfraError")
+    assert "goes on from the one before" in metadata
+    assert "goes on from the one before" in state
+    assert "a state of the version before" in former
+
+
 def test_weights_are_learned_in_float32_and_exported_as_they_compute(results: Any) -> None:
     full, half = results["precision"]["float32"], results["precision"]["bfloat16"]
     assert [full["learned"], half["learned"]] == ["torch.float32"] * 2
