@@ -144,7 +144,8 @@ def _memory(read: RunConfig) -> Iterator[str]:
     if not policy.generation.colocated.enabled or sizes is None or settings is None or settings.launch is None:
         return
     share = settings.launch.serve_kwargs.get("gpu_memory_utilization")
-    first, *others = sheet_lines(memory_sheet(policy, sizes), share)
+    has_reference = read.config.loss_fn.reference_policy_kl_penalty > 0
+    first, *others = sheet_lines(memory_sheet(policy, sizes, has_reference=has_reference), share)
     yield _line("memory", first)
     yield from (f"  {line}" for line in others)
 

@@ -1,9 +1,9 @@
 """The memory of one GPU on which policy and engine take turns, by calculation: what each needs, and what fits where.
 
 Formula weights: 2 or 4 bytes each as `policy.precision` says, 4 and 2 where all are trained in bfloat16; gradients 4;
-        the two moments of Adam 8, or 2 in 8 bits. Activations of a layer for each token: the results of its products
-        and norms; with checkpointing those of one layer, and the input of each. Logits 12 bytes for each entry of the
-        vocabulary and each of `policy.logprob_chunk_size` tokens.
+        the two moments of Adam 8, or 2 in 8 bits; the KL term's reference model 4. Activations of a layer for each
+        token: the results of its products and norms; with checkpointing those of one layer, and the input of each.
+        Logits 12 bytes for each entry of the vocabulary and each of `policy.logprob_chunk_size` tokens.
 Fit     the policy while the engine sleeps, with `RESERVED` for the contexts of both and what lies between blocks; the
         engine's cache in the rest of its share. Calculated, not measured: a sheet says what can't fit, and about what
         does.
@@ -71,7 +71,7 @@ class MemorySheet(NamedTuple):
     """Of `tokens`."""
     logits: int
     tokens: int
-    """Of a micro-batch of the longest rows."""
+    """Of the largest micro-batch."""
     engine: int
     """The engine's weights."""
     cache_per_token: int
@@ -112,20 +112,22 @@ def model_sizes(folder: Path) -> ModelSizes | None:
     )
 
 
-def memory_sheet(policy: PolicyConfig, sizes: ModelSizes) -> MemorySheet:
+def memory_sheet(policy: PolicyConfig, sizes: ModelSizes, *, has_reference: bool = False) -> MemorySheet:
+    """`has_reference`: the loss has a KL term, for which there is a second model where all weights are trained."""
     lora, width = policy.dtensor_cfg.lora_cfg, 2 if policy.precision == "bfloat16" else 4
     adapters = sizes.adapters(lora) if lora.enabled else 0
     trained = adapters or sizes.parameters
     copies = width if width == 2 else 0
     whole = width if adapters else 4 + copies
-    tokens = policy.max_total_sequence_length * policy.train_micro_batch_size
+    longest, bound = policy.max_total_sequence_length, policy.micro_batch_tokens(learn=True)
+    tokens = longest * policy.train_micro_batch_size if bound is None else max(bound, longest)
     return MemorySheet(
-        weights=sizes.parameters * whole,
+        weights=sizes.parameters * (whole + 4 * (has_reference and not adapters)),
         adapters=adapters * (4 + copies),
         gradients=trained * 4,
         optimizer=trained * (2 if policy.optimizer.name.endswith("8bit") else 8),
         activations=tokens * _activations(sizes, width, checkpointing=policy.dtensor_cfg.activation_checkpointing),
-        logits=12 * sizes.vocabulary * policy.logprob_chunk_size,
+        logits=12 * sizes.vocabulary * min(policy.logprob_chunk_size, tokens),
         tokens=tokens,
         engine=sizes.parameters * width,
         cache_per_token=2 * sizes.layers * sizes.kv_heads * sizes.head_dim * width,

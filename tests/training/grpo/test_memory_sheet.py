@@ -28,8 +28,11 @@ def sheet(sizes: ModelSizes = LARGE, **policy: Any) -> MemorySheet:
     return memory_sheet(PolicyConfig.model_validate(own), sizes)
 
 
+LORA = {"lora_cfg": {"enabled": True, "dim": 32}, "activation_checkpointing": True}
+
+
 def with_lora(**policy: Any) -> MemorySheet:
-    return sheet(dtensor_cfg={"lora_cfg": {"enabled": True, "dim": 32}, "activation_checkpointing": True}, **policy)
+    return sheet(dtensor_cfg=LORA, **policy)
 
 
 @pytest.mark.parametrize(("sizes", "parameters"), [(SMALL, 596_049_920), (LARGE, 4_022_468_096)])
@@ -51,6 +54,28 @@ def test_adapters_are_counted_layer_by_layer() -> None:
 def test_an_optimizer_of_8_bits_needs_a_quarter() -> None:
     small = sheet(optimizer={"name": "bitsandbytes.optim.AdamW8bit"})
     assert 4 * small.optimizer == sheet().optimizer == 8 * LARGE.parameters
+
+
+@pytest.mark.parametrize("key", ["sequence_packing", "dynamic_batching"])
+def test_a_micro_batch_is_as_large_as_its_bound_in_tokens_or_the_longest_row(key: str) -> None:
+    large, small = ({"enabled": True, "train_mb_tokens": tokens} for tokens in (20_000, 100))
+    assert sheet(LARGE, **{key: large}).tokens == 20_000
+    assert sheet(LARGE, **{key: small}).tokens == 8192
+    assert sheet(train_micro_batch_size=3).tokens == 3 * 8192
+
+
+def test_there_are_no_more_logits_than_tokens() -> None:
+    assert sheet(logprob_chunk_size=1_000_000).logits == sheet(logprob_chunk_size=8192).logits
+    assert sheet(logprob_chunk_size=64).logits == 12 * 64 * LARGE.vocabulary
+
+
+def test_a_reference_is_a_second_model_unless_adapters_are_trained() -> None:
+    whole, lora = PolicyConfig(model_name="m"), PolicyConfig.model_validate({"model_name": "m", "dtensor_cfg": LORA})
+    added = [
+        memory_sheet(own, LARGE, has_reference=True).training - memory_sheet(own, LARGE).training
+        for own in (whole, lora)
+    ]
+    assert added == [4 * LARGE.parameters, 0]
 
 
 def test_a_cache_of_qwen3_has_144_kib_for_each_token() -> None:
