@@ -313,6 +313,11 @@ class TrainConfig(SettingsBlock):
             return self
         if self.policy.megatron_cfg.enabled:
             raise ValueError("value.enabled: a critic is trained on torch alone: set policy.megatron_cfg.enabled false")
+        if self.policy.torch_cfg.processes > 1 and self.value.optimizer.package != "torch":
+            raise ValueError(
+                f"value.optimizer.name {self.value.optimizer.name} knows no sharded weights: set "
+                "policy.torch_cfg.processes to 1, or take torch.optim.AdamW, whose state is sharded too"
+            )
         if self.on_policy_distillation.enabled:
             raise ValueError("value.enabled and on_policy_distillation.enabled both make the advantages: keep one")
         for key in ("invalid_tool_call_advantage", "malformed_thinking_advantage"):

@@ -78,6 +78,7 @@ def missing_packages(config: TrainConfig) -> list[str]:
     if machine_problem(config) is not None:
         return []
     own = [] if config.policy.megatron_cfg.enabled else [config.policy.optimizer.package]
+    own += [config.value.optimizer.package] if config.value.enabled else []
     return missing_of(list(dict.fromkeys([*PACKAGES, "matplotlib", *own, *sink_packages(config.logger)])))
 
 

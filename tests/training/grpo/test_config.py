@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from paddock.server.vllm.launch_settings import LaunchSettings
 from paddock.training.grpo.config import CheckpointConfig, TrainConfig
 from paddock.training.grpo.placement import ClusterNode, needs_of, place
+from paddock.training.grpo.preflight import missing_of, missing_packages
 
 SMALL: dict[str, Any] = {
     "grpo": {"num_prompts_per_step": 4, "num_generations_per_prompt": 8},
@@ -37,6 +38,14 @@ def test_policy_and_engine_take_turns_on_one_gpu() -> None:
     placed = place(needs_of(read, LaunchSettings()), [ClusterNode("node", gpus=1)])
     assert [role.gpus for role in placed.policy] == [0], "a role that takes none sees all"
     assert [role.gpus for role in placed.engines] == [1]
+
+
+def test_a_critics_optimizer_is_checked_as_the_policys_is() -> None:
+    critic = {"enabled": True, "optimizer": {"name": "bitsandbytes.optim.AdamW8bit"}}
+    with pytest.raises(ValidationError, match=r"value\.optimizer\.name .* knows no sharded weights"):
+        config(value=critic, policy__torch_cfg__processes=2)
+    added = set(missing_packages(config(value=critic))) - set(missing_packages(config()))
+    assert added == set(missing_of(["bitsandbytes"]))
 
 
 def test_what_nobody_says_is_derived() -> None:
