@@ -52,11 +52,13 @@ CHANGEABLE_KEYS = (
     "train.policy.sequence_packing",
     "train.policy.dynamic_batching",
     "train.policy.dtensor_cfg.activation_checkpointing",
+    "train.on_policy_distillation.servers",
     "train.paddock.policy_timeout_s",
     "train.paddock.restart",
     "train.paddock.recipe",
 )
-"""Keys that may differ in a resumed run, besides addresses and timeouts of servers."""
+"""Keys that may differ in a resumed run, besides addresses and timeouts of servers. Which teachers it has is in
+`teacher_model_by_agent_name`."""
 OLD_NAMES = {"max_age_retries": "max_retries"}
 """Settings that the version before wrote under other names."""
 

@@ -1,5 +1,6 @@
 """Claims about what surrounds a run: whose its folder is, which devices its processes have, how rows are sampled."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,19 @@ def test_a_folder_is_claimed_once_and_gone_on_with_by_the_same_run(tmp_path: Pat
     claim(read(), tmp_path, resume=True)
     claim(read("grpo.max_num_steps=3", "logger.progress_every_s=1"), tmp_path, resume=True)
     claim(read("grpo.async_grpo.max_generation_failures=3", "checkpointing.keep_top_k=9"), tmp_path, resume=True)
+
+
+def test_a_run_goes_on_with_its_teachers_on_another_machine(tmp_path: Path, read: Any) -> None:
+    def by_teacher(model: str, **server: Any) -> RunConfig:
+        block = {"enabled": True, "teacher_model_by_agent_name": {"agent": model}, "servers": {model: server}}
+        config: RunConfig = read(f"on_policy_distillation={json.dumps(block)}")
+        return config
+
+    begin_run(tmp_path, by_teacher("big", base_url="http://node-1:8100"))
+    claim(by_teacher("big", base_url="http://node-2:8100", api_key="xyzzy-2", timeout_s=60), tmp_path, resume=True)
+    assert "xyzzy" not in (tmp_path / CONFIG).read_text()
+    with pytest.raises(ConfigError, match="on_policy_distillation"):
+        claim(by_teacher("other", base_url="http://node-1:8100"), tmp_path, resume=True)
 
 
 @pytest.mark.parametrize(
