@@ -213,8 +213,10 @@ def _sizes(folder: Path) -> dict[str, int]:
 def _read_checkpoint(folder: Path) -> Checkpoint | None:
     try:
         info = orjson.loads((folder / INFO).read_bytes())
-    except (OSError, orjson.JSONDecodeError):
+    except (FileNotFoundError, orjson.JSONDecodeError):
         return None
+    except OSError as error:  # of a network's disk it may pass, and what is not read is removed
+        raise InfraError(f"{folder}: can't be read: {error}", kind="disk", retryable=False) from error
     if not info["files"].items() <= _sizes(folder).items():
         return None
     return Checkpoint(info["step"], info["metric"], folder)

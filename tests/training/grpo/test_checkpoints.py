@@ -95,6 +95,16 @@ def test_a_damaged_one_is_named_with_what_helps(tmp_path: Path, hurt: str, at: b
         stored.read()
 
 
+def test_what_the_disk_does_not_show_now_is_not_removed(tmp_path: Path) -> None:
+    stored = write(Checkpoints(tmp_path), 1)
+    (stored.folder / "checkpoint.json").unlink()
+    (stored.folder / "checkpoint.json").symlink_to("checkpoint.json")
+    for ask in (Checkpoints(tmp_path).newest, Checkpoints(tmp_path).clean):
+        with pytest.raises(InfraError, match=r"step_1: can't be read: .*symbolic links"):
+            ask()
+    assert (stored.policy / "weights").exists()
+
+
 def test_a_step_that_is_stored_again_is_the_later_one(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path)
     write(checkpoints, 1, 0.1)
