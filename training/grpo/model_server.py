@@ -8,7 +8,8 @@ Sampling training samples from the whole distribution at `policy.generation.temp
         knows the log-probs: what a row or a harness says of cuts and penalties is taken away, and a server that says
         otherwise (`sampling_overrides` stand over everything) is refused. So is a seed: with one, the members of a
         group would all say the same. With `policy.generation.seeded` each member's row has one of its own.
-Errors  ConfigError: agents that ask several model servers, and all that `paddock.config.load` refuses.
+Errors  ConfigError: agents that ask several model servers, engines that can't take turns with the policy, and all that
+        `paddock.config.load` refuses.
 """
 
 from collections.abc import Sequence
@@ -63,6 +64,8 @@ def compose_servers(
     added = merge(body.get(name) or {}, {KIND: {VLLM: merged}})
     dropped = [] if ours or current.implementation is None else [f"~{name}.{KIND}.{current.implementation}"]
     environment = _load(beside, {**body, name: added}, [*overrides, *dropped], servers=None)
+    if config.policy.generation.colocated.enabled:
+        _require_one_engine(name, _block(environment, name).block)
     return RunServers(environment, name, [*_notes(environment), *adopted.notes])
 
 
@@ -193,6 +196,23 @@ def _require_whole(name: str, block: JsonObject) -> None:
             "it out (validations: policy.generation.val_temperature, val_top_p, val_top_k)",
             kind="config_invalid",
         )
+
+
+def _require_one_engine(name: str, block: JsonObject) -> None:
+    """ConfigError for engines that can't take turns with the policy. `block`: unresolved."""
+    launch: Any = block.get("launch") or {}
+    where = f"`{name}.{KIND}.{VLLM}"
+    if block.get("base_url") is not None:
+        raise ConfigError(
+            f"{where}.base_url`: policy.generation.colocated.enabled needs a vLLM that the run starts: leave it out",
+            kind="config_invalid",
+        )
+    for key in ("replicas", "gpus_per_replica"):
+        if launch.get(key, 1) not in (None, 1) and isinstance(launch[key], int):
+            raise ConfigError(
+                f"{where}.launch.{key}`: policy.generation.colocated.enabled is for one vLLM of one GPU: set it to 1",
+                kind="config_invalid",
+            )
 
 
 def _has_gpus(config: TrainConfig, plan: bool) -> bool:

@@ -332,14 +332,6 @@ class PolicyConfig(SettingsBlock):
                 "generation.colocated.enabled is for one process of a policy on torch: set torch_cfg.processes to 1, "
                 "and megatron_cfg.enabled to false, or generation.colocated.enabled to false"
             )
-        launch: Any = self.generation.vllm.get("launch") or {}
-        for name in ("replicas", "gpus_per_replica"):
-            if launch.get(name, 1) != 1:
-                raise ValueError(
-                    f"generation.colocated.enabled is for one vLLM of one GPU: set vllm.launch.{name} to 1"
-                )
-        if self.generation.vllm.get("base_url") is not None:
-            raise ValueError("generation.colocated.enabled needs a vLLM that the run starts: leave vllm.base_url out")
         return self
 
     @model_validator(mode="after")

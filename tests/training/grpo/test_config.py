@@ -70,8 +70,6 @@ def test_what_nobody_says_is_derived() -> None:
         ({"checkpointing__metric_name": "accuracy"}, "train:total_reward/mean"),
         ({**COLOCATED, "grpo__async_grpo__max_trajectory_age_steps": 1}, "max_trajectory_age_steps to 0"),
         ({**COLOCATED, "policy__torch_cfg__processes": 2}, "set torch_cfg.processes to 1"),
-        ({**COLOCATED, "policy__generation__vllm": {"launch": {"replicas": 2}}}, "set vllm.launch.replicas to 1"),
-        ({**COLOCATED, "policy__generation__vllm": {"base_url": "http://h:1"}}, "leave vllm.base_url out"),
         ({**COLOCATED, "cluster__gpus_per_node": 2}, "set cluster.gpus_per_node to 1"),
         ({"policy__generation__top_p": 0.9}, "val_top_p"),
         ({"policy__generation__max_new_tokens": 5000}, "max_total_sequence_length"),

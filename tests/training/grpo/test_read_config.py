@@ -84,6 +84,32 @@ def test_what_is_said_of_generation_is_laid_over_the_composed_model_server(folde
     assert block["launch"]["replicas"] == 2
 
 
+@pytest.mark.parametrize(
+    ("engines", "error"),
+    [
+        ({"base_url": "http://h:1"}, "needs a vLLM that the run starts"),
+        ({"base_url": "${oc.env:PADDOCK_NO_SUCH}"}, "needs a vLLM that the run starts"),
+        ({"launch": {"replicas": 2}}, "one vLLM of one GPU"),
+        ({"launch": {"gpus_per_replica": 2}}, "one vLLM of one GPU"),
+    ],
+)
+@pytest.mark.parametrize("of_environment", [False, True])
+def test_a_policy_takes_turns_with_one_engine_of_its_own(
+    folder: Path, engines: Any, error: str, of_environment: bool
+) -> None:
+    generation: dict[str, Any] = {"colocated": {"enabled": True}}
+    changes: dict[str, Any] = {
+        "grpo": {"async_grpo": {"max_trajectory_age_steps": 0}},
+        "policy": {"generation": generation},
+    }
+    assert vllm(read(folder, changes))["launch"].get("replicas", 1) == 1
+    if of_environment:
+        changes["env"] = {"nemo_gym": {"policy_model": {"models_servers": {"vllm": engines}}}}
+    else:
+        generation["vllm"] = engines
+    assert error in refused(folder, changes)
+
+
 def test_a_server_of_another_wire_gives_way_and_keeps_what_it_says_of_prompts(folder: Path) -> None:
     theirs = {
         "config_paths": ["responses_api_models/vllm_model/configs/vllm_model_for_training.yaml"],
