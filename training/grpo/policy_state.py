@@ -38,7 +38,7 @@ STATE_FILE = "policy.pt"
 SHARDS = "shards"
 WEIGHT, OPTIMIZER = "weights.", "optimizer."
 """The beginnings of the keys in it."""
-_UNREADABLE = (CheckpointException, UnpicklingError, RuntimeError, EOFError)
+UNREADABLE = (CheckpointException, UnpicklingError, RuntimeError, EOFError)
 """What torch raises of files that are damaged."""
 TOKENIZER_FILES = (
     "tokenizer*",
@@ -74,7 +74,7 @@ def save_state(folder: Path, shard_group: ShardGroup, model: Any, optimizer: Any
         if shard_group.first:
             torch.save(state, folder / STATE_FILE)
     except (CheckpointException, OSError, RuntimeError) as error:  # a full disk is torch's RuntimeError
-        raise InfraError(f"{folder}: can't be written: {error}", kind="disk", retryable=False) from error
+        raise not_written(folder, error) from error
 
 
 def load_state(folder: Path, shard_group: ShardGroup, model: Any, optimizer: Any, scheduler: Any | None) -> None:
@@ -85,8 +85,8 @@ def load_state(folder: Path, shard_group: ShardGroup, model: Any, optimizer: Any
         stored = reader.read_metadata().state_dict_metadata
     except FileNotFoundError as error:
         raise InfraError(_what_is_missing(folder), kind="checkpoint", retryable=False) from error
-    except _UNREADABLE as error:
-        raise _damaged(folder, error) from error
+    except UNREADABLE as error:
+        raise damaged(folder, error) from error
     named = stored_parameters(model)
     shapes = {key.removeprefix(WEIGHT): tuple(one.size) for key, one in stored.items() if key.startswith(WEIGHT)}
     if shapes != {name: tuple(value.shape) for name, value in named.items()}:
@@ -100,8 +100,8 @@ def load_state(folder: Path, shard_group: ShardGroup, model: Any, optimizer: Any
             tensors[key] = optimizer.state[named[name]][part] = _room(optimizer, named[name], one)
     try:
         load(tensors, storage_reader=reader, no_dist=not shard_group.sharded)
-    except _UNREADABLE as error:
-        raise _damaged(folder, error) from error
+    except UNREADABLE as error:
+        raise damaged(folder, error) from error
     for group, stored_group in zip(optimizer.param_groups, state["groups"], strict=True):
         group.update(stored_group)
     if scheduler is not None and state["scheduler"] is not None:
@@ -139,6 +139,19 @@ def copy_tokenizer(source: str, folder: Path) -> None:
                 shutil.copyfile(file, folder / file.name)
 
 
+def not_written(folder: Path, error: BaseException) -> InfraError:
+    """The error of a disk that refuses a state."""
+    return InfraError(f"{folder}: can't be written: {_reason(error)}", kind="disk", retryable=False)
+
+
+def _reason(error: BaseException) -> str:
+    """What torch's error, which has the traceback of every process in it, comes from."""
+    if isinstance(error, CheckpointException) and error.failures:
+        rank, (first, _) = next(iter(error.failures.items()))
+        return f"{type(first).__name__}: {first} (process {rank})"
+    return str(error)
+
+
 def _what_is_missing(folder: Path) -> str:
     if (folder / STATE_FILE).exists() and not (folder / SHARDS).exists():
         return (
@@ -148,9 +161,10 @@ def _what_is_missing(folder: Path) -> str:
     return f"{folder} has no {STATE_FILE} or {SHARDS}: it is no state of a policy"
 
 
-def _damaged(folder: Path, error: BaseException) -> InfraError:
+def damaged(folder: Path, error: BaseException) -> InfraError:
+    """The error of a state whose files are not what was written."""
     return InfraError(
-        f"{folder} can't be read: {error}; without this checkpoint a run goes on from the one before",
+        f"{folder} can't be read: {_reason(error)}; without this checkpoint a run goes on from the one before",
         kind="checkpoint",
         retryable=False,
     )

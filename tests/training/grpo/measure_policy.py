@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from tests.training.grpo.tiny_policy import RecordingSender, batch, make_experts, make_model, settings
+from tests.training.grpo.tiny_policy import RecordingSender, batch, full_disk, make_experts, make_model, settings
 from transformers import AutoModelForCausalLM
 
 from paddock.server.vllm.weights.replicas import ReplicaInfo
@@ -253,7 +253,7 @@ async def bad(folder: Path) -> dict[str, Any]:
 
 
 async def unreadable(folder: Path) -> list[str]:
-    """The errors of states that are damaged, or of the version before."""
+    """The errors of states that are damaged, or of the version before, and of a full disk."""
     policy, errors = TorchPolicy(settings(folder)), []
     for name in ("shards/.metadata", "policy.pt", "shards"):
         state = folder / "unreadable" / name
@@ -267,6 +267,11 @@ async def unreadable(folder: Path) -> list[str]:
             await policy.load(state)
         except Exception as error:
             errors.append(f"{type(error).__name__}: {error}")
+    try:
+        with full_disk():
+            await policy.save(folder / "unreadable" / "full")
+    except BaseException as error:
+        errors.append(f"{type(error).__name__}: {error}")
     await policy.stop()
     return errors
 

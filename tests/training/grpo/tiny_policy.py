@@ -1,8 +1,10 @@
 """Tiny random models, batches for it, and the settings of their policy. Runs in the environment that has torch."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 from typing import Any
 
 import numpy as np
@@ -75,6 +77,17 @@ def settings(folder: Path, loss: Any = None, threshold: float | None = None, **p
             "seq_logprob_error_threshold": threshold,
         }
     )
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """No file of this process grows beyond 4 KiB."""
+    limits = getrlimit(RLIMIT_FSIZE)
+    setrlimit(RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        yield
+    finally:
+        setrlimit(RLIMIT_FSIZE, limits)
 
 
 def stored_tensors(state: Path) -> dict[str, torch.Tensor]:

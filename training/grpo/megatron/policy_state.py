@@ -11,6 +11,7 @@ Errors  InfraError for a folder without a state, or with that of another model, 
 
 import shutil
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch.distributed as dist
@@ -19,6 +20,7 @@ from megatron.core import dist_checkpointing
 from megatron.core.dist_checkpointing.core import CheckpointingException
 from megatron.core.dist_checkpointing.strategies import torch as torch_format
 from torch.distributed.checkpoint import FileSystemWriter, save
+from torch.distributed.checkpoint.api import CheckpointException
 from transformers import AutoConfig
 
 from paddock.errors import InfraError
@@ -27,7 +29,7 @@ from paddock.training.grpo.megatron.ranks import Ranks
 from paddock.training.grpo.megatron.torch_adam import loadable
 from paddock.training.grpo.megatron.weights import whole_weights
 from paddock.training.grpo.policy_config import PolicyConfig
-from paddock.training.grpo.policy_state import copy_tokenizer
+from paddock.training.grpo.policy_state import copy_tokenizer, damaged, not_written
 
 STATE = "megatron"
 _FORMAT = {"distrib_optim_sharding_type": "fully_reshardable", "chained_optim_avoid_prefix": True}
@@ -58,8 +60,8 @@ def save_state(folder: Path, ranks: Ranks, learner: MegatronLearner) -> None:
             sharded_strategy=_LocalSaveStrategy("torch_dist", 1),
             content_metadata=_FORMAT,
         )
-    except OSError as error:
-        raise InfraError(f"{target}: can't be written: {error}", kind="disk", retryable=False) from error
+    except (CheckpointException, OSError, RuntimeError) as error:
+        raise not_written(target, error) from error
 
 
 def load_state(folder: Path, learner: MegatronLearner) -> None:
@@ -73,6 +75,8 @@ def load_state(folder: Path, learner: MegatronLearner) -> None:
             for nth, model in enumerate(learner.models):
                 model.module.load_state_dict(state[f"model{nth}"])
             learner.optimizer.load_state_dict(state["optimizer"])
+    except (CheckpointException, UnpicklingError, EOFError) as error:
+        raise damaged(target, error) from error
     except (CheckpointingException, KeyError, RuntimeError) as error:
         raise InfraError(f"{target} is not of this model: {error}", kind="checkpoint") from error
     learner.scheduler.load_state_dict(state["scheduler"])

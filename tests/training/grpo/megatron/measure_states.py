@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from tests.training.grpo.megatron.measure_layouts import Megatron, Weights, apart
 from tests.training.grpo.megatron.tiny import batch, settings
+from tests.training.grpo.tiny_policy import full_disk
 from transformers import AutoModelForCausalLM
 
 from paddock.training.grpo.policy_settings import RankInfo
@@ -37,6 +38,7 @@ async def measured(folder: Path, rank: int, case: dict[str, Any]) -> dict[str, A
     if "save" in case:
         await one.policy.save(folder / case["save"])
         await one.policy.export(folder / case["save"] / "export")
+    full = await error_of_full_disk(one, folder / case["save"] / "full") if "save" in case else ""
     told = (await one.policy.train(batch(BEFORE))).metrics
     after = await one.weights()
     await one.policy.stop()
@@ -45,11 +47,21 @@ async def measured(folder: Path, rank: int, case: dict[str, Any]) -> dict[str, A
     torch.save({"learnt": learnt, "after": after}, folder / f"{case['name']}.pt")
     found: dict[str, Any] = {"metrics": dict(told), "moved": moved(first, after)}
     if "save" in case:
+        found["full"] = full
         found["exported"] = exported(folder / case["save"] / "export", learnt)
     if "like" in case:
         like = torch.load(folder / f"{case['like']}.pt", weights_only=True)
         found |= {"learnt": apart(learnt, like["learnt"]), "after": apart(after, like["after"])}
     return found
+
+
+async def error_of_full_disk(one: Megatron, folder: Path) -> str:
+    try:
+        with full_disk():
+            await one.policy.save(folder)
+    except BaseException as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 def moved(first: Weights, after: Weights) -> list[str]:

@@ -1,5 +1,6 @@
 """What a policy on Megatron-core stores and exports, and what it leaves as it is."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,10 @@ def test_a_step_after_a_load_is_the_one_without_it(results: Any) -> None:
     told = results["again"]
     assert (told["learnt"], told["after"]) == (0, 0)
     assert told["metrics"] == results["stored"]["metrics"]
+
+
+def test_a_full_disk_is_an_error_of_the_disk(results: Any) -> None:
+    assert re.fullmatch(r"InfraError: \S+: can't be written: \w+Error: .+ \(process \d\)", results["stored"]["full"])
 
 
 def test_a_sharded_optimizer_goes_on_as_it_would_have_without_a_load(results: Any) -> None:
