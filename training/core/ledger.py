@@ -4,8 +4,8 @@ Law     each group that was started is in exactly one of these states, whatever 
         disappears. What is stored (`to_wire`, and `waiting` beside it) is the whole ledger: one made from it goes on
         as this one does, with the groups that ran started again under their ids.
 Order   rows are taken in `RowOrder`'s order; which groups a step trains on, `age_policies` say.
-Retries a row whose group was lost, for its age or for failures that were no fault of the row or the policy, is started
-        again before any other row, `max_retries` times in all.
+Retries a row whose group was lost, for its age, for failures that were no fault of the row or the policy, or because
+        its members ran beyond their budget, is started again before any other row, `max_retries` times in all.
 Errors  ConfigError when the stored ledger is of a dataset of another length.
 """
 
@@ -21,11 +21,14 @@ from paddock.training.core.buffer import ReplayBuffer, WaitingGroup
 from paddock.training.core.order import RowOrder
 from paddock.training.core.records import Group
 from paddock.training.core.settings import GroupSettings, GrpoSettings
-from paddock.types import RETRIED, JsonObject
+from paddock.types import RETRIED, JsonObject, Outcome
 
 LostReason = Literal["slow", "too_old", "dropped", "no_advantage"]
 """Why a group is lost. `slow`: it still ran when no later step could take it; `too_old`: it had ended, and was too old;
 `dropped`: too few of its members had a verdict; `no_advantage`: it teaches nothing, and dynamic sampling is on."""
+
+_MAY_HELP: frozenset[Outcome] = RETRIED | {"cancelled"}
+"""Outcomes of members after which another group of the row may have more verdicts."""
 
 
 class RowRetry(NamedTuple):
@@ -124,7 +127,7 @@ class Ledger:
     def drop(self, group: Group) -> LostGroup:
         """Count a running group that has ended, and can't be trained on, as lost."""
         running = self.running.pop(group.id)
-        may_help = not group.members or any(member.outcome in RETRIED for member in group.members)
+        may_help = not group.members or any(member.outcome in _MAY_HELP for member in group.members)
         tries = running.tries if may_help else self._max_retries
         return self._lose(running, "dropped", tries)._replace(seconds=group.seconds)
 

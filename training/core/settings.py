@@ -24,7 +24,8 @@ class AsyncGrpoSettings(_Settings):
     max_trajectory_age_steps: int = Field(default=1, ge=0)
     """How many versions older than the step's weights the oldest trained token may be; 0: on-policy."""
     max_generation_failures: int = Field(default=0, ge=0)
-    """Groups in a row without any verdict that a run tolerates; one more ends it. Wrong rows and leaks do not count."""
+    """Groups in a row without any verdict that a run tolerates; one more ends it. Wrong rows, leaks and members
+    beyond `paddock.groups.member_timeout_s` do not count."""
     in_flight_weight_updates: bool = False
     """True: weights are sent while rollouts run; False: running rollouts end before, and none starts meanwhile."""
     recompute_kv_cache_after_weight_updates: bool = True
@@ -234,6 +235,10 @@ class GroupSettings(_Settings):
     (`on_policy_distillation`): a single reward is compared with nothing."""
     max_rerolls: int = Field(default=1, ge=0)
     """Further rollouts for members that failed (infra, verifier) in all their attempts."""
+    member_timeout_s: float | None = Field(default=None, gt=0)
+    """Seconds that a rollout may take, its attempts together (a re-roll has as many again). One that takes longer is
+    cancelled, with its sandbox and its requests, and masked: it has no reward and enters no baseline; its group goes on
+    with the others. None: agents' own limits alone hold (`agent_timeout_s` ends with a verdict, and is trained on)."""
     age_policy: AgePolicyName = "target_step"
     """What becomes of groups that are not there in time for `max_trajectory_age_steps`. `target_step`: each group has
     its step from its start, which waits for it (NeMo-RL). `accept_late`: steps take the oldest that have ended, however
@@ -241,8 +246,8 @@ class GroupSettings(_Settings):
     run again; long rollouts are then trained on less than short ones."""
     max_retries: int = Field(default=1, ge=0)
     """How often a row is run again whose group was lost: too old (`cancel`, or an engine that lags behind), or without
-    `min_members` because of failures (infra, verifier). With `cancel`, steps wait for the last of these groups; 0: a
-    lost row comes again in the next epoch only."""
+    `min_members` because of failures (infra, verifier) or `member_timeout_s`. With `cancel`, steps wait for the last of
+    these groups; 0: a lost row comes again in the next epoch only."""
     leak_penalty: float | None = None
     """Reward of a member with outcome `leak`, as training sees it: it is not scaled; None: it is masked."""
     sample_mode: Literal["whole", "branch", "dynamic_history"] = "whole"

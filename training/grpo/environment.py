@@ -81,12 +81,18 @@ def require_model_server(config: Config, name: str) -> None:
 
 @asynccontextmanager
 async def open_environment(
-    config: Config, attempts: EvalSettings, model_server: str, model: ModelAddress | None
+    config: Config,
+    attempts: EvalSettings,
+    model_server: str,
+    model: ModelAddress | None,
+    member_timeout_s: float | None = None,
 ) -> AsyncIterator[RolloutRunner]:
     """Start all agents of the config and the servers they reference. `model`: the model server that runs already; None:
-    it is started too."""
+    it is started too. `member_timeout_s`: see `Attempts`."""
     require_model_server(config, model_server)
     running = {model_server: model.url} if model is not None else {}
     token = model.token if model is not None else None
-    async with open_runner(config, attempts, elsewhere=running, token=token) as runner:
+    async with open_runner(
+        config, attempts, elsewhere=running, token=token, member_timeout_s=member_timeout_s
+    ) as runner:
         yield runner

@@ -20,7 +20,10 @@ from paddock.training.core.records import Group
 from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.training.grpo.calls import role_call
 from paddock.training.grpo.roles import GroupJob, Rollouts
-from paddock.types import TERMINAL
+from paddock.types import TERMINAL, Outcome
+
+_NO_ENGINE_FAILURE: frozenset[Outcome] = TERMINAL | {"cancelled"}
+"""Failed outcomes that say nothing of the engines: a wrong row, a leak, a member beyond its budget."""
 
 
 class InFlightGroups:
@@ -141,7 +144,7 @@ class InFlightGroups:
             self.failures_in_a_row = self._in_a_row_any_cause = 0
         else:
             self._in_a_row_any_cause += 1
-            self.failures_in_a_row += not outcomes or not outcomes <= TERMINAL
+            self.failures_in_a_row += not outcomes or not outcomes <= _NO_ENGINE_FAILURE
         repaired = repair(group, self._settings)
         if repaired is None:
             self._lost.append(self._ledger.drop(group))

@@ -1,8 +1,9 @@
 """The rollout worker: groups and validations, run through the agents and servers of `paddock eval`.
 
 Law     a member's attempts, retries and outcomes are those of a collection; a member that failed for no fault of the
-        policy is run anew up to `max_rerolls` times, and is then missing. A group ends when all its members have, and
-        its teachers have scored them.
+        policy is run anew up to `max_rerolls` times, and is then missing; one that takes longer than
+        `member_timeout_s` is missing at once. A group ends when all its members have, and its teachers have scored
+        them.
         Cancelling a group cancels its members. Rows come with each call, and journal lines go with its answer: nothing
         is read from or written to the run's folder, which may be on another machine's disk.
 Errors  InfraError when servers were given up, or the model server is out of reach.
@@ -77,8 +78,11 @@ class RolloutWorker:
         if self._teachers is not None:
             self._stack.push_async_callback(self._teachers.stop)
             await self._teachers.start()
+        settings = self.settings
         self._runner = await self._stack.enter_async_context(
-            open_environment(self.config, self._attempts, self.settings.model_server, self._model)
+            open_environment(
+                self.config, self._attempts, settings.model_server, self._model, settings.groups.member_timeout_s
+            )
         )
 
     async def run_group(self, work: GroupJob, row: PlannedGroup, version: int) -> FinishedGroup:

@@ -6,6 +6,8 @@ Law     an attempt ends in exactly one Rollout or failure, whatever the agent do
 Doubt   a failure that the policy may have caused (`Failure.doubtful`) is tried again once in all, even past
         `max_attempts`; the attempts after it are stamped with that, and their agent has a second one count as the
         policy's. The row of an agent that ignores the stamp is not attempted a third time.
+Budget  a member that runs longer than `member_timeout_s`, its attempts together, is cancelled with all that it holds
+        and ends as `cancelled`, kind `member_timeout`. An attempt that has ended by then counts, however it ended.
 Running since when, and in which stage, so that progress can name the slowest: the stage is known only of agents in
         the worker's process, of others the agent's name is shown. Seconds on the monotonic clock; on the wire as ages,
         for clocks of processes differ.
@@ -26,7 +28,7 @@ from paddock.collect.prices import TokenPrice, cost_usd
 from paddock.collect.results import FailedAttempt, MemberKey, RolloutResult, result_of, uuid_of
 from paddock.collect.routing import Agent
 from paddock.collect.settings import EvalSettings
-from paddock.errors import BugError, InfraError, PaddockError
+from paddock.errors import BugError, CancelledError, InfraError, PaddockError
 from paddock.http import RUN, WITHDRAW, Call, HttpPeer, Peer, new_secret
 from paddock.server.rollout import StageWatch, watch_stage
 from paddock.tracing import agent_span, note_rollout
@@ -35,6 +37,8 @@ from paddock.types import RETRIED, Failure, Outcome, Record, Rollout, Row
 MAX_RETRY_WAIT_S = 60.0
 ANSWER_GRACE_S = 5.0
 """Seconds that an agent has, after a rollout's deadline, to say how it ended."""
+LATE_END_S = 60.0
+"""Seconds that a member beyond its budget has to end what it holds; after that its group goes on without it."""
 MOST_NAMED = 3
 """Rollouts that are named as the slowest."""
 MOST_STUCK = 20
@@ -93,6 +97,10 @@ class InFlight:
             finally:
                 del self._running[secret]
 
+    def stage_of(self, key: MemberKey) -> str | None:
+        """The stage in which a member runs; None: in none, or not in this process."""
+        return next((watch.stage for running, _, watch in self._running.values() if running == key), None)
+
     def report(self) -> RunningReport:
         now = time.monotonic()
         running = sorted(self._running.values(), key=lambda item: item[2].began)
@@ -150,7 +158,11 @@ class Attempts:
         settings: EvalSettings,
         setup: RolloutSetup | None = None,
         in_flight: InFlight | None = None,
+        *,
+        member_timeout_s: float | None = None,
     ) -> None:
+        """`member_timeout_s`: the budget of a member; None: it has none."""
+        self._member_timeout_s = member_timeout_s
         self._peers = peers
         self._sink = sink
         self._settings = settings
@@ -162,22 +174,55 @@ class Attempts:
     ) -> FinishedMember:
         """Make attempts until the member has ended. `failed_before`: how many there were before, from which on attempts
         are numbered; `made`: how many of those count for `max_attempts`; `doubts`: how many failed in doubt."""
-        attempt, began = failed_before, time.monotonic()
+        attempt, began, clock = failed_before, time.monotonic(), asyncio.get_running_loop().time
+        ends_at = clock() + self._member_timeout_s if self._member_timeout_s is not None else float("inf")
         while True:
             made += 1
-            result = await self._attempt(group, member, attempt, doubts)
+            result = await self._attempt_until(ends_at, group, member, attempt, doubts)
             if isinstance(result, FinishedMember):
                 return result._replace(total_s=time.monotonic() - began)
             again = result.outcome in RETRIED and result.failure.retryable and made < self._settings.max_attempts
             if result.failure.doubtful:
                 again, doubts = doubts == 0, doubts + 1
+            wait_s = min(MAX_RETRY_WAIT_S, self._settings.retry_wait_s * 2.0 ** (made - 1))
+            again = again and clock() + wait_s < ends_at
             failed = failed_attempt(group, member, attempt, result, final=not again)
             await self._sink.failure(failed)
             if not again:
                 await self.withdraw(group, [member], attempt)
                 return FinishedMember(failed.result(), result.rollout, time.monotonic() - began)
             attempt += 1
-            await asyncio.sleep(min(MAX_RETRY_WAIT_S, self._settings.retry_wait_s * 2.0 ** (made - 1)))
+            await asyncio.sleep(wait_s)
+
+    async def _attempt_until(
+        self, ends_at: float, group: PlannedGroup, member: int, attempt: int, doubts: int
+    ) -> FinishedMember | NoVerdict:
+        """An attempt that is cancelled at that second of the loop's clock."""
+        if ends_at == float("inf"):
+            return await self._attempt(group, member, attempt, doubts)
+        # No `asyncio.timeout`: it would throw away a verdict that is stored already when the time is over.
+        task = asyncio.create_task(self._attempt(group, member, attempt, doubts))
+        try:
+            await asyncio.wait([task], timeout=max(0.0, ends_at - asyncio.get_running_loop().time()))
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait([task])
+            raise
+        stage = self._in_flight.stage_of(MemberKey(group.line.index, member))
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=LATE_END_S)
+        if task.done() and not task.cancelled():
+            return task.result()
+        return self._late(group, member, attempt, stage)
+
+    def _late(self, group: PlannedGroup, member: int, attempt: int, stage: str | None) -> NoVerdict:
+        text = f"the rollout ran for more than {self._member_timeout_s:g} s (member_timeout_s)"
+        failure = CancelledError(text, kind="member_timeout", stage=stage).failure()
+        if group.row is None:
+            return NoVerdict("cancelled", failure)
+        row = _stamped(group.row, member, attempt)
+        return NoVerdict("cancelled", failure, Rollout(row=row, outcome="cancelled", failure=failure))
 
     async def _attempt(self, group: PlannedGroup, member: int, attempt: int, doubts: int) -> FinishedMember | NoVerdict:
         if group.error is not None or group.row is None or group.agent is None:

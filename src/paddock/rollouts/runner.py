@@ -70,9 +70,11 @@ class MemberPlace(Protocol):
 class LocalPlace:
     """The servers of this process."""
 
-    def __init__(self, runtime: Runtime, attempts: EvalSettings) -> None:
+    def __init__(self, runtime: Runtime, attempts: EvalSettings, member_timeout_s: float | None = None) -> None:
+        """`member_timeout_s`: see `Attempts`."""
         self.runtime = runtime
         self._attempts = attempts
+        self._member_timeout_s = member_timeout_s
 
     @property
     def failure(self) -> InfraError | None:
@@ -87,7 +89,9 @@ class LocalPlace:
     async def run_member(
         self, group: PlannedGroup, member: int, failed_before: int, sink: ResultSink
     ) -> FinishedMember:
-        return await Attempts(self.runtime.peers, sink, self._attempts).run_member(group, member, failed_before)
+        timeout_s = self._member_timeout_s
+        attempts = Attempts(self.runtime.peers, sink, self._attempts, member_timeout_s=timeout_s)
+        return await attempts.run_member(group, member, failed_before)
 
 
 class RolloutRunner:
@@ -212,12 +216,13 @@ async def open_runner(
     max_rollouts: int | None = None,
     elsewhere: Mapping[str, str] = _NOWHERE,
     token: str | None = None,
+    member_timeout_s: float | None = None,
 ) -> AsyncIterator[RolloutRunner]:
     """Start all agents of the config, and the servers they reference. `sink`: None records nothing. `elsewhere`: URLs
-    of servers that run already, by name; `token`: what they ask for."""
+    of servers that run already, by name; `token`: what they ask for. `member_timeout_s`: see `Attempts`."""
     names = list(Router(config).agents)
     async with open_runtime(config, names=names, token=token, elsewhere=elsewhere) as runtime:
-        place = LocalPlace(runtime, attempts)
+        place = LocalPlace(runtime, attempts, member_timeout_s)
         async with running(config, place, attempts, sink=sink, max_rollouts=max_rollouts) as runner:
             yield runner
 

@@ -269,12 +269,12 @@ def test_the_oldest_token_counts() -> None:
 
 def test_a_lost_row_is_tried_again_only_where_that_may_help() -> None:
     ledger = Ledger(grpo(4, 0), order(), retries(1, "target_step"))
-    started = begin(ledger, 3)
+    started = begin(ledger, 4)
     infra, leak = member(1, None, outcome="infra"), member(1, None, outcome="leak")
-    members = [(leak,), (infra, leak), ()]
+    members = [(leak,), (infra, leak), (member(0, None, outcome="cancelled"), leak), ()]
     ended = [end_group(one)._replace(members=those) for one, those in zip(started, members, strict=True)]
-    assert [ledger.drop(each).again for each in ended] == [False, True, True]
-    again = begin(ledger, 2)
+    assert [ledger.drop(each).again for each in ended] == [False, True, True, True]
+    again = begin(ledger, 3)
     assert [(one.row, one.tries) for one in again] == [(each.row, 1) for each in ended[1:]]
     assert not ledger.drop(end_group(again[0])._replace(members=(infra,))).again, "once is as often as is asked for"
 

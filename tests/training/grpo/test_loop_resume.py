@@ -49,7 +49,7 @@ class ResumePlan(NamedTuple):
     metric: str | None = None
     keep_top_k: int | None = None
     must_save_by_s: float | None = None
-    failed: bool = False
+    failed: Outcome | None = None
     slow: bool = False
     validations: dict[int, float] = {}
     export: Path | None = None
@@ -85,7 +85,7 @@ class ResumePlan(NamedTuple):
         return Checkpoints(self.folder, keep_top_k=self.keep_top_k)
 
     def ends(self, work: GroupJob, nth: int) -> Outcome | None:
-        return "infra" if self.failed and work.id % 4 == 2 else None
+        return self.failed if work.id % 4 == 2 else None
 
     def seconds(self, work: GroupJob) -> float:
         return 40.0 if self.slow and work.id % 5 == 1 else 1.0 + work.id % 3
@@ -195,13 +195,14 @@ def _counters(ended: RunResult | None) -> tuple[int, int, int, dict[str, int]]:
     age=st.integers(0, 3),
     in_flight=st.booleans(),
     policy=st.sampled_from(["target_step", "accept_late", "cancel"]),
+    failed=st.sampled_from(["infra", "cancelled"]),
 )
 @settings(max_examples=25, deadline=None)
 def test_killed_again_and_again_nothing_is_lost_or_doubled(
-    kills: Sequence[int], age: int, in_flight: bool, policy: AgePolicyName
+    kills: Sequence[int], age: int, in_flight: bool, policy: AgePolicyName, failed: Outcome
 ) -> None:
     with TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        plan = ResumePlan(Path(folder), age, in_flight, save_period=1, failed=True, slow=True, policy=policy)
+        plan = ResumePlan(Path(folder), age, in_flight, save_period=1, failed=failed, slow=True, policy=policy)
         history = RunHistory(plan)
         for kill in kills:
             history.go(kill_at=kill)
@@ -322,7 +323,7 @@ def test_another_dataset_is_refused(quick: Path) -> None:
 
 
 def test_failures_in_a_row_are_counted_over_a_kill(quick: Path) -> None:
-    history = RunHistory(ResumePlan(quick, save_period=1, failed=True))
+    history = RunHistory(ResumePlan(quick, save_period=1, failed="infra"))
     history.go(kill_at=40, resume=False)
     newest = history.plan.checkpoints.newest()
     assert newest is not None

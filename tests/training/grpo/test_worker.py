@@ -9,11 +9,13 @@ from typing import Any
 import orjson
 import pytest
 from tests.training.grpo.scripted_teacher import ScriptedTeacher, scores
+from tests.training.grpo.slow_members import SlowMembersEnvironment
 
 from paddock.config import load
 from paddock.errors import ConfigError
 from paddock.server.vllm.weights.replicas import StartCounter
 from paddock.testing.vocabularies import small_vocabulary, write_model_folder
+from paddock.training.core.groups import repair
 from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.training.grpo.distillation_config import DistillationConfig
 from paddock.training.grpo.journals import cut
@@ -57,6 +59,7 @@ def start(tmp_path: Path) -> Start:
         seeded: bool = False,
         distillation: Line | None = None,
         model_class: str = f"{SCRIPTED}:ScriptedModel",
+        environment_class: str = f"{SCRIPTED}:ScriptedEnvironment",
         **given: Any,
     ) -> AsyncIterator[WorkerRun]:
         listed = [_row(row) if isinstance(row, str) else row for row in rows]
@@ -66,7 +69,7 @@ def start(tmp_path: Path) -> Start:
             "model_server": {"type": "models_servers", "name": "policy_model"},
         }
         tree = {
-            "environment": {"resources_servers": {f"{SCRIPTED}:ScriptedEnvironment": {}}},
+            "environment": {"resources_servers": {environment_class: {}}},
             "agent": {"agents": {"single_step": refers}},
             "policy_model": {"models_servers": {model_class: model or {}}},
             "eval": {"retry_wait_s": 0, "max_attempts": 1},
@@ -162,6 +165,30 @@ async def test_one_that_fails_again_is_without_a_reward(start: Start, rerolls: i
     assert [(member.outcome, member.reward) for member in group.members] == [("infra", None)] * 4
     assert len(one.lines("failures")) == failures
     assert one.lines("rollouts") == []
+
+
+async def test_a_member_beyond_its_budget_is_cancelled_and_its_group_goes_on(start: Start) -> None:
+    slow = {"responses_create_params": {"input": "q"}, "verify_s": {"1": 3600.0}}
+    groups = {"member_timeout_s": 0.5, "max_rerolls": 3}
+    async with start(
+        [slow], groups=groups, environment_class="tests.training.grpo.slow_members:SlowMembersEnvironment"
+    ) as one:
+        async with asyncio.timeout(10):
+            group = await one.rollouts.run_group(GroupJob(0, 0, 0), 0)
+        assert SlowMembersEnvironment.n_verifying == 0, "what the member held is released"
+        await one.rollouts.checkpoint(one.folder)
+    assert [(member.outcome, member.reward, member.reason) for member in group.members] == [
+        ("completed", 0.0, "right"),
+        ("cancelled", None, "member_timeout"),
+        ("completed", 2.0, "right"),
+        ("completed", 3.0, "right"),
+    ]
+    assert group.seconds >= 0.5
+    assert repair(group, GroupSettings()) is group
+    assert [(line["member"], line["kind"], line["stage"], line["final"]) for line in one.lines("failures")] == [
+        (1, "member_timeout", "verify", True)
+    ], "it is not run anew"
+    assert [line["_ng_rollout_index"] for line in one.lines("rollouts")] == [0, 2, 3]
 
 
 async def test_a_row_that_is_wrong_makes_a_group_without_rewards(start: Start) -> None:
