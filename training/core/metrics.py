@@ -5,8 +5,9 @@ Names   those of the published recipes where they have one (`train/total_reward/
 Law     a mean is over what has the value: rewards, turns and reasons over the rollouts with a verdict. A failure is in
         `train/outcome/*` and in nothing else. Rewards are the environment's; what training adds to them
         (`shaped_rewards`) is `train/reward_component/*`. Where nothing has the value, the name is missing.
-Names   of durations: `train/group_s` (of the longest member of each group) beside the loop's `lost/slow_s` and
-        `lost/too_old_s`: where the lost ones took much longer, what is trained on is not what was asked for.
+Names   of durations: `train/group_s` (of the longest member of each group) beside the loop's `lost/group_s`,
+        `lost/slow_s` and `lost/too_old_s`, and `rollouts/group_s` of all that ended: where the lost ones took much
+        longer, what is trained on is not what was asked for.
 Units   shares are 0 to 1; staleness in versions of the weights; seconds end in `_s`.
 """
 
@@ -95,7 +96,7 @@ def _groups(batch: Batch) -> Iterator[tuple[str, float]]:
     yield "groups", float(len(used))
     yield "groups_dropped", float(len(batch.dropped))
     if used:
-        yield from spread("group_s", [group.seconds for group in used])
+        yield from durations("group_s", [group.seconds for group in used])
         yield "groups_alike_rate", fmean(_has_equal_rewards(group) for group in used)
         yield "group_size/mean", fmean(sum(member.reward is not None for member in group.members) for group in used)
 
@@ -164,3 +165,11 @@ def spread(name: str, values: Sequence[float]) -> Iterator[tuple[str, float]]:
         yield f"{name}/stddev", pstdev(values)
         yield f"{name}/min", min(values)
         yield f"{name}/max", max(values)
+
+
+def durations(name: str, seconds: Sequence[float]) -> Iterator[tuple[str, float]]:
+    """As `spread`, with the median (`p50`) and the 95th percentile, between the two nearest values in proportion."""
+    yield from spread(name, seconds)
+    if seconds:
+        for percent in (50, 95):
+            yield f"{name}/p{percent}", float(np.percentile(seconds, percent))

@@ -17,6 +17,7 @@ from paddock.training.core.admission import RunningGroup
 from paddock.training.core.groups import has_advantage, repair
 from paddock.training.core.ledger import Ledger, LostGroup
 from paddock.training.core.records import Group
+from paddock.training.core.rollout_tally import RolloutTally
 from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.training.grpo.calls import role_call
 from paddock.training.grpo.roles import GroupJob, Rollouts
@@ -38,10 +39,13 @@ class InFlightGroups:
         groups: GroupSettings,
         grpo: GrpoSettings,
         failures_in_a_row: int = 0,
+        tally: RolloutTally | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.failures_in_a_row = failures_in_a_row
         """How many of the last groups in a row ended without any verdict, for no fault of rows or the policy."""
+        self.tally = tally or RolloutTally()
+        """The groups that ended since the last report."""
         self._in_a_row_any_cause = 0
         """How many of the last groups in a row ended without any verdict, for any cause."""
         self._ledger = ledger
@@ -84,6 +88,7 @@ class InFlightGroups:
             ran_s = self._clock() - self._started_at[lost.id] if lost.id in self._started_at else lost.seconds
             self._lost.append(lost._replace(seconds=ran_s))
             if lost.id in self._tasks:
+                self.tally.add_cancelled(ran_s or 0.0)
                 self._tasks[lost.id].cancel()
 
     def stop(self) -> None:
@@ -139,6 +144,7 @@ class InFlightGroups:
             self._fill()
 
     def _record_end(self, group: Group) -> None:
+        self.tally.add(group)
         outcomes = {member.outcome for member in group.members}
         if any(member.reward is not None for member in group.members):
             self.failures_in_a_row = self._in_a_row_any_cause = 0

@@ -24,9 +24,10 @@ from paddock.errors import BugError, ConfigError, PaddockError
 from paddock.training.core.batches import make_batch
 from paddock.training.core.distillation import DistillationSettings
 from paddock.training.core.ledger import Ledger, LostGroup
-from paddock.training.core.metrics import batch_metrics, spread
+from paddock.training.core.metrics import batch_metrics, durations
 from paddock.training.core.order import RowOrder, RowPool
 from paddock.training.core.records import Batch, Group
+from paddock.training.core.rollout_tally import RolloutTally
 from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.training.grpo.calls import role_call
 from paddock.training.grpo.checkpoints import Checkpoint, Checkpoints, LoopState, write_whole_folder
@@ -50,6 +51,8 @@ class LoopSettings(NamedTuple):
     """The rows of the training dataset, and how often they are drawn."""
     max_length: int
     """`policy.max_total_sequence_length`, in tokens."""
+    environments: Mapping[str, str] = {}
+    """The resources server of each agent, by their names: whose failures are counted together."""
     shuffle: bool = True
     metric: str | None = None
     """The metric by which checkpoints are kept, as it is logged (`train/total_reward/mean`, `validation/accuracy`)."""
@@ -80,7 +83,7 @@ class StepReport(NamedTuple):
     """Groups lost since the last report."""
     metrics: dict[str, float]
     """`train/...`, `validation/...`, `timing/...` (seconds, shares), `buffer/...` (groups), `lost/...` (how many
-    seconds the groups lost since the last report had run, by reason)."""
+    seconds the groups lost since the last report had run, all and by reason), `rollouts/...` (`rollout_tally`)."""
 
 
 class LoopStatus(NamedTuple):
@@ -230,6 +233,7 @@ class Loop:
             groups=self._settings.groups,
             grpo=self._grpo,
             failures_in_a_row=in_a_row,
+            tally=RolloutTally(self._settings.environments),
             clock=self._clock,
         )
 
@@ -352,6 +356,7 @@ class Loop:
             "train/masked/log_prob_error": float(len(trained.masked_rows)),
             **self._counts(),
             **_lost_durations(lost),
+            **self._groups.tally.take(),
             **(self._unfiltered(batch, lost) if self._grpo.use_dynamic_sampling else {}),
         }
         self._report(StepReport(self._ledger.step, batch, lost, self._metrics))
@@ -445,13 +450,12 @@ class Loop:
 
 
 def _lost_durations(lost: Sequence[LostGroup]) -> dict[str, float]:
-    durations: dict[str, list[float]] = {}
+    seconds: dict[str, list[float]] = {}
     for group in lost:
         if group.seconds is not None:
-            durations.setdefault(group.why, []).append(group.seconds)
-    return {
-        name: value for why, seconds in sorted(durations.items()) for name, value in spread(f"lost/{why}_s", seconds)
-    }
+            for name in ("group", group.why):
+                seconds.setdefault(name, []).append(group.seconds)
+    return {name: value for why in sorted(seconds) for name, value in durations(f"lost/{why}_s", seconds[why])}
 
 
 def _wait_share(times: Mapping[str, float]) -> float:

@@ -47,6 +47,21 @@ PLOTS = (
     ),
     Plot("staleness", "versions", (("train/staleness/mean", "mean"), ("train/staleness/max", "max"))),
     Plot("turns", "turns per rollout", (("train/turns_per_sample/mean", "mean"),)),
+    Plot(
+        "group_seconds",
+        "seconds of a group",
+        tuple(
+            (f"{metric}/{what}", f"{label}, {what}")
+            for metric, label in (
+                ("rollouts/group_s", "all"),
+                ("train/group_s", "trained on"),
+                ("lost/group_s", "lost"),
+            )
+            for what in ("p50", "p95")
+        ),
+        log=True,
+    ),
+    Plot("failures", "share of rollouts without a verdict", (), prefixes=("rollouts/failed_rate/",)),
     Plot("masked", "members and samples per step", (), prefixes=("train/masked/",)),
     Plot(
         "seconds",

@@ -18,6 +18,21 @@ ACCURACY = "validation/accuracy"
 _STAGES = ("wait_s", "drain_s", "train_s", "send_s", "validate_s", "checkpoint_s")
 _ERROR = "train/logprob_error"
 _AGENT = "train/agent/"
+_COUNT, _FAILED_RATE = "rollouts/count/", "rollouts/failed_rate/"
+_GROUPS = {
+    "started": "all groups that ended",
+    "trained": "groups trained on",
+    "lost": "groups lost",
+    "slow": "groups lost as slow",
+    "too_old": "groups lost as too old",
+}
+_GROUP_S = {
+    "started": "rollouts/group_s",
+    "trained": "train/group_s",
+    "lost": "lost/group_s",
+    "slow": "lost/slow_s",
+    "too_old": "lost/too_old_s",
+}
 
 
 def summarise(lines: Sequence[MetricsLine], facts: JsonObject) -> JsonObject:
@@ -42,11 +57,8 @@ def summarise(lines: Sequence[MetricsLine], facts: JsonObject) -> JsonObject:
             "mean": _mean(_curve(steps, "train/staleness/mean")),
             "max": max(_curve(steps, "train/staleness/max"), default=None),
         },
-        "group_s": {
-            "trained": _mean(_curve(steps, "train/group_s/mean")),
-            "slow": _mean(_curve(steps, "lost/slow_s/mean")),
-            "too_old": _mean(_curve(steps, "lost/too_old_s/mean")),
-        },
+        "group_s": {name: _durations(steps, metric) for name, metric in _GROUP_S.items()},
+        "failed_rate": _failed_rates(steps),
         "tokens": sum(_curve(steps, "train/tokens")),
         "samples": sum(_curve(steps, "train/samples")),
         "outcomes": _counts(steps, "train/outcome/"),
@@ -93,8 +105,13 @@ def _table(summary: JsonObject) -> Iterator[str]:
         *((f"masked: {name}", _number(count)) for name, count in summary["masked"].items()),
         *((f"groups lost: {name}", _number(count)) for name, count in (summary.get("lost") or {}).items()),
         ("groups retried", _number(summary.get("groups_retried"))),
-        ("seconds of groups trained on, mean", _number(summary["group_s"]["trained"])),
-        *((f"seconds of groups lost, mean: {why}", _number(value)) for why, value in _lost_s(summary)),
+        *(
+            (f"seconds of {_GROUPS[name]}, {what}", _number(value))
+            for name, figures in summary["group_s"].items()
+            for what, value in figures.items()
+            if value is not None
+        ),
+        *((f"rollouts without a verdict: {name}", _number(rate)) for name, rate in summary["failed_rate"].items()),
         ("groups dropped", _number(summary["groups_dropped"])),
     ]
     yield "| | |"
@@ -102,8 +119,24 @@ def _table(summary: JsonObject) -> Iterator[str]:
     yield from (f"| {name} | {value} |" for name, value in rows)
 
 
-def _lost_s(summary: JsonObject) -> Iterator[tuple[str, float]]:
-    yield from ((why, value) for why, value in summary["group_s"].items() if why != "trained" and value is not None)
+def _durations(steps: Sequence[MetricsLine], metric: str) -> JsonObject:
+    """Means over steps; `max` is the longest of all."""
+    means = {what: _mean(_curve(steps, f"{metric}/{what}")) for what in ("mean", "p50", "p95")}
+    return {**means, "max": max(_curve(steps, f"{metric}/max"), default=None)}
+
+
+def _failed_rates(steps: Sequence[MetricsLine]) -> JsonObject:
+    """The share of the run's rollouts without a verdict, whether their groups were trained on or not: of `all`, of each
+    agent and each environment."""
+    names = sorted({name for step in steps for name in step.metrics if name.startswith(_COUNT)})
+    rates = {}
+    for count in names:
+        name = count.removeprefix(_COUNT)
+        failed = (
+            step.metrics[count] * step.metrics[f"{_FAILED_RATE}{name}"] for step in steps if count in step.metrics
+        )
+        rates[name] = sum(failed) / sum(_curve(steps, count))
+    return rates
 
 
 def _curve(lines: Sequence[MetricsLine], name: str) -> list[float]:

@@ -141,12 +141,13 @@ class ScriptedRollouts:
         size: int = 2,
         failed: Callable[[GroupJob, int], Outcome | None] = lambda work, nth: None,
         changed: Callable[[GroupJob, int, Member], Member] = lambda work, nth, member: member,
+        agent: Callable[[GroupJob], str] = lambda work: "",
         validations: Mapping[int, float] | None = None,
         validate_s: float = 0.0,
     ) -> None:
         """`seconds`: of a whole group. `failed`: how a member ended that has no verdict; `changed`: what becomes of
-        one that has. `validations`: accuracy after
-        so many steps; others find no verdict."""
+        one that has. `agent`: who runs it. `validations`: accuracy after so many steps; others find no verdict."""
+        self._agent = agent
         self._world = world
         self._seconds = seconds
         self._turns = turns
@@ -198,9 +199,10 @@ class ScriptedRollouts:
     def _member(self, work: GroupJob, nth: int, sampled: Sequence[str | None]) -> Member:
         outcome = self._failed(work, nth)
         if outcome is not None:
-            return member(nth, None, outcome=outcome)
+            return member(nth, None, outcome=outcome, agent=self._agent(work), total_s=self._seconds(work))
         spans = [(f"turn-{position}", 2 + position, 3 + position, version) for position, version in enumerate(sampled)]
-        ended = member(nth, float(nth % 2), samples=[sample(spans, length=2 + len(spans))])
+        samples = [sample(spans, length=2 + len(spans))]
+        ended = member(nth, float(nth % 2), samples=samples, agent=self._agent(work), total_s=self._seconds(work))
         return self._changed(work, nth, ended)
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from paddock.collect.folder import FAILURES, locked
+from paddock.collect.routing import Router
 from paddock.config import Config
 from paddock.errors import ConfigError, InfraError
 from paddock.server.loops import loop_factory, spare_collector
@@ -215,6 +216,7 @@ def _loop_settings(read: RunConfig, out: Path) -> LoopSettings:
         groups=config.paddock.groups,
         pools=row_pools(config, read.environment),
         max_length=config.policy.max_total_sequence_length,
+        environments={agent.name: agent.environment for agent in Router(read.environment).agents.values()},
         shuffle=config.data.shuffle,
         metric=config.checkpointing.metric,
         save_period=config.checkpointing.save_period,
