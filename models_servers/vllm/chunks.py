@@ -3,18 +3,23 @@
 Law     each sampled id is an integer and has one finite log-prob, of that very id where the answer says of which;
         nothing is sampled after a finish reason; an answer has at least one sampled id, if only the end; version spans
         cover the sampled ids without gaps.
+Experts a whole answer, or the last event, has a row for each token from where they are asked for to the last but one,
+        as the base64 of a file of numpy's (`.npy`).
 Errors  UnreadableError where that does not hold, or the stream ends early. EngineFailedError: vLLM says that it
         failed, or it aborted the answer.
 """
 
+import base64
+import binascii
+import io
 import math
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
 from paddock.server.dialects.failures import EngineFailedError, UnreadableError
 from paddock.server.exact.engine import Chunk
-from paddock.types import FinishReason, JsonObject, WeightSpan
+from paddock.types import FinishReason, JsonObject, RoutedExperts, WeightSpan
 
 Form = Literal["generate", "completions"]
 _REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length"}
@@ -23,15 +28,25 @@ _FLOOR = -9999.0
 """vLLM writes this for a log-prob that is no number."""
 
 
+class ExpertRange(NamedTuple):
+    """The experts that an answer is asked for."""
+
+    start: int
+    """Position in the sequence of the first token with a row."""
+    prompt: int
+    """Tokens of the prompt."""
+
+
 class ChunkReader:
     """Reads the events of one stream."""
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: Form, experts: ExpertRange | None = None) -> None:
         self.count = 0
         """Ids so far."""
         self.complete = False
         """Nothing more is to come."""
         self._form = form
+        self._experts = experts
         self._last: Chunk | None = None
 
     def read(self, data: bytes) -> Chunk | None:
@@ -71,12 +86,12 @@ class ChunkReader:
             raise UnreadableError("more was sampled after the finish reason")
         self.count += len(chunk.ids)
         if chunk.finish_reason is not None:
-            self._last = chunk
+            self._last = _with_experts(chunk, choice, self._experts, self.count)
             return None
         return chunk if chunk.ids else None
 
 
-def read_whole(form: Form, body: Any) -> Chunk:
+def read_whole(form: Form, body: Any, experts: ExpertRange | None = None) -> Chunk:
     """The one chunk of an answer that was not streamed."""
     choices = _choices(body)
     if not choices:
@@ -85,7 +100,7 @@ def read_whole(form: Form, body: Any) -> Chunk:
     if chunk.finish_reason is None:
         raise UnreadableError("no finish reason", kind="upstream_no_finish_reason")
     _require_sampled(len(chunk.ids))
-    return chunk._replace(cached_tokens=_cached(body))
+    return _with_experts(chunk, choices[0], experts, len(chunk.ids))._replace(cached_tokens=_cached(body))
 
 
 def _require_sampled(count: int) -> None:
@@ -123,6 +138,26 @@ def _chunk(form: Form, choice: JsonObject, start: int) -> Chunk:
     reason = None if reason_given is None else _REASONS[reason_given]
     log_probs = _log_probs(form, choice.get("logprobs"), ids)
     return Chunk(ids, log_probs, reason, _spans(choice, start + len(ids)) if reason else ())
+
+
+def _with_experts(chunk: Chunk, choice: JsonObject, asked: ExpertRange | None, count: int) -> Chunk:
+    """The last chunk of an answer of `count` ids, with its experts where they were asked for and came."""
+    given = choice.get("routed_experts")
+    if asked is None or given is None:
+        return chunk
+    # It comes with vLLM, under whose interpreter this runs.
+    import numpy as np
+
+    try:
+        rows = np.load(io.BytesIO(base64.b64decode(given, validate=True)), allow_pickle=False)
+        experts = RoutedExperts.of(np.ascontiguousarray(rows), asked.start)
+    except (ValueError, TypeError, EOFError, binascii.Error) as error:
+        raise UnreadableError(f"`routed_experts`: {error}") from error
+    if experts.end != asked.prompt + count - 1:
+        raise UnreadableError(
+            f"{experts.rows} rows of routed experts from token {asked.start} on, of {asked.prompt + count} tokens"
+        )
+    return chunk._replace(routed_experts=experts)
 
 
 def _log_probs(form: Form, given: Any, ids: list[int]) -> list[float]:

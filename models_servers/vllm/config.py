@@ -75,13 +75,6 @@ class VllmConfig(LanguageConfig):
             raise ValueError(f"not passed on to vLLM: {', '.join(unknown)}")
         return value
 
-    @field_validator("routed_experts")
-    @classmethod
-    def _no_experts(cls, value: bool) -> bool:
-        if value:
-            raise ValueError("vLLM 0.32 gives them to Python alone, not over HTTP: use `models_servers/function`")
-        return value
-
     @model_validator(mode="after")
     def _single_origin(self) -> "VllmConfig":
         if (self.base_url is None) == (self.launch is None):
@@ -101,6 +94,8 @@ class VllmConfig(LanguageConfig):
     def served(self) -> ServedModel:
         """What launched servers serve: prompts of ids, and log-probs of the distribution that is sampled from."""
         options = ["--enable-scale-out", "--enable-prompt-tokens-details", "--logprobs-mode", "processed_logprobs"]
+        if self.routed_experts:
+            options.append("--enable-return-routed-experts")
         if self.tokenizer is not None:
             options += ["--tokenizer", str(self.tokenizer)]
         return ServedModel(self.model, self.key, options)

@@ -23,7 +23,7 @@ import orjson
 
 from paddock.errors import InfraError
 from paddock.http import Call
-from paddock.models_servers.vllm.chunks import ChunkReader, Form, read_whole
+from paddock.models_servers.vllm.chunks import ChunkReader, ExpertRange, read_whole
 from paddock.models_servers.vllm.client import VllmClient
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.replica import Replica, ReplicaCall
@@ -31,7 +31,7 @@ from paddock.models_servers.vllm.replicas import Replicas
 from paddock.models_servers.vllm.sampling import is_plain, sampling
 from paddock.models_servers.vllm.traits import PATHS, request_body, weight_version
 from paddock.server.dialects import EventReader
-from paddock.server.exact.engine import Chunk
+from paddock.server.exact.engine import ROUTED_EXPERTS_START, Chunk
 from paddock.server.upstream_exchange import retry_wait_s
 from paddock.server.upstream_failures import RefusedError, UpstreamError, upstream_errors
 from paddock.types import JsonObject, WeightSpan
@@ -44,6 +44,7 @@ class _Request(NamedTuple):
     prompt_ids: Sequence[int]
     params: JsonObject
     stream: bool
+    experts: ExpertRange | None
 
 
 class VllmEngine:
@@ -73,8 +74,11 @@ class VllmEngine:
         rollout: str | None,
         stream: bool = True,
     ) -> AsyncGenerator[Chunk, None]:
+        start = params.get(ROUTED_EXPERTS_START)
+        experts = None if start is None else ExpertRange(start, len(prompt_ids))
+        params = {name: value for name, value in params.items() if name != ROUTED_EXPERTS_START}
         params = sampling(params, self._room(len(prompt_ids)))
-        request = _Request(prompt_ids, params, stream)
+        request = _Request(prompt_ids, params, stream, experts)
         call = call.within(self._config.timeout_s)
         failures = 0
         while True:
@@ -103,17 +107,25 @@ class VllmEngine:
         with upstream_errors(client.host, limit_s), replica.call(_now() + limit_s) as replica_call:
             before = await weight_version(client, limit_s) if traits.versions == "asked" else None
             call_body = request_body(
-                traits.form, traits.model, request.prompt_ids, request.params, stream=request.stream
+                traits.form,
+                traits.model,
+                request.prompt_ids,
+                request.params,
+                stream=request.stream,
+                experts=request.experts,
             )
             path, body = PATHS[traits.form], orjson.dumps(call_body)
             if not request.stream:
-                answer = read_whole(traits.form, await replica_call.wait(client.whole(path, body)))
+                body_read = await replica_call.wait(client.whole(path, body))
+                answer = _with_experts_asked(read_whole(traits.form, body_read, request.experts), request, client)
                 yield await self._with_version(answer, client, before, len(answer.ids))
                 return
-            stream = _ChunkStream(await replica_call.wait(client.stream(path, body)), traits.form, replica_call)
+            reader = ChunkReader(traits.form, request.experts)
+            stream = _ChunkStream(await replica_call.wait(client.stream(path, body)), reader, replica_call)
             try:
                 while (chunk := await stream.next()) is not None:
                     count += len(chunk.ids)
+                    chunk = _with_experts_asked(chunk, request, client)
                     yield await self._with_version(chunk, client, before, count)
             finally:
                 stream.close()
@@ -158,10 +170,10 @@ class VllmEngine:
 class _ChunkStream:
     """The chunks of a stream: those that came at once are joined, the last one comes when nothing is missing."""
 
-    def __init__(self, response: aiohttp.ClientResponse, form: Form, replica_call: ReplicaCall) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, reader: ChunkReader, replica_call: ReplicaCall) -> None:
         self._response = response
         self._replica_call = replica_call
-        self._reader = ChunkReader(form)
+        self._reader = reader
         self._events = EventReader()
 
     async def next(self) -> Chunk | None:
@@ -187,6 +199,15 @@ class _ChunkStream:
     def close(self) -> None:
         """Close the connection, which ends the sampling, unless all of the answer was read."""
         self._response.release()
+
+
+def _with_experts_asked(chunk: Chunk, request: _Request, client: VllmClient) -> Chunk:
+    """The chunk; InfraError for the last of an answer that lacks the experts which were asked for."""
+    if request.experts is not None and chunk.finish_reason is not None and chunk.routed_experts is None:
+        raise InfraError(
+            f"{client.host}: gave no routed experts", kind="routed_experts_missing", stage="model", retryable=False
+        )
+    return chunk
 
 
 def _join_chunks(chunks: list[Chunk]) -> Chunk | None:

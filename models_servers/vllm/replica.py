@@ -225,7 +225,8 @@ class Replica:
             client = VllmClient(self._session, self._url, self._config.key)
             if not await client.is_well(self._config.health_timeout_s):
                 raise UpstreamError(f"{self.name} says that it is not well", kind="upstream_status")
-        traits = await find_traits(client, self._config.model, self._config.health_timeout_s * PROBE_FACTOR)
+        timeout_s, experts = self._config.health_timeout_s * PROBE_FACTOR, self._config.routed_experts
+        traits = await find_traits(client, self._config.model, timeout_s, routed_experts=experts)
         self._connection = client, traits
         self._suspected.clear()
         self._set_state("ready", "")

@@ -3,17 +3,19 @@
 Form    `generate`: `/inference/v1/generate` (vLLM's `--enable-scale-out`), which tells the weights' version of each
         token. `completions`: `/v1/completions` with `return_token_ids`; the version is that of `/weight_info` before
         and after where both are the same, else unknown.
+Experts with `generate` alone, where the server was started with `--enable-return-routed-experts`.
 Modes   vLLM reports log-probs of the model's own distribution unless it was started with
         `--logprobs-mode processed_logprobs`. Told apart by allowing one token only: of it the log-prob is 0 under the
         distribution that was sampled from; under the model's own it can't be 0 for each of two tokens.
-Errors  ConfigError `engine_not_exact`, `model_unknown`: it must be started otherwise. InfraError: it is not well.
+Errors  ConfigError `engine_not_exact`, `model_unknown`, `routed_experts_missing`: it must be started otherwise.
+        InfraError: it is not well.
 """
 
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from paddock.errors import ConfigError
-from paddock.models_servers.vllm.chunks import Form, read_whole
+from paddock.models_servers.vllm.chunks import ExpertRange, Form, read_whole
 from paddock.models_servers.vllm.client import VllmClient
 from paddock.server.exact.engine import Chunk
 from paddock.server.upstream_failures import unreadable, upstream_errors
@@ -39,8 +41,9 @@ class Traits(NamedTuple):
     """`spans`: they come with each answer; `asked`: by `/weight_info`."""
 
 
-async def find_traits(client: VllmClient, model: str, timeout_s: float) -> Traits:
-    """`timeout_s`: for each of the requests; a first generation may take long."""
+async def find_traits(client: VllmClient, model: str, timeout_s: float, *, routed_experts: bool = False) -> Traits:
+    """`timeout_s`: for each of the requests; a first generation may take long. `routed_experts`: it has to give
+    them."""
     name, max_tokens = _served_model(client, await client.get("/v1/models", timeout_s), model)
     form: Form = "generate"
     first = await _probe(client, form, name, _ALLOWED[0], timeout_s)
@@ -53,6 +56,12 @@ async def find_traits(client: VllmClient, model: str, timeout_s: float) -> Trait
             f"{client.host}: gives no token ids with log-probs: start vLLM with `--enable-scale-out` (older ones "
             "give them at /v1/completions with `return_token_ids`), or use the `openai` model server and its text",
             kind="engine_not_exact",
+        )
+    if routed_experts and first.routed_experts is None:
+        raise ConfigError(
+            f"{client.host}: gives no routed experts: start vLLM with `--enable-scale-out` and "
+            "`--enable-return-routed-experts`, and a mixture of experts, or set `routed_experts: false`",
+            kind="routed_experts_missing",
         )
     certain = all(abs(answer.log_probs[0]) < _CERTAIN for answer in (first, second))
     versions: Literal["spans", "asked", "unknown"] = "spans" if first.versions else "unknown"
@@ -75,13 +84,23 @@ async def world_size(client: VllmClient, timeout_s: float) -> int | None:
     return number if isinstance(number, int) else None
 
 
-def request_body(form: Form, model: str, prompt_ids: Sequence[int], params: JsonObject, *, stream: bool) -> JsonObject:
-    """The body that asks for one answer to `prompt_ids`, with ids and log-probs."""
+def request_body(
+    form: Form,
+    model: str,
+    prompt_ids: Sequence[int],
+    params: JsonObject,
+    *,
+    stream: bool,
+    experts: ExpertRange | None = None,
+) -> JsonObject:
+    """The body that asks for one answer to `prompt_ids`, with ids and log-probs. A server that gives experts gives
+    them with every answer: of all tokens, unless it is asked for fewer."""
     body: JsonObject = {"model": model, "stream": stream}
     if stream:
         body["stream_options"] = {"include_usage": True}
     if form == "generate":
-        return {**body, "token_ids": prompt_ids, "sampling_params": {**params, "logprobs": 0}}
+        start = {} if experts is None else {"routed_experts_prompt_start": experts.start}
+        return {**body, "token_ids": prompt_ids, "sampling_params": {**params, "logprobs": 0, **start}}
     return {**body, "prompt": prompt_ids, **params, "logprobs": 0, "return_token_ids": True}
 
 
@@ -97,7 +116,7 @@ async def _probe(client: VllmClient, form: Form, model: str, allowed: int, timeo
     if body is None or (form == "completions" and not _has_ids(body)):
         return None
     with upstream_errors(client.host, timeout_s):
-        answer = read_whole(form, body)
+        answer = read_whole(form, body, ExpertRange(0, len(_PROMPT)))
     if answer.ids != [allowed]:
         raise unreadable(client.host, f"only token {allowed} was allowed, {answer.ids[:3]} was sampled")
     return answer

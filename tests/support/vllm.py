@@ -9,14 +9,20 @@ Faults  are given by number of the generation, start-up checks included; see `Fa
 """
 
 import asyncio
+import base64
+import io
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
+import numpy as np
 import orjson
 from aiohttp import web
 
 from paddock.types import JsonObject
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Fault = Literal[
     "hang",
@@ -33,6 +39,8 @@ Fault = Literal[
     "other_token",
     "no_reason",
     "short_spans",
+    "no_experts",
+    "short_experts",
 ]
 """`hang`: no byte. `drop`: the connection closes before an answer. `cut`: in the middle of one. `stall`: it falls
 silent there. `abort`: so ends the answer there; `abort_at_once`: before anything was sampled. The others are answers
@@ -68,8 +76,10 @@ class ScriptedVllm:
         model: str = "scripted",
         port: int = 0,
         workers: int | None = None,
+        experts: bool = False,
     ) -> None:
-        """`text`: an old server without ids. `processed`: log-probs are those of what is sampled from.
+        """`text`: an old server without ids. `processed`: log-probs are those of what is sampled from. `experts`: it
+        gives them, those of `experts_of`.
         `workers`: as it says; None: it does not."""
         self.form = form
         self.count = count
@@ -94,6 +104,7 @@ class ScriptedVllm:
         self._port = port
         self._model = model
         self._workers = workers
+        self._experts = experts
         self._runner: web.AppRunner | None = None
 
     async def __aenter__(self) -> Self:
@@ -208,14 +219,15 @@ class ScriptedVllm:
             if not body.get("stream"):
                 await asyncio.sleep(self._chunk_delay_s * len(ids))
                 choice = self._choice(ids, ids, reason, fault, certain=bool(allowed))
+                choice |= self._routed(prompt, ids, params, fault)
                 return web.json_response({"choices": [choice], "usage": USAGE})
-            return await self._stream(request, ids, reason, fault)
+            return await self._stream(request, ids, reason, fault, self._routed(prompt, ids, params, fault))
         except (asyncio.CancelledError, ConnectionError):
             self.cut_off += 1
             raise
 
     async def _stream(
-        self, request: web.Request, ids: list[int], reason: str, fault: Fault | None
+        self, request: web.Request, ids: list[int], reason: str, fault: Fault | None, more: JsonObject
     ) -> web.StreamResponse:
         response = web.StreamResponse(headers={"content-type": "text/event-stream; charset=utf-8"})
         await response.prepare(request)
@@ -230,6 +242,7 @@ class ScriptedVllm:
             last = nth == len(ids) - 1
             said = reason if last and fault != "no_reason" else None
             choice = self._choice([token], ids, said, fault if nth >= middle else None)
+            choice |= more if last else {}
             await response.write(_event({"choices": [choice]}))
             await asyncio.sleep(self._chunk_delay_s)
         await response.write(_event({"choices": [], "usage": USAGE}))
@@ -248,6 +261,16 @@ class ScriptedVllm:
         if fault == "garbage":
             await response.write(b"data: {not json\n\n")
         return response
+
+    def _routed(self, prompt: list[int], ids: list[int], params: JsonObject, fault: Fault | None) -> JsonObject:
+        """As vLLM 0.32 writes them (`numpy2base64`): the bytes of a file of numpy's."""
+        if not self._experts or self.form != "generate" or fault == "no_experts":
+            return {}
+        start = params.get("routed_experts_prompt_start", 0)
+        rows = experts_of([*prompt, *ids])[start : -1 if fault == "short_experts" else None]
+        file = io.BytesIO()
+        np.save(file, rows, allow_pickle=False)
+        return {"routed_experts": base64.b64encode(file.getvalue()).decode()}
 
     def _choice(
         self,
@@ -275,6 +298,13 @@ class ScriptedVllm:
         if self.form == "text":
             del choice["token_ids"]
         return choice
+
+
+def experts_of(ids: list[int]) -> "NDArray[np.uint8]":
+    """`[tokens - 1, 2, 2]`: a token's place and its id in the first layer, the other way round in the second."""
+    places = np.arange(len(ids) - 1)
+    first = np.stack([places, np.array(ids[:-1])], axis=1)
+    return np.stack([first, first[:, ::-1]], axis=1).astype(np.uint8)
 
 
 def _event(data: Any) -> bytes:

@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.support.vllm import EOS, Fault, ScriptedVllm, log_prob, sampled
+from tests.support.vllm import EOS, Fault, ScriptedVllm, experts_of, log_prob, sampled
 
 from paddock.errors import ConfigError, InfraError, PaddockError, RequestError
 from paddock.http import Call
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.engine import VllmEngine
 from paddock.server.exact.engine import Chunk
-from paddock.types import WeightSpan
+from paddock.types import RoutedExperts, WeightSpan
 
 PROMPT = [11, 12, 13]
 FAST = {"first_retry_s": 0.01, "max_retry_s": 0.02, "health_interval_s": 0.05, "health_timeout_s": 0.5}
@@ -300,3 +300,33 @@ async def test_only_so_many_answers_are_sampled_at_once() -> None:
         await asyncio.gather(*(answer(engine) for _ in range(6)))
         watching.cancel()
     assert most == 2
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("start", [0, len(PROMPT) - 1])
+async def test_experts_are_those_of_the_tokens_they_were_asked_for(start: int, *, stream: bool) -> None:
+    async with ScriptedVllm(experts=True) as vllm, engine_of(vllm, routed_experts=True) as engine:
+        found = await answer(engine, stream=stream, routed_experts_start=start)
+        assert found.routed_experts == RoutedExperts.of(experts_of([*PROMPT, *found.ids])[start:], start)
+        assert (await answer(engine, stream=stream)).routed_experts is None, "who asks for none gets none"
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"), [("no_experts", "routed_experts_missing"), ("short_experts", "upstream_unreadable")]
+)
+@pytest.mark.parametrize("stream", [True, False])
+async def test_an_answer_without_all_its_experts_is_none(fault: Fault, kind: str, *, stream: bool) -> None:
+    vllm = ScriptedVllm(experts=True, fault=nth_call(fault, *range(9)))
+    async with vllm, engine_of(vllm, routed_experts=True) as engine:
+        with pytest.raises(InfraError) as error:
+            await answer(engine, stream=stream, routed_experts_start=0)
+    assert error.value.kind == kind
+
+
+@pytest.mark.parametrize("form", ["generate", "completions"])
+async def test_a_server_that_gives_no_experts_is_refused_at_the_start(form: Any) -> None:
+    async with ScriptedVllm(form=form, experts=form != "generate") as vllm:
+        with pytest.raises(ConfigError) as error:
+            async with engine_of(vllm, routed_experts=True):
+                pass
+    assert error.value.kind == "routed_experts_missing"
