@@ -12,15 +12,17 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from paddock.training.core.records import Flaw
+from paddock.training.core.reward_penalties import RewardPenaltySettings
 from paddock.types import JsonObject, Turn
 from paddock.types.responses import content_text, item_type
 
 
 class FlawRules(NamedTuple):
-    """The texts to look for: the keys of these names in `env.nemo_gym`."""
+    """The texts to look for: the keys of these names in `env.nemo_gym`. And which penalties there are."""
 
     invalid_tool_call_patterns: tuple[str, ...] = ("<tool_call>", "</tool_call>", "<function_call>", "</function_call>")
     thinking_tags: tuple[str, ...] = ("<think>", "</think>")
+    penalties: RewardPenaltySettings = RewardPenaltySettings()
 
 
 def flaws_of(turn: Turn, rules: FlawRules) -> Iterator[Flaw]:

@@ -13,6 +13,7 @@ import numpy as np
 from paddock.tokens.export import RolloutSample, SamplePlan, Span, plan_rollout
 from paddock.training.core.flaws import FlawRules, flaws_of
 from paddock.training.core.records import Member, MemberSample, TurnSpan
+from paddock.training.core.reward_penalties import penalties_of
 from paddock.training.core.settings import GroupSettings
 from paddock.training.core.step_credit import step_credits
 from paddock.types import Rollout
@@ -26,12 +27,14 @@ def member_of(rollout: Rollout, settings: GroupSettings, flaw_rules: FlawRules) 
     planned = plan_rollout(rollout, settings.sample_mode)
     reward = reward_of(rollout, settings)
     verdict, failure = rollout.verdict, rollout.failure
+    flaws = tuple(flaw for turn in rollout.turns for flaw in flaws_of(turn, flaw_rules))
+    malformed = any(flaw.kind == "malformed_thinking" for flaw in flaws)
     return Member(
         nth=nth,
         outcome=rollout.outcome,
         reward=reward,
         samples=() if reward is None else tuple(_samples(rollout, planned)),
-        flaws=tuple(flaw for turn in rollout.turns for flaw in flaws_of(turn, flaw_rules)),
+        flaws=flaws,
         turns=len(rollout.turns),
         reason=verdict.reason if verdict else failure.kind if failure else None,
         metrics=dict(verdict.metrics) if verdict else {},
@@ -39,6 +42,9 @@ def member_of(rollout: Rollout, settings: GroupSettings, flaw_rules: FlawRules) 
         total_s=rollout.timing.total_s,
         agent=rollout.row.agent_ref.name if rollout.row.agent_ref else "",
         steps=step_credits(verdict) if settings.step_credit else (),
+        penalties=tuple(
+            penalties_of(rollout.turns, flaw_rules.penalties, flaw_rules.thinking_tags, malformed_thinking=malformed)
+        ),
     )
 
 

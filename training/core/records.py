@@ -109,6 +109,8 @@ class Member(NamedTuple):
     """Instance name of the agent that ran it; empty: it is not known."""
     steps: tuple[StepCredit, ...] = ()
     """Its steps, where each has a reward of its own (`step_credit`); empty: its samples share its reward."""
+    penalties: tuple[str, ...] = ()
+    """The `reward_penalties` that are due; with one, it has no reward above 0."""
 
 
 class Group(NamedTuple):

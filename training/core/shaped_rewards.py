@@ -1,6 +1,7 @@
 """The reward that training sees, made of the environment's: `shaped`. What is on the disk stays the environment's.
 
-Formula scaled, then shaped. Scaling: the reward, bounded by the source's ends, mapped linearly onto the target's.
+Formula penalised (`reward_penalties.py`), scaled, then shaped. Scaling: the reward, bounded by the ends of the source,
+        mapped linearly onto the target.
         `overlong` (soft overlong punishment, DAPO, arXiv 2503.14476): with n sampled tokens, of which
         `max_response_length - overlong_buffer_length` are free, less `overlong_buffer_penalty` for each full buffer
         beyond, in proportion, at most once. `stop_properly`: the reward of a truncated rollout, where it is above 0,
@@ -30,9 +31,10 @@ class ShapedReward(NamedTuple):
 
 
 def shape_groups(groups: Sequence[Group], grpo: GrpoSettings) -> tuple[list[Group], dict[str, list[float]]]:
-    """The groups with shaped rewards, and each component's values; none where neither block is enabled."""
+    """The groups with shaped rewards, and each component's values; none where nothing changes them."""
     components: dict[str, list[float]] = {}
-    if not grpo.reward_scaling.enabled and not grpo.reward_shaping.enabled:
+    penalised = any(member.penalties for group in groups for member in group.members)
+    if not grpo.reward_scaling.enabled and not grpo.reward_shaping.enabled and not penalised:
         return list(groups), components
     found = []
     for group in groups:
@@ -50,8 +52,11 @@ def shaped(member: Member, grpo: GrpoSettings) -> ShapedReward | None:
     """The member's reward; None: it has none."""
     if member.reward is None:
         return None
-    scaled = _scaled(member.reward, grpo.reward_scaling) if member.outcome in REWARDED else member.reward
-    components = {"scaling": scaled - member.reward, **_shaping(member, scaled, grpo.reward_shaping)}
+    is_verdict = member.outcome in REWARDED
+    own = min(member.reward, 0.0) if member.penalties and is_verdict else member.reward
+    scaled = _scaled(own, grpo.reward_scaling) if is_verdict else own
+    changes = {"penalties": own - member.reward, "scaling": scaled - own}
+    components = {**changes, **_shaping(member, scaled, grpo.reward_shaping)}
     return ShapedReward(member.reward + sum(components.values()), components)
 
 

@@ -84,4 +84,5 @@ def _member_from_wire(wire: JsonObject, sample_of: Callable[[JsonObject], Member
     samples = tuple(map(sample_of, wire["samples"]))
     flaws = tuple(Flaw(**flaw) for flaw in wire["flaws"])
     steps = tuple(StepCredit(**step) for step in wire.get("steps", ()))
-    return Member(**{**wire, "samples": samples, "flaws": flaws, "steps": steps})
+    penalties = tuple(wire.get("penalties", ()))
+    return Member(**{**wire, "samples": samples, "flaws": flaws, "steps": steps, "penalties": penalties})

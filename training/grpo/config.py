@@ -14,6 +14,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, field_validator, model_validator
 
 from paddock.training.core.loss_settings import LossSettings
+from paddock.training.core.reward_penalties import RewardPenaltySettings
 from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.training.grpo.blocks import SettingsBlock
 from paddock.training.grpo.distillation_config import DistillationConfig
@@ -196,6 +197,8 @@ class TrainConfig(SettingsBlock):
     """The algorithm: sizes of steps, advantages, validations."""
     loss_fn: LossSettings = LossSettings()
     """The loss: clipping, KL term, sampling weights."""
+    reward_penalties: RewardPenaltySettings = RewardPenaltySettings()
+    """Faults of form for which a rollout has no positive reward in training; None: there are none."""
     on_policy_distillation: DistillationConfig = DistillationConfig()
     """Teachers that score what the policy samples; None: there are none."""
     policy: PolicyConfig
@@ -238,7 +241,7 @@ class TrainConfig(SettingsBlock):
     def validates(self) -> bool:
         return self.grpo.val_period > 0 or self.grpo.val_at_start or self.grpo.val_at_end
 
-    @field_validator("on_policy_distillation", mode="before")
+    @field_validator("on_policy_distillation", "reward_penalties", mode="before")
     @classmethod
     def _none_given(cls, value: Any) -> Any:
         """The recipes' null."""
@@ -277,10 +280,11 @@ class TrainConfig(SettingsBlock):
 
     @model_validator(mode="after")
     def _shaped_steps(self) -> Self:
-        if self.paddock.groups.step_credit and (self.grpo.reward_scaling.enabled or self.grpo.reward_shaping.enabled):
+        changes = self.grpo.reward_scaling.enabled or self.grpo.reward_shaping.enabled or self.reward_penalties.enabled
+        if self.paddock.groups.step_credit and changes:
             raise ValueError(
-                "paddock.groups.step_credit gives steps rewards of their own, which grpo.reward_scaling and "
-                "grpo.reward_shaping do not reach: enable one or the other"
+                "paddock.groups.step_credit gives steps rewards of their own, which grpo.reward_scaling, "
+                "grpo.reward_shaping and reward_penalties do not reach: enable one or the other"
             )
         return self
 

@@ -158,7 +158,7 @@ def require_model(name: str) -> None:
 
 def worker_settings(read: RunConfig) -> WorkerSettings:
     config, detection = read.config, read.config.env.nemo_gym
-    flaws = FlawRules(detection.invalid_tool_call_patterns, detection.thinking_tags)
+    flaws = FlawRules(detection.invalid_tool_call_patterns, detection.thinking_tags, config.reward_penalties)
     tokenizer = Path(config.policy.tokenizer.name or config.policy.model_name).expanduser()
     distillation = config.on_policy_distillation
     return WorkerSettings(config.grpo, config.paddock.groups, flaws, read.model_server, distillation, tokenizer)

@@ -32,14 +32,14 @@ def test_the_overlong_penalty_grows_over_the_buffer_and_no_further(n_tokens: int
     found = shaped(long_member(n_tokens), grpo(OVERLONG))
     assert found is not None
     assert found.reward == pytest.approx(1.0 - penalty)
-    assert found.components == {"scaling": 0.0, "overlong": pytest.approx(-penalty)}
+    assert found.components == {"penalties": 0.0, "scaling": 0.0, "overlong": pytest.approx(-penalty)}
 
 
 def test_turns_and_tokens_beyond_the_free_ones_cost() -> None:
     keys = {"turn_penalty": 0.1, "free_turns": 3, "token_penalty_per_1k": 2.0, "free_tokens": 10}
     found = shaped(long_member(60)._replace(turns=5), grpo(keys))
     assert found is not None
-    assert found.components == pytest.approx({"scaling": 0.0, "turns": -0.2, "tokens": -0.1})
+    assert found.components == pytest.approx({"penalties": 0.0, "scaling": 0.0, "turns": -0.2, "tokens": -0.1})
     few = shaped(long_member(2), grpo(keys))
     assert few is not None
     assert few.reward == 1.0
@@ -52,7 +52,7 @@ def test_a_reward_is_scaled_before_it_is_shaped() -> None:
     whole = shaped(long_member(2, reward=7.0), settings)
     assert cut is not None
     assert whole is not None
-    assert cut.components == {"scaling": 2.0, "stop_properly": -1.5}
+    assert cut.components == {"penalties": 0.0, "scaling": 2.0, "stop_properly": -1.5}
     assert (cut.reward, whole.reward) == (0.5, 4.0)
 
 
@@ -83,7 +83,7 @@ def test_a_long_leak_pays_no_more_than_a_long_failure_with_the_same_reward() -> 
     settings = grpo({"turn_penalty": 0.5, "free_turns": 2}, {"source_min": -1.0, "target_min": -8.0})
     leak = shaped(member(0, -1.0, outcome="leak")._replace(turns=6), settings)
     assert leak is not None
-    assert leak.components == {"scaling": 0.0, "turns": -2.0}, "the penalty is not scaled"
+    assert leak.components == {"penalties": 0.0, "scaling": 0.0, "turns": -2.0}, "the penalty is not scaled"
     assert leak.reward == -3.0
 
 

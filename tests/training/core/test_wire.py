@@ -49,6 +49,7 @@ MEMBERS = st.builds(
     outcome=st.sampled_from(OUTCOMES),
     reward=st.none() | NUMBERS,
     samples=st.lists(samples(), max_size=2).map(tuple),
+    penalties=st.lists(TEXTS, max_size=2).map(tuple),
     flaws=st.lists(st.builds(Flaw, turn=TEXTS, kind=st.sampled_from(get_args(FlawKind))), max_size=2).map(tuple),
     turns=COUNTS,
     reason=st.none() | TEXTS,

@@ -25,7 +25,6 @@ SAYS_NOTHING_WHATEVER_ITS_VALUE = {
     "grpo.calculate_advantages_on_gpu",
     "grpo.skip_reference_policy_logprobs_calculation",
     "grpo.batch_multiplier",
-    "reward_penalties.token_ids",
     "on_policy_distillation.deduplicate_shared_teacher_checkpoints",
     "on_policy_distillation.non_colocated_teachers",
 }
@@ -114,7 +113,7 @@ def test_an_inert_key_is_named_with_its_reason_and_refused_by_strict(folder: Pat
         ({"grpo": {"adv_estimator": {"name": "gdpo"}}}, "reinforce_plus_plus"),
         ({"grpo": {"adv_estimator": {"normalize_rewards": False}, "normalize_rewards": True}}, "keep one"),
         ({"loss_fn": {"positive_example_nll_weight": 0.1}}, "positive_example_nll_weight"),
-        ({"reward_penalties": {"penalize_empty_final_answer": True}}, "rewards are the environment's"),
+        ({"reward_penalties": {"penalize_unwanted_tokens": True}}, "token_ids.unwanted"),
         ({"on_policy_distillation": {"enabled": True}}, "which agent has which teacher"),
         ({"data": {"train": {"dataset_name": "OpenMathInstruct-2"}}}, "set data.train.data_path"),
         ({"env": {"nemo_gym": SERVERS, "should_mask_flagged_samples": False}}, "not trained on"),
