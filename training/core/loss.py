@@ -43,7 +43,8 @@ def policy_loss(
         loss = loss + divergence * settings.reference_policy_kl_penalty
     entropy = None
     if tokens.entropies is not None or settings.needs_entropies:
-        entropy = _mean(_entropies(tokens), tokens, totals, settings, arrays)
+        counts = totals if settings.needs_entropies else totals.measured
+        entropy = _mean(_entropies(tokens), tokens, counts, settings, arrays)
     if entropy is not None and settings.needs_entropies:
         loss = loss - entropy * settings.entropy_coef
     return loss, loss_metrics(

@@ -33,12 +33,21 @@ class TrainedTokens(NamedTuple, Generic[A]):
 
 
 class BatchTotals(NamedTuple):
-    """Counts over the whole batch of an optimiser step: all its micro-batches, of all processes."""
+    """Counts over the whole batch of an optimiser step: all its micro-batches, of all processes. The loss is divided by
+    them."""
 
     tokens: int
     """Trained tokens."""
     rows: int
     """Rows with at least one trained token."""
+    computed: "BatchTotals | None" = None
+    """The counts of the rows that are computed; metrics are means over those. None: all are. Rows without an advantage,
+    which change no gradient, may be left out (`LossSettings.needs_every_row`)."""
+
+    @property
+    def measured(self) -> "BatchTotals":
+        """What metrics are divided by."""
+        return self if self.computed is None else self.computed
 
 
 def old_log_probs_of(tokens: TrainedTokens[A], settings: LossSettings, arrays: Arrays[A]) -> A:

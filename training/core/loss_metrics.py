@@ -6,8 +6,9 @@ Names   NeMo-RL's (`ClippedPGLossFn`): `probs_ratio` and its extremes, `kl_penal
         `ratio_clipped` (share of tokens whose ratio is outside the clip), `rejected_ratio` (share of tokens that
         `rejections` leave out), `entropy`.
 Law     means are over the whole batch's tokens: each part is divided by the total, so that the sum of the parts is the
-        mean. `loss`, `kl_penalty` and `entropy` are divided as the loss is; what a row has as a whole (its sampling
-        weight, whether `seq-mask-tis` leaves it out) is a mean over rows.
+        mean. Where rows without an advantage are not computed, they are means over the others. `loss`, `kl_penalty` and
+        `entropy` are divided as the loss is; what a row has as a whole (its sampling weight, whether `seq-mask-tis`
+        leaves it out) is a mean over rows.
 """
 
 from collections.abc import Mapping
@@ -75,7 +76,7 @@ def loss_metrics(
         means["ratio_clipped"] = -inside + 1.0
     if parts.kept is not None:
         means["rejected_ratio"] = -parts.kept + 1.0
-    sums = {name: arrays.number(arrays.total(x)) / max(totals.tokens, 1) for name, x in means.items()}
+    sums = {name: arrays.number(arrays.total(x)) / max(totals.measured.tokens, 1) for name, x in means.items()}
     sums |= _weight_sums(parts.weights, tokens, totals, settings, arrays)
     sums["loss"] = arrays.number(arrays.detach(parts.loss))
     sums["num_valid_samples"] = float(tokens.n_rows)
@@ -106,5 +107,5 @@ def _weight_sums(
     }
     values = {"sampling_importance_ratio": weights.values, "is_oob_ratio": weights.outside}
     means = {name: row_means(x, tokens, arrays) if by_row[name] else x for name, x in values.items()}
-    n = {name: max(totals.rows if by_row[name] else totals.tokens, 1) for name in means}
+    n = {name: max(totals.measured.rows if by_row[name] else totals.measured.tokens, 1) for name in means}
     return {name: arrays.number(arrays.total(x)) / n[name] for name, x in means.items()}

@@ -163,6 +163,11 @@ class LossSettings(BaseModel):
         return self.sequence_level_importance_ratios if level is None else level == "sequence"
 
     @property
+    def needs_every_row(self) -> bool:
+        """Whether a row whose advantages are all 0 has a part in the gradient: through a term beside the surrogate."""
+        return self.reference_policy_kl_penalty > 0 or self.needs_entropies
+
+    @property
     def needs_entropies(self) -> bool:
         """Whether the loss needs the policy's entropy at each trained token."""
         return self.entropy_coef > 0

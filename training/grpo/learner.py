@@ -24,7 +24,7 @@ from paddock.training.grpo.optimizer import make_optimizer, make_scheduler, upda
 from paddock.training.grpo.policy_settings import PolicySettings
 from paddock.training.grpo.roles import TrainResult
 from paddock.training.grpo.sharding import DTYPES, ShardGroup
-from paddock.training.grpo.training_step import FixedLogProbs, LogProbs, OptimizerStep, loss_of, merge, totals_of
+from paddock.training.grpo.training_step import FixedLogProbs, LogProbs, OptimizerStep, StepPart, loss_of, merge
 
 
 class Learner:
@@ -68,21 +68,18 @@ class Learner:
         model.release()
         return merge(self._shard_group.share(own))
 
-    def step(self, rows: Sequence[TrainRow], part: Sequence[int], fixed: FixedLogProbs) -> OptimizerStep:
+    def step(self, rows: Sequence[TrainRow], part: StepPart, fixed: FixedLogProbs) -> OptimizerStep:
         metrics, log_probs = self.gradient(rows, part, fixed)
         limit = self._settings.policy.max_grad_norm
         updated = update(self.model.model, self.optimizer, self.scheduler, limit)
         return OptimizerStep({**metrics.metrics(), **updated}, log_probs)
 
-    def gradient(
-        self, rows: Sequence[TrainRow], part: Sequence[int], fixed: FixedLogProbs
-    ) -> tuple[LossMetrics, LogProbs]:
+    def gradient(self, rows: Sequence[TrainRow], part: StepPart, fixed: FixedLogProbs) -> tuple[LossMetrics, LogProbs]:
         """Put the gradient into the parameters; the metrics and log-probs that are returned are of all processes."""
-        totals = totals_of(rows, part)
         metrics, log_probs = LossMetrics(), LogProbs()
         self.optimizer.zero_grad(set_to_none=True)
-        for micro in self._micro_batches(rows, part, learn=True):
-            now, micro_metrics = self.model.computing(partial(self._backward, micro, totals, fixed))
+        for micro in self._micro_batches(rows, part.indices, learn=True):
+            now, micro_metrics = self.model.computing(partial(self._backward, micro, part.totals, fixed))
             metrics += micro_metrics
             log_probs |= micro.by_row(now)
         every = self._shard_group.share((metrics, log_probs))

@@ -30,6 +30,13 @@ class PolicySettings(SettingsBlock):
             value=config.value,
         )
 
+    @property
+    def needs_every_row(self) -> bool:
+        """Whether a step's gradient, or a router's bias, depends on rows whose advantages are all 0, too."""
+        megatron = self.policy.megatron_cfg
+        balances = megatron.enabled and (megatron.moe_aux_loss_coeff > 0 or megatron.moe_router_bias_update_rate > 0)
+        return self.loss.needs_every_row or balances
+
     def optimizer_steps(self, n_rows: int) -> int:
         """How many optimiser steps a batch of so many rows gets: the number for which the rows of each are nearest to
         `train_global_batch_size`. So a few rows more or less than planned make no step of a few rows."""

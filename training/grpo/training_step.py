@@ -4,8 +4,10 @@ Law     every process gets the whole batch and the same answer. The loss is divi
         the whole optimiser step, so that neither the number of processes nor micro-batches change it.
         The log-probs before the step are those of the gradient's own forward pass where a batch is one optimiser step;
         where it is several, or rows may be left out for disagreeing, they are computed first.
+        A row whose advantages are all 0 is neither computed forwards nor backwards where it can't change a gradient; it
+        stays in the divisors. One row of each optimiser step always is computed, so that the optimizer steps as ever.
 Metrics `train/*`: those of each step (means over the optimiser steps, but of extremes), agreement with the engine over
-        all rows, also those left out for it, `optimizer_steps`, `rows`.
+        all rows that are computed, also those left out for it, `optimizer_steps`, `rows`, `computed_rows`.
 """
 
 import math
@@ -48,6 +50,15 @@ class ValueTargets(NamedTuple):
     returns: LogProbs
 
 
+class StepPart(NamedTuple):
+    """The rows of one optimiser step."""
+
+    indices: Sequence[int]
+    """Of the rows that are computed, in the batch."""
+    totals: BatchTotals
+    """The divisors of the loss, which count the rows that are not computed too."""
+
+
 class OptimizerStep(NamedTuple):
     """The result of one optimiser step."""
 
@@ -63,9 +74,8 @@ class Backend(Protocol):
         """The log-probs of the rows of those indices; `reference`: under the policy's first weights."""
         ...
 
-    def step(self, rows: Sequence[TrainRow], part: Sequence[int], fixed: FixedLogProbs) -> OptimizerStep:
-        """One optimiser step with the rows of the indices `part`. A gradient that is not finite changes nothing, and is
-        counted."""
+    def step(self, rows: Sequence[TrainRow], part: StepPart, fixed: FixedLogProbs) -> OptimizerStep:
+        """One optimiser step. A gradient that is not finite changes nothing, and is counted."""
         ...
 
 
@@ -91,7 +101,7 @@ def train(backend: Backend, batch: Batch, settings: PolicySettings, critic: Valu
     require_trainable(rows, settings.policy.max_total_sequence_length)
     active = [nth for nth, row in enumerate(rows) if row.tokens]
     n_steps = settings.optimizer_steps(len(active))
-    old = backend.score(rows, active) if n_steps > 1 or threshold is not None else None
+    old = backend.score(rows, active) if threshold is not None else None
     masked: set[int] = set()
     if old is not None:
         own = [old[nth].numpy() for nth in active]
@@ -99,16 +109,20 @@ def train(backend: Backend, batch: Batch, settings: PolicySettings, critic: Valu
     trained = [nth for nth in active if nth not in masked]
     reference = backend.score(rows, trained, reference=True) if settings.loss.reference_policy_kl_penalty else None
     metrics_of_steps: list[Mapping[str, float]] = []
-    log_probs: LogProbs = old or {}
     targets: ValueTargets | None = None
     if critic is not None:
         values = critic.values(rows, trained)
         rows, returns = critic.credited(rows, values)
         targets = ValueTargets(values, returns)
     warms_up = critic is not None and batch.step < settings.value.policy_training_start_step
-    for part in step_parts(trained, n_steps):
+    wholes = step_parts(trained, n_steps)
+    parts = [computed_part(rows, whole, every_row=settings.needs_every_row) for whole in wholes]
+    if old is None and n_steps > 1:
+        old = backend.score(rows, [nth for part in parts for nth in part.indices])
+    log_probs: LogProbs = old or {}
+    for whole, part in zip(wholes, parts, strict=True):
         if critic is not None and targets is not None:
-            metrics_of_steps.append(critic.step(rows, part, targets))
+            metrics_of_steps.append(critic.step(rows, whole, targets))
         if warms_up:
             continue
         stepped = backend.step(rows, part, FixedLogProbs(old, reference))
@@ -118,7 +132,11 @@ def train(backend: Backend, batch: Batch, settings: PolicySettings, critic: Valu
         (agreements(rows[nth], values.numpy(), batch.step) for nth, values in log_probs.items()),
         Agreements(),
     )
-    counts = {"train/optimizer_steps": float(n_steps if trained else 0), "train/rows": float(len(trained))}
+    counts = {
+        "train/optimizer_steps": float(n_steps if trained else 0),
+        "train/rows": float(len(trained)),
+        "train/computed_rows": float(sum(len(part.indices) for part in parts)),
+    }
     return TrainResult({**_join_metrics(metrics_of_steps), **agreement.metrics(), **counts}, tuple(sorted(masked)))
 
 
@@ -130,8 +148,15 @@ def token_nll(backend: Backend, batch: Batch, settings: PolicySettings) -> Token
     return TokenNll(-math.fsum(float(values.double().sum()) for values in log_probs), sum(map(len, log_probs)))
 
 
-def totals_of(rows: Sequence[TrainRow], part: Sequence[int]) -> BatchTotals:
-    return BatchTotals(tokens=sum(rows[nth].tokens for nth in part), rows=len(part))
+def computed_part(rows: Sequence[TrainRow], part: Sequence[int], *, every_row: bool) -> StepPart:
+    """Which rows of an optimiser step are computed: those with an advantage, or where there is none the shortest."""
+    chosen = [nth for nth in part if every_row or rows[nth].advantages[rows[nth].loss_mask].any()]
+    chosen = chosen or [min(part, key=lambda nth: len(rows[nth].ids))]
+    return StepPart(chosen, _counts(rows, part)._replace(computed=_counts(rows, chosen)))
+
+
+def _counts(rows: Sequence[TrainRow], indices: Sequence[int]) -> BatchTotals:
+    return BatchTotals(tokens=sum(rows[nth].tokens for nth in indices), rows=len(indices))
 
 
 def loss_of(

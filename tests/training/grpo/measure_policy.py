@@ -217,6 +217,41 @@ async def several_steps(folder: Path) -> dict[str, Any]:
     }
 
 
+async def alike(folder: Path) -> dict[str, Any]:
+    """Rows without an advantage against the same rows with advantages that move nothing, which are computed."""
+
+    def with_advantage(value: float, *which: int) -> list[Batch]:
+        given = [batch(step) for step in range(3)]
+        changed = [
+            [
+                one._replace(advantages=np.float32(value) * one.loss_mask) if step == 1 or nth in which else one
+                for nth, one in enumerate(each.rows)
+            ]
+            for step, each in enumerate(given)
+        ]
+        return [each._replace(rows=rows) for each, rows in zip(given, changed, strict=True)]
+
+    cases = {
+        "one": settings(folder, train_micro_batch_size=2),
+        "rows": settings(folder, {"token_level_loss": False}, train_micro_batch_size=2),
+        "three": settings(folder, train_global_batch_size=2),
+        "kl": settings(folder, {"reference_policy_kl_penalty": 0.1}),
+        "entropy": settings(folder, {"entropy_coef": 0.1}),
+    }
+    found: dict[str, Any] = {}
+    for name, own in cases.items():
+        after, told, _ = await trained(own, *with_advantage(0.0, 1, 4, 5))
+        computed, _, _ = await trained(own, *with_advantage(1e-30, 1, 4, 5))
+        rows = [[one["train/computed_rows"], one["train/rows"]] for one in told]
+        found[name] = {"weights": distance(after, computed), "rows": rows}
+    alone = batch()._replace(rows=[batch().rows[0], batch().rows[2], batch().rows[3]])
+    _, (mixed, *_), _ = await trained(cases["one"], *with_advantage(0.0, 1, 4, 5))
+    _, (separate,), _ = await trained(cases["one"], alone)
+    means = ("approx_entropy", "entropy", "token_mult_prob_error", "sampling_importance_ratio")
+    found["means"] = max(abs(mixed[f"train/{name}"] - separate[f"train/{name}"]) for name in means)
+    return found
+
+
 async def divergence(folder: Path) -> dict[str, Any]:
     own = settings(folder, {"reference_policy_kl_penalty": 0.1})
     _, told, _ = await trained(own, batch(0), batch(0), batch(0))
@@ -326,7 +361,7 @@ async def experts(folder: Path) -> dict[str, Any]:
 
 
 def measures() -> Iterator[Any]:
-    yield from (by_hand, invariance, log_probs, resumed, left_out, several_steps, divergence, bad, unreadable)
+    yield from (by_hand, invariance, log_probs, resumed, left_out, several_steps, alike, divergence, bad, unreadable)
     yield from (precision, experts)
 
 

@@ -85,6 +85,25 @@ def test_a_batch_may_be_several_steps_whose_ratios_are_of_its_beginning(results:
         assert results["several_steps"][one][:3] == [1, 1, 1]
 
 
+@pytest.mark.parametrize("case", ["one", "rows", "three"])
+def test_rows_without_an_advantage_are_not_computed_and_count_in_the_divisors(results: Any, case: str) -> None:
+    told = results["alike"][case]
+    some, none, _ = told["rows"]
+    assert some == [3 if case != "three" else 4, 6], "a part of a batch in which no row has one computes its shortest"
+    assert none == [1 if case != "three" else 3, 6]
+    assert told["weights"] < ROUNDING, "the optimizer steps with a gradient of 0, too"
+
+
+@pytest.mark.parametrize("case", ["kl", "entropy"])
+def test_rows_without_an_advantage_are_computed_where_a_term_of_the_loss_needs_them(results: Any, case: str) -> None:
+    assert results["alike"][case]["rows"] == [[6, 6]] * 3
+    assert results["alike"][case]["weights"] < ROUNDING
+
+
+def test_metrics_are_means_over_the_rows_that_are_computed(results: Any) -> None:
+    assert results["alike"]["means"] < ROUNDING
+
+
 def test_the_reference_policy_is_the_first_one(results: Any) -> None:
     first, second, third = results["divergence"]["kl"]
     assert first == pytest.approx(0, abs=1e-9)

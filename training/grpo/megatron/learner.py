@@ -31,7 +31,7 @@ from paddock.training.grpo.policy_settings import PolicySettings
 from paddock.training.grpo.roles import TrainResult
 from paddock.training.grpo.routers import freeze_routers
 from paddock.training.grpo.token_scores import ScoreForm, TokenScores
-from paddock.training.grpo.training_step import FixedLogProbs, LogProbs, OptimizerStep, loss_of, merge, totals_of
+from paddock.training.grpo.training_step import FixedLogProbs, LogProbs, OptimizerStep, StepPart, loss_of, merge
 
 
 class MegatronLearner:
@@ -66,21 +66,19 @@ class MegatronLearner:
         answers = self._forward.run(models, self._micro_batches(rows, indices, learn=False), evaluate, learn=False)
         return merge(log_probs for own in self._answers(answers) for log_probs in own)
 
-    def step(self, rows: Sequence[TrainRow], part: Sequence[int], fixed: FixedLogProbs) -> OptimizerStep:
+    def step(self, rows: Sequence[TrainRow], part: StepPart, fixed: FixedLogProbs) -> OptimizerStep:
         metrics, log_probs = self.gradient(rows, part, fixed)
         lr = float(self.optimizer.param_groups[0]["lr"])
         return OptimizerStep({**metrics.metrics(), "train/lr": lr, **self._update()}, log_probs)
 
-    def gradient(
-        self, rows: Sequence[TrainRow], part: Sequence[int], fixed: FixedLogProbs
-    ) -> tuple[LossMetrics, LogProbs]:
+    def gradient(self, rows: Sequence[TrainRow], part: StepPart, fixed: FixedLogProbs) -> tuple[LossMetrics, LogProbs]:
         """Put the gradient into the models' buffers; the metrics and log-probs that are returned are of all
         processes."""
-        totals, micros = totals_of(rows, part), self._micro_batches(rows, part, learn=True)
+        micros = self._micro_batches(rows, part.indices, learn=True)
         scale = self._ranks.data_size * len(micros)
 
         def evaluate(micro: MicroBatch, now: TokenScores) -> tuple[torch.Tensor, tuple[LossMetrics, LogProbs]]:
-            loss, metrics = loss_of(micro, now, fixed, totals, self._settings.loss)
+            loss, metrics = loss_of(micro, now, fixed, part.totals, self._settings.loss)
             return loss * scale, (metrics, micro.by_row(now.log_probs))
 
         self._zero()

@@ -23,7 +23,7 @@ from paddock.training.grpo.learner import Learner
 from paddock.training.grpo.megatron.policy import MegatronPolicy
 from paddock.training.grpo.policy_settings import SINGLE_RANK, PolicySettings, RankInfo
 from paddock.training.grpo.sharding import ShardGroup
-from paddock.training.grpo.training_step import FixedLogProbs
+from paddock.training.grpo.training_step import FixedLogProbs, computed_part
 
 Weights = Mapping[str, torch.Tensor]
 STEPS = 5
@@ -42,7 +42,7 @@ def of_torch(own: PolicySettings) -> Torch:
     learner = Learner(own, ShardGroup(SINGLE_RANK, torch.device("cpu")))
     model, rows = learner.model.model, batch().rows
     log_probs = learner.score(rows, range(len(rows)))
-    learner.gradient(rows, range(len(rows)), FixedLogProbs(None, log_probs))
+    learner.gradient(rows, computed_part(rows, range(len(rows)), every_row=True), FixedLogProbs(None, log_probs))
     found = {n: torch.zeros_like(v) if v.grad is None else v.grad.clone() for n, v in model.named_parameters()}
     gradient = checkpoint_form(model, found)
     metrics = [learner.train(batch(step)).metrics for step in range(STEPS)]
@@ -79,7 +79,7 @@ class Megatron:
     def _gradient(self) -> Weights:
         rows = batch().rows
         known = FixedLogProbs(None, self.learner.score(rows, range(len(rows)), reference=True))
-        self.learner.gradient(rows, range(len(rows)), known)
+        self.learner.gradient(rows, computed_part(rows, range(len(rows)), every_row=True), known)
         parameters = [one for model in self.learner.models for one in model.parameters()]
         kept = [one.detach().clone() for one in parameters]
         with torch.no_grad():

@@ -4,6 +4,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tests.training.grpo import tiny_policy
 
 from paddock.training.core.records import Batch
@@ -35,6 +36,8 @@ def settings(folder: Path, megatron: dict[str, Any], loss: Any = None, **policy:
 
 
 def batch(step: int = 0) -> Batch:
+    """The last row has no advantage."""
     chance = random.Random(step)
     rows = [tiny_policy.row(chance, length, nth, VOCABULARY) for nth, length in enumerate(LENGTHS)]
+    rows[-1] = rows[-1]._replace(advantages=np.zeros_like(rows[-1].advantages))
     return Batch(step, rows, [], [], [])
