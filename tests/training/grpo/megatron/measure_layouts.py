@@ -1,8 +1,9 @@
 """`python measure_layouts.py FOLDER RANK CASES`: one of the processes of a policy on Megatron-core, in one layout after
 the other; rank 0 writes a line of JSON with how far each is from the policy on torch. It claims nothing.
 
-CASES: JSON, a list of `{name, model, world_size, port, megatron, loss, policy, ...}`; the models are in FOLDER. Runs in
-the environment that has torch; `test_layouts.py` says what the numbers have to be.
+CASES: JSON, a list of `{name, model, world_size, port, megatron, loss, policy, torch, ...}`; the models are in FOLDER;
+`torch`: the policy's settings on torch, where they differ. Runs in the environment that has torch; `test_layouts.py`
+says what the numbers have to be.
 """
 
 import asyncio
@@ -113,18 +114,21 @@ async def measured(folder: Path, rank: int, case: dict[str, Any], torches: dict[
     sharded = own.policy.megatron_cfg.optimizer.use_distributed_optimizer
     gradient = None if sharded else one.gradient()
     nll = await one.policy.token_nll(batch())
+    micros = one.learner._micro_batches(batch().rows, range(len(batch().rows)), learn=True)
     told = [(await one.policy.train(batch(step))).metrics for step in range(STEPS)]
     learnt = await one.weights()
     await one.policy.stop()
     if rank:
         return {}
-    same = json.dumps([case["model"], case.get("loss"), case.get("policy")])
+    on_torch = case.get("torch", case.get("policy", {}))
+    same = json.dumps([case["model"], case.get("loss"), on_torch])
     if same not in torches:
-        torches[same] = of_torch(own)
+        torches[same] = of_torch(settings(folder / case["model"], megatron, case.get("loss"), **on_torch))
     known = torches[same]
     files = load_file(folder / case["model"] / "model.safetensors")
     return {
         "log_probs": max(float((log_probs[nth] - value).abs().max()) for nth, value in known.log_probs.items()),
+        "micros": [micro.lengths for micro in micros],
         "nll": [nll.total, nll.tokens, -sum(float(value.double().sum()) for value in known.log_probs.values())],
         "imported": set(files) == set(imported) and all(torch.equal(files[name], imported[name]) for name in files),
         "gradient": None if gradient is None else relatively(gradient, known.gradient),

@@ -35,6 +35,8 @@ FOUR: list[dict[str, Any]] = [
 DISTRIBUTED = {"optimizer": {"use_distributed_optimizer": True}}
 SHARP = {"tensor_model_parallel_size": 2, "sequence_parallel": True}
 OVERLAPPED = {"overlap_grad_reduce": True, "overlap_param_gather": True}
+BY_TOKENS = {"enabled": True, "train_mb_tokens": 48, "logprob_mb_tokens": 64}
+ONE_ROW = {"train_micro_batch_size": 1, "dynamic_batching": {"enabled": False}}
 MORE: list[dict[str, Any]] = [
     {
         "name": "packed",
@@ -47,6 +49,27 @@ MORE: list[dict[str, Any]] = [
         "model": "dense",
         "megatron": {},
         "policy": {"sequence_packing": {"enabled": True}, "train_global_batch_size": 2},
+    },
+    {
+        "name": "dynamic micro-batches",
+        "model": "dense",
+        "megatron": SHARP,
+        "policy": {"dynamic_batching": BY_TOKENS},
+        "torch": ONE_ROW,
+    },
+    {
+        "name": "dynamic micro-batches, of stages",
+        "model": "dense",
+        "megatron": {"pipeline_model_parallel_size": 2},
+        "policy": {"dynamic_batching": BY_TOKENS},
+        "torch": ONE_ROW,
+    },
+    {
+        "name": "dynamic micro-batches, two steps",
+        "model": "experts",
+        "megatron": {"expert_model_parallel_size": 2},
+        "policy": {"dynamic_batching": BY_TOKENS, "train_global_batch_size": 3},
+        "torch": {**ONE_ROW, "train_global_batch_size": 3},
     },
     {
         "name": "experts apart from layers",
@@ -133,3 +156,9 @@ def test_nor_do_both_at_once_change_it_what_rows_share_or_where_experts_are(more
     assert told["imported"]
     for ours, theirs in zip(told["metrics"], told["torch"], strict=True):
         assert ours == pytest.approx(theirs, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.long
+def test_dynamic_micro_batches_have_as_many_rows_as_tokens_allow(more: Any) -> None:
+    assert more["dynamic micro-batches"]["micros"] == [[30], [22, 17], [14, 9, 6]]
+    assert more["dynamic micro-batches, of stages"]["micros"] == [[30], [22, 17], [14, 9, 6]]
