@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
+from transformers import AutoModel
 
 from paddock.training.core.gae import TokenCredits, gae, whitened
 from paddock.training.core.records import TrainRow
@@ -47,7 +48,7 @@ class Critic:
         self._shard_group = shard_group
         name = self.config.model_name or settings.policy.model_name
         self._policy = settings.policy.model_copy(update={"model_name": name})
-        body = load_model(self._policy).base_model
+        body = load_model(self._policy, shard_group, kind=AutoModel)
         self.model = ShardedModel(body, _ValueModule(body), self._policy, shard_group)
         self.optimizer = make_optimizer(self.model.module, self.config.optimizer)
         self.scheduler = make_scheduler(self.optimizer, self.config.scheduler)

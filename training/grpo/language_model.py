@@ -4,6 +4,8 @@ Formula log-prob of the id at position i = log_softmax(logits at i - 1, divided 
         id: of the distribution that the engine sampled from and reported (vLLM's processed log-probs) as long as
         `top_p` is 1 and there is no `top_k`, `min_p` or penalty; with those the engine's are of a cut distribution, and
         differ.
+Load    one process has the whole model in memory; of several each makes it without weights, and reads its own part of
+        them once it is sharded.
 Law     no dropout, as in the engine, though the model is in training mode (for activation checkpointing). The weights
         are float32; with `bfloat16` each computation has its own copies of them in bfloat16, through which
         gradients flow back: as FSDP does it, and as an engine in bfloat16 computes.
@@ -17,7 +19,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch.func import functional_call
-from transformers import AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from paddock.errors import ConfigError
 from paddock.training.grpo.language_head import LanguageHead
@@ -25,6 +27,7 @@ from paddock.training.grpo.microbatches import MicroBatch
 from paddock.training.grpo.packed_rows import pack_attention, pack_ids, why_not_packed
 from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.routers import freeze_routers
+from paddock.training.grpo.sharded_weights import read_weights, weight_files
 from paddock.training.grpo.sharding import DTYPES, ShardGroup
 from paddock.training.grpo.token_scores import ScoreForm, TokenScores, token_scores
 
@@ -32,14 +35,21 @@ T = TypeVar("T")
 _log = logging.getLogger("paddock.training")
 
 
-def load_model(policy: PolicyConfig) -> Any:
-    """The model in this process's memory, in float32."""
+def load_model(
+    policy: PolicyConfig, shard_group: ShardGroup, dtype: torch.dtype = torch.float32, kind: Any = AutoModelForCausalLM
+) -> Any:
+    """The model, in `dtype`, in this process's memory, or without weights (on `meta`) where `ShardedModel` reads them.
+    `kind`: Transformers' class for it."""
+    name = policy.model_name
+    form = {"dtype": dtype, "attn_implementation": policy.torch_cfg.attention}
     try:
-        model = AutoModelForCausalLM.from_pretrained(
-            policy.model_name, dtype=torch.float32, attn_implementation=policy.torch_cfg.attention
-        )
+        if shard_group.sharded and weight_files(name):
+            with torch.device("meta"):
+                model = kind.from_config(AutoConfig.from_pretrained(name), **form)
+        else:
+            model = kind.from_pretrained(name, **form)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"policy.model_name: {policy.model_name}: {error}", kind="model") from error
+        raise ConfigError(f"policy.model_name: {name}: {error}", kind="model") from error
     if policy.dtensor_cfg.activation_checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     if policy.freeze_moe_router:
@@ -66,6 +76,9 @@ class ShardedModel:
         self.model = model
         self._sharded = shard_group.sharded
         self.module = shard_group.shard(module, model, DTYPES[policy.precision])
+        if any(value.is_meta for value in model.parameters()):
+            name, home = policy.model_name, shard_group.home
+            read_weights(model, weight_files(name), name, home=home, device=shard_group.device)
         self._frame = _Frame(self.module)
         self._dtype = DTYPES[policy.precision]
         self._cast = not self._sharded and self._dtype != torch.float32  # FSDP casts itself

@@ -18,7 +18,7 @@ from paddock.training.core.records import Batch, TrainRow
 from paddock.training.grpo import training_step
 from paddock.training.grpo.critic import Critic
 from paddock.training.grpo.language_model import LanguageModel, load_model
-from paddock.training.grpo.lora import add_adapters, without_adapters
+from paddock.training.grpo.lora import add_adapters, start_adapters, without_adapters
 from paddock.training.grpo.microbatches import MicroBatch, RankShare, micro_batches
 from paddock.training.grpo.optimizer import make_optimizer, make_scheduler, update
 from paddock.training.grpo.policy_settings import PolicySettings
@@ -42,7 +42,8 @@ class Learner:
         """None: the group's rewards are the baseline."""
         self._reference = self.model
         if settings.loss.reference_policy_kl_penalty and not settings.policy.dtensor_cfg.lora_cfg.enabled:
-            self._reference = self._language_model()
+            # Nothing is learned in it: float32 would be rounded before each use.
+            self._reference = self._language_model(DTYPES[settings.policy.precision])
             self._reference.model.requires_grad_(requires_grad=False)
 
     def move(self, device: torch.device) -> None:
@@ -107,9 +108,13 @@ class Learner:
             packed=self.model.packed,
         )
 
-    def _language_model(self) -> LanguageModel:
+    def _language_model(self, dtype: torch.dtype = torch.float32) -> LanguageModel:
+        """`dtype`: of its weights."""
         policy = self._settings.policy
-        model, lora = load_model(policy), policy.dtensor_cfg.lora_cfg
+        model, lora = load_model(policy, self._shard_group, dtype), policy.dtensor_cfg.lora_cfg
         if lora.enabled:
-            add_adapters(model, lora, dtype=DTYPES[policy.precision], seed=self._settings.seed)
-        return LanguageModel(model, policy, self._shard_group)
+            add_adapters(model, lora, dtype=DTYPES[policy.precision])
+        made = LanguageModel(model, policy, self._shard_group)
+        if lora.enabled:
+            start_adapters(model, lora, seed=self._settings.seed)
+        return made

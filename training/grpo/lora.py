@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from paddock.errors import ConfigError
 from paddock.training.grpo.policy_config import LoraConfig
@@ -55,19 +56,14 @@ def merged(weight: torch.Tensor, a: torch.Tensor, b: torch.Tensor, scale: float)
 
 
 class LoraLinear(torch.nn.Linear):  # type: ignore[misc]
-    """A linear layer with an adapter; `active` False: as it was without."""
+    """A linear layer with an adapter, which is nothing before `start_adapters`; `active` False: as it was without."""
 
-    def __init__(self, linear: torch.nn.Linear, config: LoraConfig, generator: torch.Generator) -> None:
+    def __init__(self, linear: torch.nn.Linear, config: LoraConfig) -> None:
         super().__init__(linear.in_features, linear.out_features, bias=False, device="meta")
         self.weight, self.bias = linear.weight, linear.bias
         device = linear.weight.device
-        a = torch.empty(config.dim, linear.in_features)
-        if config.lora_A_init == "xavier":
-            torch.nn.init.xavier_normal_(a, generator=generator)
-        else:
-            torch.nn.init.kaiming_uniform_(a, a=5**0.5, generator=generator)
-        self.lora_a = torch.nn.Parameter(a.to(device))
-        self.lora_b = torch.nn.Parameter(torch.zeros(linear.out_features, config.dim, device=device))
+        self.lora_a = torch.nn.Parameter(torch.empty(config.dim, linear.in_features, device=device))
+        self.lora_b = torch.nn.Parameter(torch.empty(linear.out_features, config.dim, device=device))
         self.scale = config.alpha / config.dim
         self.active = True
 
@@ -78,9 +74,8 @@ class LoraLinear(torch.nn.Linear):  # type: ignore[misc]
         return y if self.bias is None else y + self.bias
 
 
-def add_adapters(model: Any, config: LoraConfig, *, dtype: torch.dtype, seed: int) -> None:
-    """Freeze the model, keep its weights in `dtype`, and put adapters of float32 beside the layers that match. The same
-    seed makes the same adapters, in every process."""
+def add_adapters(model: Any, config: LoraConfig, *, dtype: torch.dtype) -> None:
+    """Freeze the model, keep its weights in `dtype`, and put adapters of float32 beside the layers that match."""
     for value in model.parameters():
         value.requires_grad_(requires_grad=False)
         value.data = value.data.to(dtype)
@@ -91,11 +86,33 @@ def add_adapters(model: Any, config: LoraConfig, *, dtype: torch.dtype, seed: in
             f"{', '.join(sorted({name.rpartition('.')[2] for name in _linear_layers(model)}))} in target_modules",
             kind="config_invalid",
         )
-    generator = torch.Generator().manual_seed(seed)
     for name in names:
         parent, _, own = name.rpartition(".")
         layers = model.get_submodule(parent)
-        setattr(layers, own, LoraLinear(getattr(layers, own), config, generator))
+        setattr(layers, own, LoraLinear(getattr(layers, own), config))
+
+
+@torch.no_grad()  # type: ignore[untyped-decorator]
+def start_adapters(model: Any, config: LoraConfig, *, seed: int) -> None:
+    """Give the adapters the values that they begin with. The same seed makes the same ones, however many processes hold
+    them."""
+    generator = torch.Generator().manual_seed(seed)
+    for layer in adapters(model).values():
+        a = torch.empty(layer.lora_a.shape)
+        if config.lora_A_init == "xavier":
+            torch.nn.init.xavier_normal_(a, generator=generator)
+        else:
+            torch.nn.init.kaiming_uniform_(a, a=5**0.5, generator=generator)
+        layer.lora_a.copy_(_as_held(a, layer.lora_a))
+        layer.lora_b.zero_()
+
+
+def _as_held(value: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+    """The value on the parameter's device, and sharded as it is."""
+    value = value.to(parameter.device)
+    if not isinstance(parameter, DTensor):
+        return value
+    return distribute_tensor(value, parameter.device_mesh, parameter.placements, src_data_rank=None)
 
 
 def adapters(model: Any) -> dict[str, LoraLinear]:

@@ -1,9 +1,10 @@
 """The memory of one GPU on which policy and engine take turns, by calculation: what each needs, and what fits where.
 
 Formula weights: 2 or 4 bytes each as `policy.precision` says, 4 and 2 where all are trained in bfloat16; gradients 4;
-        the two moments of Adam 8, or 2 in 8 bits; the KL term's reference model 4. Activations of a layer for each
-        token: the results of its products and norms; with checkpointing those of one layer, and the input of each.
-        Logits 12 bytes for each entry of the vocabulary and each of `policy.logprob_chunk_size` tokens.
+        the two moments of Adam 8, or 2 in 8 bits; the KL term's reference model 2 or 4, as `policy.precision` says.
+        Activations of a layer for each token: the results of its products and norms; with checkpointing those of one
+        layer, and the input of each. Logits 12 bytes for each entry of the vocabulary and each of
+        `policy.logprob_chunk_size` tokens.
 Fit     the policy while the engine sleeps, with `RESERVED` for the contexts of both and what lies between blocks; the
         engine's cache in the rest of its share. Calculated, not measured: a sheet says what can't fit, and about what
         does.
@@ -122,7 +123,7 @@ def memory_sheet(policy: PolicyConfig, sizes: ModelSizes, *, has_reference: bool
     longest, bound = policy.max_total_sequence_length, policy.micro_batch_tokens(learn=True)
     tokens = longest * policy.train_micro_batch_size if bound is None else max(bound, longest)
     return MemorySheet(
-        weights=sizes.parameters * (whole + 4 * (has_reference and not adapters)),
+        weights=sizes.parameters * (whole + width * (has_reference and not adapters)),
         adapters=adapters * (4 + copies),
         gradients=trained * 4,
         optimizer=trained * (2 if policy.optimizer.name.endswith("8bit") else 8),

@@ -3,7 +3,7 @@
 Law     every process makes the same calls in the same order, with the same arguments. Each holds a part of every
         weight, gradient and optimiser state; a layer is whole only while it is computed. FSDP averages gradients over
         processes: a loss that is normalised over all of them has to be multiplied by their number.
-Ranks   processes meet at rank 0, which listens on `master_address` alone. Each reads the whole model first.
+Ranks   processes meet at rank 0, which listens on `master_address` alone.
 Errors  what torch raises: a process that does not come within `TIMEOUT_S`, or dies.
 """
 

@@ -334,6 +334,14 @@ async def precision(folder: Path) -> dict[str, Any]:
     ]
     ended = [(await trained(own, batch(), batch(1)))[0] for own in half]
     found["checkpointing"] = distance(*ended)
+    policy = TorchPolicy(settings(folder, {"reference_policy_kl_penalty": 0.1}, precision="bfloat16"))
+    learner, rows = policy._learner, batch().rows
+    first, fixed = (learner.score(rows, range(len(rows)), reference=on) for on in (False, True))
+    found["reference"] = {
+        "apart": max(float((first[nth] - fixed[nth]).abs().max()) for nth in first),
+        "held": sorted({str(value.dtype) for value in learner._reference.model.parameters()}),
+    }
+    await policy.stop()
     return found
 
 

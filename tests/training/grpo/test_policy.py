@@ -148,6 +148,10 @@ def test_weights_are_learned_in_float32_and_exported_as_they_compute(results: An
     assert half["loss"] == pytest.approx(full["loss"], rel=0.05)
 
 
+def test_a_reference_in_bfloat16_has_half_the_memory_and_the_same_log_probs_to_the_bit(results: Any) -> None:
+    assert results["precision"]["reference"] == {"apart": 0, "held": ["torch.bfloat16"]}
+
+
 def test_an_export_has_the_tokenizer_and_the_template(results: Any) -> None:
     for name in ("float32", "bfloat16"):
         told = results["precision"][name]
