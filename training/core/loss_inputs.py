@@ -30,6 +30,11 @@ class TrainedTokens(NamedTuple, Generic[A]):
     entropies: A | None = None
     """The entropy of the policy's distribution at each token, under the current weights, in nats, with a gradient
     where `LossSettings.needs_entropies`, which needs them; else for the metric alone."""
+    unit_tokens: A | None = None
+    """`[rows]`: the trained tokens of the rollout or prompt that each row is of, over the whole batch; needed where
+    `LossSettings.mean_over` is not `rows`."""
+    positive: A | None = None
+    """1 where the token's row has a reward above 0; needed where `positive_example_nll_weight` is above 0."""
 
 
 class BatchTotals(NamedTuple):
@@ -40,6 +45,10 @@ class BatchTotals(NamedTuple):
     """Trained tokens."""
     rows: int
     """Rows with at least one trained token."""
+    units: int = 0
+    """Rollouts or prompts with such a row, where `LossSettings.mean_over` is one of them."""
+    positive_tokens: int = 0
+    """Trained tokens of rows with a reward above 0."""
     computed: "BatchTotals | None" = None
     """The counts of the rows that are computed; metrics are means over those. None: all are. Rows without an advantage,
     which change no gradient, may be left out (`LossSettings.needs_every_row`)."""

@@ -4,7 +4,7 @@ Names   NeMo-RL's (`ClippedPGLossFn`): `probs_ratio` and its extremes, `kl_penal
         exp |trainer - engine|), `gen_kl_error` and `policy_kl_error` (either way round), `sampling_importance_ratio`,
         `is_oob_ratio` (share of tokens that a bound of the sampling weights changed), `approx_entropy`; ours:
         `ratio_clipped` (share of tokens whose ratio is outside the clip), `rejected_ratio` (share of tokens that
-        `rejections` leave out), `entropy`.
+        `rejections` leave out), `entropy`, `positive_nll` (VAPO's term).
 Law     means are over the whole batch's tokens: each part is divided by the total, so that the sum of the parts is the
         mean. Where rows without an advantage are not computed, they are means over the others. `loss`, `kl_penalty` and
         `entropy` are divided as the loss is; what a row has as a whole (its sampling weight, whether `seq-mask-tis`
@@ -49,6 +49,8 @@ class LossParts(NamedTuple, Generic[A]):
     loss: A
     divergence: A | None
     entropy: A | None
+    likelihood: A | None
+    """The mean of minus the log-prob over rows with a reward above 0; None: there is no such term."""
     old_log_probs: A
     ratios: Ratios[A]
     weights: SamplingWeights[A]
@@ -84,6 +86,8 @@ def loss_metrics(
         sums["kl_penalty"] = arrays.number(arrays.detach(parts.divergence))
     if parts.entropy is not None:
         sums["entropy"] = arrays.number(arrays.detach(parts.entropy))
+    if parts.likelihood is not None:
+        sums["positive_nll"] = arrays.number(arrays.detach(parts.likelihood))
     if not arrays.size(raw):
         return LossMetrics(sums)
     ends = {"probs_ratio": raw, "probs_ratio_clamped": clipped}

@@ -15,6 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 KlEstimate = Literal["k1", "k2", "k3"]
 """Estimates of the KL divergence of a token; `kl.py` has the formulas."""
 
+MeanOver = Literal["rows", "rollouts", "prompts"]
+"""What weighs the same in the loss."""
+
 
 class SapoSettings(BaseModel):
     """`loss_fn.sapo`: the soft gate of SAPO (arXiv 2511.20347)."""
@@ -126,9 +129,17 @@ class LossSettings(BaseModel):
     """One probability ratio for each row, of the mean over its tokens (GSPO, arXiv 2507.18071)."""
     token_level_loss: bool = True
     """Mean over all trained tokens of the batch; False: over rows of the mean over their tokens."""
+    mean_over: MeanOver = "rows"
+    """What weighs the same with `token_level_loss: false`: each row, each rollout in however many rows it was split
+    (compacted histories), or each prompt with all its rollouts (SkyRL's `prompt_mean`). Of an optimiser step: where a
+    step of training is several, one may have a part of a prompt."""
     constant_length_tokens: int | None = Field(default=None, ge=1)
-    """Dr. GRPO (arXiv 2503.20783): the sum over a row is divided by this many tokens, the longest response, and not by
-    how many it has; needs `token_level_loss: false`. None: by how many it has."""
+    """Dr. GRPO (arXiv 2503.20783): the sum over a row (a rollout, a prompt: `mean_over`) is divided by this many
+    tokens, the longest response, and not by how many it has; needs `token_level_loss: false`. None: by how many it
+    has."""
+    positive_example_nll_weight: float = Field(default=0.0, ge=0)
+    """VAPO (arXiv 2504.05118): weight of the negative log-likelihood of rows with a reward above 0, as training sees
+    it: the mean over their tokens (the paper: 0.1); 0: there is no such term."""
     entropy_coef: float = Field(default=0.0, ge=0)
     """Weight of the policy's entropy, in nats per token, that is taken off the loss; 0: it is not computed."""
     force_on_policy_ratio: bool = False
@@ -165,7 +176,7 @@ class LossSettings(BaseModel):
     @property
     def needs_every_row(self) -> bool:
         """Whether a row whose advantages are all 0 has a part in the gradient: through a term beside the surrogate."""
-        return self.reference_policy_kl_penalty > 0 or self.needs_entropies
+        return self.reference_policy_kl_penalty > 0 or self.needs_entropies or self.positive_example_nll_weight > 0
 
     @property
     def needs_entropies(self) -> bool:
@@ -224,6 +235,8 @@ class LossSettings(BaseModel):
             yield "sequence_level_importance_ratios needs token_level_loss: false (GSPO)"
         if self.constant_length_tokens is not None and self.token_level_loss:
             yield "constant_length_tokens needs token_level_loss: false (Dr. GRPO)"
+        if self.mean_over != "rows" and self.token_level_loss:
+            yield f"mean_over `{self.mean_over}` needs token_level_loss: false"
 
     def _terms(self) -> Iterator[str]:
         if self.use_on_policy_kl_approximation and self.reference_policy_kl_gradient == "plain":

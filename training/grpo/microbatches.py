@@ -32,6 +32,8 @@ class MicroBatch(NamedTuple):
     at: torch.Tensor
     engine_log_probs: torch.Tensor
     advantages: torch.Tensor
+    positive: torch.Tensor
+    """1.0 where the token's row has a reward above 0."""
     lengths: list[int]
     """The lengths of the rows of `ids` in tokens, without padding."""
 
@@ -39,6 +41,10 @@ class MicroBatch(NamedTuple):
         """`[tokens]`: of `values`, by row of the batch `[tokens of the row]`, those of this micro-batch."""
         own = [values[nth] for nth in self.rows]
         return torch.cat(own).to(self.ids.device) if own else self.engine_log_probs
+
+    def of_rows(self, values: Mapping[int, int]) -> torch.Tensor:
+        """`[rows]`: of `values`, by row of the batch, those of this micro-batch."""
+        return self.engine_log_probs.new_tensor([float(values[nth]) for nth in self.rows])
 
     def by_row(self, values: torch.Tensor) -> dict[int, torch.Tensor]:
         """The inverse of `flat`: `values` `[tokens]` by row of the batch, on the CPU."""
@@ -110,5 +116,6 @@ def _micro_batch(rows: Sequence[TrainRow], own: list[int], device: torch.device)
         at=flat(at, np.int64),
         engine_log_probs=flat([row.generation_log_probs[own] for row, own in zip(chosen, at, strict=True)], np.float32),
         advantages=flat([row.advantages[own] for row, own in zip(chosen, at, strict=True)], np.float32),
+        positive=flat([np.full(len(own), row.reward > 0) for row, own in zip(chosen, at, strict=True)], np.float32),
         lengths=lengths,
     )

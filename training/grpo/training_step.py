@@ -11,6 +11,7 @@ Metrics `train/*`: those of each step (means over the optimiser steps, but of ex
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -20,7 +21,7 @@ from paddock.training.core.agreement import Agreements, agreements, disagreeing_
 from paddock.training.core.loss import policy_loss
 from paddock.training.core.loss_inputs import BatchTotals, TrainedTokens
 from paddock.training.core.loss_metrics import LossMetrics
-from paddock.training.core.loss_settings import LossSettings
+from paddock.training.core.loss_settings import LossSettings, MeanOver
 from paddock.training.core.records import Batch, TrainRow
 from paddock.training.grpo.microbatches import MicroBatch, require_trainable, step_parts
 from paddock.training.grpo.policy_settings import PolicySettings
@@ -34,12 +35,14 @@ ARRAYS = TorchArrays()
 
 
 class FixedLogProbs(NamedTuple):
-    """Log-probs that were computed before the gradient, and do not change; None where they are not needed."""
+    """What was computed before the gradient, and does not change; None where it is not needed."""
 
     old: LogProbs | None
     """Under the weights that the step began with."""
     reference: LogProbs | None
     """Under the reference policy."""
+    unit_tokens: Mapping[int, int] | None = None
+    """By the row's index: the trained tokens of its rollout or prompt (`LossSettings.mean_over`)."""
 
 
 class ValueTargets(NamedTuple):
@@ -116,7 +119,8 @@ def train(backend: Backend, batch: Batch, settings: PolicySettings, critic: Valu
         targets = ValueTargets(values, returns)
     warms_up = critic is not None and batch.step < settings.value.policy_training_start_step
     wholes = step_parts(trained, n_steps)
-    parts = [computed_part(rows, whole, every_row=settings.needs_every_row) for whole in wholes]
+    mean_over = settings.loss.mean_over
+    parts = [computed_part(rows, whole, every_row=settings.needs_every_row, mean_over=mean_over) for whole in wholes]
     if old is None and n_steps > 1:
         old = backend.score(rows, [nth for part in parts for nth in part.indices])
     log_probs: LogProbs = old or {}
@@ -125,7 +129,7 @@ def train(backend: Backend, batch: Batch, settings: PolicySettings, critic: Valu
             metrics_of_steps.append(critic.step(rows, whole, targets))
         if warms_up:
             continue
-        stepped = backend.step(rows, part, FixedLogProbs(old, reference))
+        stepped = backend.step(rows, part, FixedLogProbs(old, reference, unit_tokens(rows, whole, mean_over)))
         metrics_of_steps.append(stepped.metrics)
         log_probs = log_probs if old is not None else stepped.log_probs
     agreement = sum(
@@ -148,15 +152,36 @@ def token_nll(backend: Backend, batch: Batch, settings: PolicySettings) -> Token
     return TokenNll(-math.fsum(float(values.double().sum()) for values in log_probs), sum(map(len, log_probs)))
 
 
-def computed_part(rows: Sequence[TrainRow], part: Sequence[int], *, every_row: bool) -> StepPart:
+def computed_part(
+    rows: Sequence[TrainRow], part: Sequence[int], *, every_row: bool, mean_over: MeanOver = "rows"
+) -> StepPart:
     """Which rows of an optimiser step are computed: those with an advantage, or where there is none the shortest."""
     chosen = [nth for nth in part if every_row or rows[nth].advantages[rows[nth].loss_mask].any()]
     chosen = chosen or [min(part, key=lambda nth: len(rows[nth].ids))]
-    return StepPart(chosen, _counts(rows, part)._replace(computed=_counts(rows, chosen)))
+    return StepPart(chosen, _counts(rows, part, mean_over)._replace(computed=_counts(rows, chosen, mean_over)))
 
 
-def _counts(rows: Sequence[TrainRow], indices: Sequence[int]) -> BatchTotals:
-    return BatchTotals(tokens=sum(rows[nth].tokens for nth in indices), rows=len(indices))
+def unit_tokens(rows: Sequence[TrainRow], part: Sequence[int], mean_over: MeanOver) -> dict[int, int] | None:
+    """By row of an optimiser step: the trained tokens there of its rollout or prompt; None: the loss needs none."""
+    if mean_over == "rows":
+        return None
+    totals: Counter[tuple[int, int]] = Counter()
+    for nth in part:
+        totals[_unit(rows[nth], mean_over)] += rows[nth].tokens
+    return {nth: totals[_unit(rows[nth], mean_over)] for nth in part}
+
+
+def _unit(row: TrainRow, mean_over: MeanOver) -> tuple[int, int]:
+    return row.group, row.member if mean_over == "rollouts" else 0
+
+
+def _counts(rows: Sequence[TrainRow], indices: Sequence[int], mean_over: MeanOver) -> BatchTotals:
+    return BatchTotals(
+        tokens=sum(rows[nth].tokens for nth in indices),
+        rows=len(indices),
+        units=0 if mean_over == "rows" else len({_unit(rows[nth], mean_over) for nth in indices}),
+        positive_tokens=sum(rows[nth].tokens for nth in indices if rows[nth].reward > 0),
+    )
 
 
 def loss_of(
@@ -176,6 +201,8 @@ def loss_of(
         n_rows=len(micro.rows),
         old_log_probs=old,
         entropies=now.entropies if settings.needs_entropies else now.entropies.detach(),
+        unit_tokens=None if fixed.unit_tokens is None else micro.of_rows(fixed.unit_tokens),
+        positive=micro.positive,
         reference_log_probs=None if fixed.reference is None else micro.flat(fixed.reference),
     )
     return policy_loss(tokens, totals, settings, ARRAYS)

@@ -22,6 +22,7 @@ from tests.training.core.test_loss import (
     loss,
     metrics,
     require_sum_of_parts,
+    rows_of,
     trained_tokens,
     weighted,
 )
@@ -189,3 +190,46 @@ def algorithms(draw: st.DrawFn) -> LossSettings:
 def test_the_parts_of_a_batch_add_up(tokens: TrainedTokens[Vector], keys: LossSettings, data: st.DataObject) -> None:
     tokens = tokens._replace(entropies=Vector(abs(value) for value in tokens.advantages.values))
     require_sum_of_parts(tokens, keys, data)
+
+
+OF_ONE = TOKENS._replace(unit_tokens=Vector([4.0, 4.0]))
+"""Both rows are of one rollout, and of one prompt."""
+
+
+def test_rollouts_and_prompts_weigh_the_same_in_however_many_rows() -> None:
+    totals = BatchTotals(4, 2, units=1)
+    keys: dict[str, Any] = {"token_level_loss": False, **PLAIN}
+    assert loss(OF_ONE, totals, mean_over="rollouts", **keys) == pytest.approx(fmean(SURROGATE))
+    apart = TOKENS._replace(unit_tokens=Vector([3.0, 1.0]))
+    assert loss(apart, BatchTotals(4, 2, units=2), mean_over="prompts", **keys) == pytest.approx(loss(**keys))
+    constant = {"constant_length_tokens": 10, "mean_over": "rollouts"}
+    assert loss(OF_ONE, totals, **constant, **keys) == pytest.approx(sum(SURROGATE) / 10)
+
+
+def test_units_are_of_the_whole_batch_however_it_is_split() -> None:
+    totals, keys = BatchTotals(4, 2, units=1), {"token_level_loss": False, "mean_over": "rollouts", **PLAIN}
+    halves = [rows_of(OF_ONE, [nth])._replace(unit_tokens=Vector([4.0])) for nth in range(2)]
+    assert sum(loss(half, totals, **keys) for half in halves) == pytest.approx(loss(OF_ONE, totals, **keys))
+
+
+def test_the_likelihood_of_rows_with_a_positive_reward() -> None:
+    """Of the first row, whose three tokens are a mean; the second adds nothing to it."""
+    tokens, totals = TOKENS._replace(positive=Vector([1.0, 1.0, 1.0, 0.0])), BatchTotals(4, 2, positive_tokens=3)
+    keys: dict[str, Any] = {"positive_example_nll_weight": 0.5, **PLAIN}
+    expected = -fmean(NOW[:3])
+    assert loss(tokens, totals, **keys) == pytest.approx(loss(**PLAIN) + 0.5 * expected)
+    assert policy_loss(tokens, totals, LossSettings(**keys), ARRAYS)[1].metrics()["train/positive_nll"] == (
+        pytest.approx(expected)
+    )
+    none = tokens._replace(positive=Vector([0.0] * 4))
+    assert loss(none, BatchTotals(4, 2), **keys) == pytest.approx(loss(**PLAIN)), "no row has one: no term"
+
+
+def test_what_terms_need_is_asked_for() -> None:
+    with pytest.raises(ValueError, match="tokens of each"):
+        loss(mean_over="prompts", token_level_loss=False)
+    with pytest.raises(ValueError, match="which rows"):
+        loss(positive_example_nll_weight=0.1)
+    with pytest.raises(ValidationError, match="token_level_loss: false"):
+        LossSettings(mean_over="prompts")
+    assert LossSettings(positive_example_nll_weight=0.1).needs_every_row

@@ -92,6 +92,10 @@ async def by_hand(folder: Path) -> dict[str, Any]:
 
 async def invariance(folder: Path) -> dict[str, Any]:
     batches = [batch(step) for step in range(3)]
+    halves = [
+        each._replace(rows=[one._replace(group=nth // 3, member=nth // 2) for nth, one in enumerate(each.rows)])
+        for each in batches
+    ]
     # Without a bound on sampling weights: with one, rounding moves weights by 3e-5.
     loss = {"truncated_importance_sampling_type": None}
     one, told_one, _ = await trained(settings(folder, loss, train_micro_batch_size=1), *batches)
@@ -103,6 +107,12 @@ async def invariance(folder: Path) -> dict[str, Any]:
         "padded": settings(folder, loss, dynamic_batching={"enabled": True, "train_mb_tokens": 40}),
     }
     apart = {name: distance(one, (await trained(own, *batches))[0]) for name, own in others.items()}
+    of_units = {"mean_over": "rollouts", "token_level_loss": False, "positive_example_nll_weight": 0.1}
+    for name, terms in {"units": of_units}.items():
+        means = {**loss, **terms}
+        whole, _, _ = await trained(settings(folder, means, train_micro_batch_size=1), *halves)
+        cut, _, _ = await trained(settings(folder, means, train_micro_batch_size=6), *halves)
+        apart[name] = distance(whole, cut)
     losses = [abs(a["train/loss"] - b["train/loss"]) for a, b in zip(told_one, told_six, strict=True)]
     return {
         "weights": distance(one, six),

@@ -44,7 +44,7 @@ def test_micro_batches_change_nothing(results: Any) -> None:
     assert results["invariance"]["loss"] < ROUNDING
 
 
-@pytest.mark.parametrize("batching", ["packed", "padded"])
+@pytest.mark.parametrize("batching", ["packed", "padded", "units"])
 def test_nor_does_it_how_many_rows_share_a_forward_pass(results: Any, batching: str) -> None:
     assert results["invariance"][batching] < 1e-5
 

@@ -39,6 +39,7 @@ def loss_of(**keys: Any) -> Callable[[RandomBatch], torch.Tensor]:
                 "prev_logprobs": shifted(given.old),
                 "generation_logprobs": shifted(given.engine),
                 "reference_policy_logprobs": shifted(given.reference),
+                "rewards": given.rewards,
             }
         )
         totals = given.totals
@@ -71,6 +72,7 @@ def cases() -> dict[str, dict[str, Any]]:
         "sequence mask": {**weighed, "truncated_importance_sampling_type": "seq-mask-tis"},
         "sequence TIS": {**weighed, **by_row, "use_importance_sampling_correction": True},
         **{f"KL {kind}, corrected": {**kl, "reference_policy_kl_type": kind} for kind in ("k1", "k2", "k3")},
+        "VAPO's likelihood": {**PLAIN, "positive_example_nll_weight": 0.1},
         "KL of the engine's samples": {**kl, "use_on_policy_kl_approximation": True},
     }
 

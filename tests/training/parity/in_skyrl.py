@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from skyrl.backends.skyrl_train.utils import ppo_utils
 from skyrl.train.config import AlgorithmConfig
-from tests.training.parity.random_batch import CLIP, PLAIN, ROWS, LossDifference, RandomBatch
+from tests.training.parity.random_batch import CLIP, PLAIN, PROMPTS, ROWS, LossDifference, RandomBatch
 from tests.training.parity.random_rewards import AdvantageDifference, RandomRewards
 
 LONGEST = 100
@@ -33,7 +33,7 @@ def loss_of(kind: str, mean: str = "token_mean", tis: str | None = None) -> Call
 
     def loss(given: RandomBatch) -> torch.Tensor:
         scaled = ppo_utils.apply_loss_reduction_to_advantages_minibatch(
-            given.advantages, given.mask, mean, len(given.mask), LONGEST
+            given.advantages, given.mask, mean, len(given.mask), LONGEST, PROMPTS
         )
         found: torch.Tensor
         found, _ = ppo_utils.PolicyLossRegistry.get(kind)(
@@ -52,6 +52,7 @@ def losses(batch: RandomBatch) -> dict[str, LossDifference]:
         "Dr. GRPO": batch.compared(
             loss_of("regular", "seq_mean_token_sum_norm"), **PLAIN, **ROWS, constant_length_tokens=LONGEST
         ),
+        "mean over prompts": batch.compared(loss_of("regular", "prompt_mean"), **PLAIN, **ROWS, mean_over="prompts"),
         "GSPO": batch.compared(
             loss_of("gspo", "sequence_mean"), **PLAIN, **ROWS, sequence_level_importance_ratios=True
         ),

@@ -99,6 +99,9 @@ def losses(batch: RandomBatch) -> dict[str, LossDifference]:
             loss_of("vanilla", "seq-mean-token-sum-norm", config=constant),
             **dual, **ROWS, constant_length_tokens=100,
         ),
+        "sums of rows": batch.compared(
+            loss_of("vanilla", "seq-mean-token-sum"), **dual, **ROWS, constant_length_tokens=1
+        ),
         "GSPO": batch.compared(loss_of("gspo", "seq-mean-token-mean"), **by_row),
         "CISPO": batch.compared(loss_of("cispo"), **PLAIN, use_cispo=True),
         "SAPO": batch.compared(

@@ -16,6 +16,8 @@ from paddock.training.grpo.torch_arrays import TorchArrays
 
 LENGTHS = [7, 1, 12, 5, 9, 12, 3, 10]
 WIDTH = 12
+PROMPTS = [(0, 3), (3, 5), (5, 8)]
+"""The rows of each prompt: the first, and that after the last."""
 CLIP: dict[str, Any] = {"ratio_clip_min": 0.2, "ratio_clip_max": 0.28}
 PLAIN: dict[str, Any] = {**CLIP, "use_importance_sampling_correction": False}
 ROWS: dict[str, Any] = {"token_level_loss": False}
@@ -69,7 +71,18 @@ class RandomBatch(NamedTuple):
 
     @property
     def totals(self) -> BatchTotals:
-        return BatchTotals(int(self.mask.sum()), len(self.mask))
+        positive = int(self.mask[self.rewards > 0].sum())
+        return BatchTotals(int(self.mask.sum()), len(self.mask), units=len(PROMPTS), positive_tokens=positive)
+
+    @property
+    def rewards(self) -> torch.Tensor:
+        """`[rows]`: of every other row above 0."""
+        return torch.tensor([1.0, 0.0]).repeat(len(self.mask) // 2)
+
+    @property
+    def unit_tokens(self) -> torch.Tensor:
+        """`[rows]`: the tokens of the prompt of each row."""
+        return torch.cat([self.mask[start:end].sum().repeat(end - start) for start, end in PROMPTS])
 
     def on_policy(self) -> "RandomBatch":
         """The same with the current weights as those before the step."""
@@ -87,6 +100,8 @@ class RandomBatch(NamedTuple):
             old_log_probs=self.old[on],
             reference_log_probs=self.reference[on],
             entropies=self.entropies[on],
+            unit_tokens=self.unit_tokens,
+            positive=(self.rewards > 0).to(self.mask.dtype)[on.nonzero()[:, 0]],
         )
         loss, _ = policy_loss(tokens, self.totals, LossSettings(**settings), TorchArrays())
         return loss
