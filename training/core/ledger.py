@@ -21,7 +21,7 @@ from paddock.training.core.buffer import ReplayBuffer, WaitingGroup
 from paddock.training.core.order import RowOrder
 from paddock.training.core.records import Group
 from paddock.training.core.settings import GroupSettings, GrpoSettings
-from paddock.types import RETRIED, JsonObject, Outcome
+from paddock.types import RETRIED, REWARDED, JsonObject, Outcome
 
 LostReason = Literal["slow", "too_old", "dropped", "no_advantage"]
 """Why a group is lost. `slow`: it still ran when no later step could take it; `too_old`: it had ended, and was too old;
@@ -95,7 +95,9 @@ class Ledger:
     def starved(self) -> bool:
         """Whether the rows are used up, and what is left is too little for another step."""
         n_left = len(self.running) + len(self.waiting)
-        return self.order.at_end and not self.retries and n_left < self.admission.num_prompts_per_step
+        # A group that runs may bring back a row that the curriculum leaves out.
+        no_rows = self.order.at_end or (not self.running and not self.order.has_rows)
+        return no_rows and not self.retries and n_left < self.admission.num_prompts_per_step
 
     @property
     def ready(self) -> bool:
@@ -122,6 +124,7 @@ class Ledger:
 
     def end(self, group: Group) -> None:
         """Move a running group that has ended to those that wait for their step."""
+        self._measure(group)
         self.waiting.put(group, self.running.pop(group.id).tries)
 
     def drop(self, group: Group) -> LostGroup:
@@ -134,6 +137,7 @@ class Ledger:
     def skip(self, group: Group) -> LostGroup:
         """Count a running group that has ended, and teaches nothing, as lost; its row is not run again."""
         self.n_skipped += 1
+        self._measure(group)
         lost = self._lose(self.running.pop(group.id), "no_advantage", self._max_retries)
         rewards = [member.reward for member in group.members if member.reward is not None]
         return lost._replace(seconds=group.seconds, reward=fmean(rewards) if rewards else None)
@@ -186,6 +190,7 @@ class Ledger:
             "n_rows": self.order.n_rows,
             "epoch": self.order.epoch,
             "position": self.order.position,
+            "order": self.order.to_wire(),
         }
 
     @classmethod
@@ -206,6 +211,7 @@ class Ledger:
                 kind="other_rows",
             )
         order.move_to(wire["epoch"], wire["position"])
+        order.restore(wire.get("order", {}))
         ledger = cls(grpo, order, groups)
         ledger.step = ledger.version = wire["step"]
         ledger.n_started, ledger.n_trained = wire["n_started"], wire["n_trained"]
@@ -224,6 +230,12 @@ class Ledger:
     def _chosen(self) -> Sequence[WaitingGroup] | None:
         usable = [group for group in self.waiting.waiting if self._policy.usable(group.oldest_version, self.step)]
         return self._policy.choose(self.step, self.running.values(), usable)
+
+    def _measure(self, group: Group) -> None:
+        rewards = [member.reward for member in group.members if member.outcome in REWARDED]
+        known = [reward for reward in rewards if reward is not None]
+        if self.order.curriculum is not None and known:
+            self.order.curriculum.measure(group.row, fmean(known))
 
     def _lose(self, group: Group | RunningGroup, why: LostReason, tries: int) -> LostGroup:
         """`tries`: how many groups of its row were lost before it."""

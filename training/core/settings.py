@@ -264,3 +264,39 @@ class GroupSettings(_Settings):
                 f"step_credit needs a sample per step: set sample_mode to `dynamic_history`, not {self.sample_mode!r}"
             )
         return self
+
+
+class CurriculumSettings(_Settings):
+    """`paddock.curriculum`: how often rows come by the mean reward of their last group; pools and thresholds are named
+    as in prime-rl's buffer. `curriculum.py` has the law."""
+
+    easy_threshold: float = 1.0
+    """Mean reward of the environment from which on a row is easy."""
+    hard_threshold: float = 0.0
+    """Mean reward up to which a row is hard."""
+    easy_weight: float = Field(default=1.0, ge=0, le=1)
+    """In which part of the rounds through the rows an easy row comes; 1: in each, as a normal one, 0: in none, so that
+    it is not measured again."""
+    hard_weight: float = Field(default=1.0, ge=0, le=1)
+    """The same for a hard row."""
+    pass_rates: str | None = None
+    """The folder of a `paddock eval` over the training rows, whose mean rewards hold until a row's first group has
+    ended; None: rows are normal until then."""
+
+    @property
+    def enabled(self) -> bool:
+        """Whether any row comes less often than others."""
+        return self.easy_weight < 1 or self.hard_weight < 1
+
+    @model_validator(mode="after")
+    def _pools(self) -> Self:
+        if self.hard_threshold >= self.easy_threshold:
+            raise ValueError(
+                f"hard_threshold ({self.hard_threshold:g}) has to be below easy_threshold ({self.easy_threshold:g})"
+            )
+        for name, weight in (("easy_weight", self.easy_weight), ("hard_weight", self.hard_weight)):
+            if 0 < weight < 0.001:
+                raise ValueError(f"{name} is {weight:g}: take 0.001 or more, or 0 for rows that are to come no more")
+        if self.pass_rates is not None and not self.enabled:
+            raise ValueError("pass_rates change nothing while easy_weight and hard_weight are 1: lower one of them")
+        return self

@@ -15,7 +15,7 @@ from pydantic import Field, field_validator, model_validator
 
 from paddock.training.core.loss_settings import LossSettings
 from paddock.training.core.reward_penalties import RewardPenaltySettings
-from paddock.training.core.settings import GroupSettings, GrpoSettings
+from paddock.training.core.settings import CurriculumSettings, GroupSettings, GrpoSettings
 from paddock.training.grpo.blocks import SettingsBlock
 from paddock.training.grpo.distillation_config import DistillationConfig
 from paddock.training.grpo.policy_config import PolicyConfig
@@ -182,6 +182,8 @@ class PaddockConfig(SettingsBlock):
     """The source of the recipe, and where it differs from it; None: it has no source."""
     groups: GroupSettings = GroupSettings()
     """What becomes of groups with missing members, and how rollouts become samples."""
+    curriculum: CurriculumSettings = CurriculumSettings()
+    """How often rows come by their pass rates; by default each in each epoch."""
     restart: int = Field(default=0, ge=0)
     """How often a run that a machine's failure ended (an InfraError) goes on by itself from its last checkpoint."""
     policy_timeout_s: float = Field(default=7200.0, gt=0)

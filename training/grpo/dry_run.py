@@ -9,7 +9,7 @@ Errors  ConfigError for what a run could start with nowhere, such as a server's 
 
 import json
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from math import prod
@@ -22,10 +22,12 @@ from paddock.config import Note
 from paddock.config.yaml_text import parse
 from paddock.errors import ConfigError, PaddockError
 from paddock.server.runtime import describe_servers
+from paddock.training.core.curriculum import Curriculum
 from paddock.training.grpo.config import ClusterConfig, TrainConfig
 from paddock.training.grpo.megatron_config import MegatronConfig
 from paddock.training.grpo.memory_sheet import memory_sheet, model_sizes, sheet_lines
 from paddock.training.grpo.model_server import engine_settings
+from paddock.training.grpo.pass_rates import pass_rates
 from paddock.training.grpo.placement import ClusterNode, needs_of, place, placement_lines
 from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.preflight import gpu_problem, machine_problem, missing_packages, server_checks
@@ -338,7 +340,18 @@ def _train_rows(read: RunConfig) -> str:
     total = sum(pool.weight for pool in pools)
     parts = ", ".join(f"{pool.name} {pool.weight / total:.1%} ({_count(len(pool.rows), 'row')})" for pool in pools)
     weighed = f"; of the prompts: {parts}" if len(pools) > 1 else ""
-    return _line("rows", f"{file}: {count}, {order}; {config.grpo.max_num_epochs} epochs are {steps} steps{weighed}")
+    text = f"{file}: {count}, {order}; {config.grpo.max_num_epochs} epochs are {steps} steps{weighed}"
+    return _line("rows", text + _curriculum(config, count))
+
+
+def _curriculum(config: TrainConfig, n_rows: int) -> str:
+    settings = config.paddock.curriculum
+    if not settings.enabled:
+        return ""
+    pools = Counter(map(Curriculum(settings, seed=0, rates=(rates := pass_rates(config))).difficulty, rates))
+    known = f" (measured before: {len(rates)} of {n_rows}, {pools['easy']} easy, {pools['hard']} hard)" if rates else ""
+    easy, hard = f"{settings.easy_weight:.0%}", f"{settings.hard_weight:.0%}"
+    return f"; easy rows come in {easy} of the rounds, hard ones in {hard}{known}"
 
 
 def _when(config: TrainConfig) -> str:

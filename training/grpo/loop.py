@@ -22,13 +22,14 @@ from typing import Any, Literal, NamedTuple
 from paddock.config import nearest
 from paddock.errors import BugError, ConfigError, PaddockError
 from paddock.training.core.batches import make_batch
+from paddock.training.core.curriculum import make_curriculum
 from paddock.training.core.distillation import DistillationSettings
 from paddock.training.core.ledger import Ledger, LostGroup
 from paddock.training.core.metrics import batch_metrics, durations
 from paddock.training.core.order import RowOrder, RowPool
 from paddock.training.core.records import Batch, Group
 from paddock.training.core.rollout_tally import RolloutTally
-from paddock.training.core.settings import GroupSettings, GrpoSettings
+from paddock.training.core.settings import CurriculumSettings, GroupSettings, GrpoSettings
 from paddock.training.grpo.calls import role_call
 from paddock.training.grpo.checkpoints import Checkpoint, Checkpoints, LoopState, write_whole_folder
 from paddock.training.grpo.engines import Engines
@@ -51,6 +52,10 @@ class LoopSettings(NamedTuple):
     """The rows of the training dataset, and how often they are drawn."""
     max_length: int
     """`policy.max_total_sequence_length`, in tokens."""
+    curriculum: CurriculumSettings = CurriculumSettings()
+    """How often they come by their pass rates."""
+    pass_rates: Mapping[int, float] = {}
+    """Mean rewards that were measured before, by the row's index."""
     environments: Mapping[str, str] = {}
     """The resources server of each agent, by their names: whose failures are counted together."""
     shuffle: bool = True
@@ -222,8 +227,14 @@ class Loop:
         return must is not None and self._clock() - self._started >= must
 
     def _order(self) -> RowOrder:
-        grpo, settings = self._grpo, self._settings
-        return RowOrder(settings.pools, seed=grpo.seed, shuffle=settings.shuffle, max_epochs=grpo.max_num_epochs)
+        grpo, given = self._grpo, self._settings
+        return RowOrder(
+            given.pools,
+            seed=grpo.seed,
+            shuffle=given.shuffle,
+            max_epochs=grpo.max_num_epochs,
+            curriculum=make_curriculum(given.curriculum, seed=grpo.seed, rates=given.pass_rates),
+        )
 
     def _make_groups(self, owner: asyncio.TaskGroup, in_a_row: int) -> InFlightGroups:
         return InFlightGroups(
@@ -383,6 +394,7 @@ class Loop:
             **{f"buffer/lost/{why}": float(count) for why, count in ledger.lost.items()},
             "buffer/retried": float(ledger.n_retries),
             "buffer/late": float(ledger.n_late),
+            **ledger.order.metrics(),
         }
 
     async def _save(self) -> None:

@@ -46,6 +46,9 @@ PLOTS = (
         log=True,
     ),
     Plot("staleness", "versions", (("train/staleness/mean", "mean"), ("train/staleness/max", "max"))),
+    Plot(
+        "curriculum", "rows", tuple((f"curriculum/{pool}", pool) for pool in ("easy", "normal", "hard", "unmeasured"))
+    ),
     Plot("turns", "turns per rollout", (("train/turns_per_sample/mean", "mean"),)),
     Plot(
         "group_seconds",

@@ -53,6 +53,8 @@ CHANGEABLE_KEYS = (
     "train.policy.dynamic_batching",
     "train.policy.dtensor_cfg.activation_checkpointing",
     "train.on_policy_distillation.servers",
+    "train.paddock.curriculum.pass_rates",
+    "train.paddock.groups.member_timeout_s",
     "train.paddock.policy_timeout_s",
     "train.paddock.restart",
     "train.paddock.recipe",

@@ -32,6 +32,7 @@ from paddock.training.grpo.journals import cut
 from paddock.training.grpo.layout_check import require_layout, require_nodes
 from paddock.training.grpo.loop import Loop, LoopSettings, RunResult
 from paddock.training.grpo.model_server import engine_settings
+from paddock.training.grpo.pass_rates import pass_rates
 from paddock.training.grpo.placement import RoleNeed, needs_of
 from paddock.training.grpo.policy_settings import PolicySettings
 from paddock.training.grpo.processes import RoleProcesses, open_processes
@@ -146,7 +147,7 @@ def _plan_run(read: RunConfig, out: Path) -> "_RunPlan":
         environment=environment,
         needs=needs_of(config, engine_settings(environment, read.model_server).launch),
         worker=worker_settings(read),
-        loop=_loop_settings(read, out),
+        loop=loop_settings(read, out),
     )
 
 
@@ -209,13 +210,15 @@ def _checkpoints(config: TrainConfig, out: Path) -> Checkpoints | None:
     return Checkpoints(folder, keep_top_k=settings.keep_top_k, higher_is_better=settings.higher_is_better)
 
 
-def _loop_settings(read: RunConfig, out: Path) -> LoopSettings:
+def loop_settings(read: RunConfig, out: Path) -> LoopSettings:
     config = read.config
     return LoopSettings(
         grpo=config.grpo,
         groups=config.paddock.groups,
         pools=row_pools(config, read.environment),
         max_length=config.policy.max_total_sequence_length,
+        curriculum=config.paddock.curriculum,
+        pass_rates=pass_rates(config),
         environments={agent.name: agent.environment for agent in Router(read.environment).agents.values()},
         shuffle=config.data.shuffle,
         metric=config.checkpointing.metric,

@@ -97,6 +97,14 @@ def test_weights_of_agents_are_planned_or_refused(run_file: Path, capsys: pytest
     assert plan("{agent: 1, other: 0}")[0] == 2
 
 
+def test_a_curriculum_is_planned(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["train", str(run_file), "--dry-run", "paddock.curriculum.easy_weight=0.1"])
+    plan = " ".join(capsys.readouterr().out.split())
+    assert "easy rows come in 10% of the rounds, hard ones in 100%" in plan
+    main(["train", str(run_file), "--dry-run"])
+    assert "easy rows" not in capsys.readouterr().out
+
+
 def test_an_on_policy_run_is_named_so(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", str(run_file), "--dry-run", "grpo.async_grpo.enabled=false"]) == PLANNED
     assert "each step trains on what its own weights sampled" in capsys.readouterr().out
