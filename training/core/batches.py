@@ -3,7 +3,8 @@
 Law     a verdict enters its group's baseline whether or not its tokens can be trained on; a failure never does. Each
         token is trained on at most once, with the advantage of its rollout, or it is masked for a reason that is given.
 Order   of the tokens' fates: no reward, no proven sample, cut by a budget (`overlong_filtering`), longer than the
-        trainer takes, not scored by a teacher, unknown weights, a turn with a flaw that the config masks.
+        trainer takes, not scored by a teacher, without experts to replay, unknown weights, a turn with a flaw that the
+        config masks.
 Shares  samples of one rollout share its advantage, unless each step has its own (`step_credit`). With
         `token_level_loss` each of its tokens weighs the same, in however many samples it was split; with a mean per
         row, a rollout weighs as many times as it has samples.
@@ -45,6 +46,7 @@ class _BatchRules(NamedTuple):
     max_length: int
     known_versions: Container[int]
     distillation: DistillationSettings | None
+    replays_experts: bool
 
 
 class _FlawTreatment(NamedTuple):
@@ -71,12 +73,13 @@ def make_batch(
     max_length: int,
     known_versions: Container[int],
     distillation: DistillationSettings | None = None,
+    replays_experts: bool = False,
 ) -> Batch:
     """The batch of `step`. `max_length`: the most tokens of a sample that the trainer takes. `known_versions`: versions
     of the weights that this run sent; tokens that others sampled are masked. `distillation`: what teachers' scores do
-    to advantages; None: there are none."""
+    to advantages; None: there are none. `replays_experts`: of the engine; samples without are masked."""
     batch = Batch(step=step, rows=[], masked=[], groups=list(groups), dropped=[])
-    rules = _BatchRules(grpo, max_length, known_versions, distillation)
+    rules = _BatchRules(grpo, max_length, known_versions, distillation, replays_experts)
     repaired = [_repaired(batch, group, settings) for group in groups]
     compared, reward_components = shape_groups([group for group in repaired if group is not None], grpo)
     std = batch_deviation([member.reward for group in compared for member in group.members])
@@ -133,7 +136,9 @@ def _mask_reason(sample: MemberSample, rules: _BatchRules) -> MaskReason | None:
         return "overlong"
     if len(sample.ids) > rules.max_length:
         return "too_long"
-    return "teacher_failed" if rules.distillation is not None and sample.teacher_log_probs is None else None
+    if rules.distillation is not None and sample.teacher_log_probs is None:
+        return "teacher_failed"
+    return "no_routed_experts" if rules.replays_experts and sample.routed_experts is None else None
 
 
 def _row(
@@ -183,6 +188,7 @@ def _row(
         oldest=min((span.version for span in versions), default=None),
         newest=max((span.version for span in versions), default=None),
         versions=tuple(versions),
+        routed_experts=sample.routed_experts if rules.replays_experts else None,
     )
 
 

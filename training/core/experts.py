@@ -1,5 +1,6 @@
-"""The experts of a sample as arrays of numpy's, [rows, layers, k] of int32: what trainers replay routers by.
+"""The experts of a sample as arrays of numpy's, [rows, layers, k]: what trainers replay routers by.
 
+Types   int32 for other trainers; int8 or int16, where all ids fit, for our own: as they are recorded.
 Law     rows are those of `paddock.types.routed_experts`: one for each id of the sample but the last. numpy is imported
         where it is used: it comes with trainers, not with us.
 """
@@ -10,12 +11,18 @@ from paddock.types import RoutedExperts
 
 
 def expert_array(text: str) -> Any:
-    """Writable, and its own."""
+    """Of int32, writable, and its own."""
     import numpy as np
 
-    given = RoutedExperts.from_text(text)
+    return expert_view(RoutedExperts.from_text(text)).astype(np.int32)
+
+
+def expert_view(given: RoutedExperts) -> Any:
+    """Without a copy, and not to be written to."""
+    import numpy as np
+
     ids = np.frombuffer(given.data, dtype=f"<i{given.width}")
-    return ids.reshape(given.rows, given.layers, given.k).astype(np.int32)
+    return ids.reshape(given.rows, given.layers, given.k)
 
 
 def placeholder_array(rows: int, layers: int, k: int) -> Any:
@@ -25,4 +32,4 @@ def placeholder_array(rows: int, layers: int, k: int) -> Any:
     return np.broadcast_to(np.arange(k, dtype=np.int32), (rows, layers, k)).copy()
 
 
-__all__ = ["expert_array", "placeholder_array"]
+__all__ = ["expert_array", "expert_view", "placeholder_array"]

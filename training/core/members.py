@@ -10,13 +10,14 @@ from itertools import chain
 
 import numpy as np
 
-from paddock.tokens.export import RolloutSample, SamplePlan, Span, plan_rollout
+from paddock.tokens.export import RolloutSample, SamplePlan, Span, plan_rollout, routed_experts_of
+from paddock.training.core.experts import expert_view
 from paddock.training.core.flaws import FlawRules, flaws_of
 from paddock.training.core.records import Member, MemberSample, TurnSpan
 from paddock.training.core.reward_penalties import penalties_of
 from paddock.training.core.settings import GroupSettings
 from paddock.training.core.step_credit import step_credits
-from paddock.types import Rollout
+from paddock.types import Rollout, RoutedExperts
 
 
 def member_of(rollout: Rollout, settings: GroupSettings, flaw_rules: FlawRules) -> Member:
@@ -61,6 +62,7 @@ def _samples(rollout: Rollout, planned: SamplePlan) -> Iterator[MemberSample]:
             if turn.id in path.trained:
                 mask[start:end] = True
                 log_probs[start:end] = turn.log_probs
+        experts = routed_experts_of(path.turns)
         yield MemberSample(
             row=rollout.row.name,
             nth=nth,
@@ -69,6 +71,7 @@ def _samples(rollout: Rollout, planned: SamplePlan) -> Iterator[MemberSample]:
             loss_mask=mask,
             log_probs=log_probs,
             spans=_turn_spans(path.spans),
+            routed_experts=None if experts is None else expert_view(experts),
         )
 
 
@@ -83,6 +86,7 @@ def member_sample(exported: RolloutSample) -> MemberSample:
         loss_mask=np.array(sample.loss_mask, np.bool_),
         log_probs=np.array(sample.log_probs, np.float32),
         spans=_turn_spans(sample.spans),
+        routed_experts=None if (text := sample.routed_experts) is None else expert_view(RoutedExperts.from_text(text)),
     )
 
 

@@ -28,11 +28,13 @@ MaskReason = Literal[
     "malformed_thinking",
     "log_prob_error",
     "teacher_failed",
+    "no_routed_experts",
 ]
 """Why tokens are not trained on: the failed outcomes; `not_exact`: no sample of it is proven; `overlong`: a budget
 cut it (overlong filtering); `unknown_weights`: the weights that sampled it are unknown; `too_long`: longer than
 `policy.max_total_sequence_length`; flaws, where the config masks them; `log_prob_error`: trainer and engine
-disagree; `teacher_failed`: it was to be scored by a teacher, and was not."""
+disagree; `teacher_failed`: it was to be scored by a teacher, and was not; `no_routed_experts`: the engine's experts
+are to be replayed, and those of one of its tokens at least were not recorded."""
 
 
 class Flaw(NamedTuple):
@@ -83,6 +85,8 @@ class MemberSample(NamedTuple):
     """What was sampled, in order; the rest is prompt or environment text."""
     teacher_log_probs: "NDArray[np.float32] | None" = None
     """A teacher's log-probs; None: none scored it."""
+    routed_experts: "NDArray[np.signedinteger] | None" = None
+    """`[length - 1, layers, k]`: the engine's experts of each token but the last; None: not recorded of all."""
 
 
 class Member(NamedTuple):
@@ -176,6 +180,8 @@ class TrainRow(NamedTuple):
     newest: int | None
     versions: tuple[VersionSpan, ...] = ()
     """Who sampled the trained tokens, in order."""
+    routed_experts: "NDArray[np.signedinteger] | None" = None
+    """As its sample has them; None: they are not replayed."""
 
     @property
     def tokens(self) -> int:

@@ -99,6 +99,7 @@ def batch(
     max_length: int = 100,
     known_versions: Any = range(3),
     distillation: DistillationSettings | None = None,
+    replays_experts: bool = False,
 ) -> Batch:
     return make_batch(
         groups,
@@ -108,4 +109,5 @@ def batch(
         max_length=max_length,
         known_versions=known_versions,
         distillation=distillation,
+        replays_experts=replays_experts,
     )

@@ -1,8 +1,8 @@
 """Waiting groups as a file of a checkpoint: what is read is what was written, number by number.
 
 Form    an archive of numpy's (npz). `groups` is JSON in bytes: the groups, their members and samples, without arrays.
-        `ids_N`, `loss_mask_N`, `log_probs_N` and, where it was scored, `teacher_log_probs_N` are the arrays of the Nth
-        sample.
+        `ids_N`, `loss_mask_N`, `log_probs_N` and, where there are any, `teacher_log_probs_N` and `routed_experts_N` are
+        the arrays of the Nth sample.
 Lines   the version before wrote a group as a line of JSON, its samples as lines of `paddock samples`: they are read.
 Errors  what is none of ours raises KeyError, TypeError, ValueError or BadZipFile (a checksum that is wrong among them);
         numbers that JSON has no form for (NaN, the infinities) are a ValueError when they are written, because they
@@ -22,8 +22,8 @@ from paddock.training.core.members import member_sample
 from paddock.training.core.records import Flaw, Group, Member, MemberSample, StepCredit, TurnSpan
 from paddock.types import JsonObject
 
-ARRAYS = ("ids", "loss_mask", "log_probs", "teacher_log_probs")
-"""Fields of a sample; the last may be missing."""
+ARRAYS = ("ids", "loss_mask", "log_probs", "teacher_log_probs", "routed_experts")
+"""Fields of a sample; the last two may be missing."""
 
 
 def write_groups(path: Path, groups: Sequence[Group]) -> None:

@@ -108,6 +108,11 @@ def _processes(read: RunConfig) -> Iterator[str]:
     shared = f", on Megatron-core, {_layout(policy.megatron_cfg)}" if policy.megatron_cfg.enabled else shared
     threads = f", {torch.threads} threads each" if torch.device == "cpu" and torch.threads is not None else ""
     yield _line("policy", f"{policy.model_name}, {policy.precision}, device {torch.device}{shared}{threads}")
+    if policy.router_replay.enabled:
+        whose = (
+            "the engine's, in each pass" if policy.router_replay.of_engine else "the policy's own, of before the step"
+        )
+        yield _line("experts", f"replayed ({policy.router_replay.mode}): {whose}")
     workers = read.config.cluster.rollout_workers
     how_many = "one process with" if workers == 1 else f"{workers} processes, each with"
     yield _line("rollout worker", f"{how_many} these servers:")

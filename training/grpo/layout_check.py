@@ -36,7 +36,9 @@ def require_layout(policy: PolicyConfig) -> None:
     info, tensor = orjson.loads(file.read_bytes()), config.tensor_model_parallel_size
     experts = next((info[name] for name in _EXPERTS if info.get(name)), 0)
     wrong = None
-    if experts and tensor > 1 and not config.sequence_parallel:
+    if policy.router_replay.enabled and not experts:
+        wrong = "has no experts for policy.router_replay: set policy.router_replay.enabled to false"
+    elif experts and tensor > 1 and not config.sequence_parallel:
         wrong = "a model with experts and tensor_model_parallel_size above 1 need sequence_parallel: set it to true"
     elif experts % config.expert_model_parallel_size or (config.expert_model_parallel_size > 1 and not experts):
         wrong = f"expert_model_parallel_size ({config.expert_model_parallel_size}) does not divide {experts} experts"

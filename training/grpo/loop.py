@@ -73,6 +73,8 @@ class LoopSettings(NamedTuple):
     """Pause between two tries to send."""
     distillation: DistillationSettings | None = None
     """What teachers' scores do to advantages; None: there are none."""
+    replays_experts: bool = False
+    """The policy goes through the engine's experts."""
     export: Path | None = None
     """Folder to which the weights of the best checkpoint (the last ones, where none is stored) are written at the end,
     in the format of Hugging Face; None: they are not written."""
@@ -303,6 +305,7 @@ class Loop:
             max_length=self._settings.max_length,
             known_versions=range(self._ledger.step + 1),
             distillation=self._settings.distillation,
+            replays_experts=self._settings.replays_experts,
         )
         with self._stopwatch("train_s"):
             trained = await self._train(batch)

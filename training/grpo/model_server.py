@@ -66,6 +66,12 @@ def compose_servers(
     environment = _load(beside, {**body, name: added}, [*overrides, *dropped], servers=None)
     if config.policy.generation.colocated.enabled:
         _require_one_engine(name, _block(environment, name).block)
+    if config.policy.router_replay.of_engine and _block(environment, name).block.get("routed_experts") is not True:
+        raise ConfigError(
+            f"`{name}.{KIND}.{VLLM}.routed_experts`: policy.router_replay replays the engine's experts, which have to "
+            "be recorded: take it out, or set policy.router_replay.mode to R2",
+            kind="config_invalid",
+        )
     return RunServers(environment, name, [*_notes(environment), *adopted.notes])
 
 
@@ -168,6 +174,8 @@ def _settings_from_policy(config: TrainConfig, block: JsonObject, *, has_gpus: b
     out = {key: value for key, value in fields.items() if key not in block or key == "model"}
     stops = {"stop_token_ids": policy.generation.stop_token_ids, "stop": policy.generation.stop_strings}
     ends = {key: list(value) for key, value in stops.items() if value is not None}
+    if policy.router_replay.of_engine:
+        out["routed_experts"] = True
     out["sampling_overrides"] = {**dict.fromkeys(unset), **ends}
     if "model" in policy.generation.vllm:
         out.pop("model")

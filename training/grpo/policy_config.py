@@ -240,6 +240,23 @@ class GenerationConfig(SettingsBlock):
         return self
 
 
+class RouterReplayConfig(SettingsBlock):
+    """`policy.router_replay` (Ma et al. 2025): tokens go through experts that were chosen before."""
+
+    enabled: bool = False
+    """On Megatron-core alone (`megatron_cfg.enabled`)."""
+    mode: Literal["R3", "R2"] = "R3"
+    """`R3`: the engine's experts, in each pass of the trainer; the model server records them (`routed_experts`), and
+    samples without are masked. A token takes a byte (two above 128 experts) for each layer and each of its experts.
+    `R2`: those of the trainer's own pass before the step, where there is one (several optimiser steps for a batch, or
+    `seq_logprob_error_threshold`)."""
+
+    @property
+    def of_engine(self) -> bool:
+        """Whether the engine's are replayed."""
+        return self.enabled and self.mode == "R3"
+
+
 class PolicyConfig(SettingsBlock):
     """`policy`."""
 
@@ -278,6 +295,8 @@ class PolicyConfig(SettingsBlock):
     """Padded micro-batches that are bounded by tokens."""
     generation: GenerationConfig = GenerationConfig()
     """How engines sample."""
+    router_replay: RouterReplayConfig = RouterReplayConfig()
+    """Which experts tokens go through."""
 
     @property
     def n_processes(self) -> int:
@@ -331,6 +350,20 @@ class PolicyConfig(SettingsBlock):
             raise ValueError(
                 "generation.colocated.enabled is for one process of a policy on torch: set torch_cfg.processes to 1, "
                 "and megatron_cfg.enabled to false, or generation.colocated.enabled to false"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _with_replay(self) -> Self:
+        config = self.megatron_cfg
+        if not self.router_replay.enabled:
+            return self
+        if not config.enabled:
+            raise ValueError("router_replay.enabled is for a policy on Megatron-core: set megatron_cfg.enabled to true")
+        if config.moe_router_load_balancing_type == "sinkhorn" or config.model_overrides.get("moe_router_fusion"):
+            raise ValueError(
+                "router_replay.enabled can't go with megatron_cfg.moe_router_load_balancing_type `sinkhorn` or "
+                "model_overrides.moe_router_fusion, which choose experts by ways of their own"
             )
         return self
 

@@ -225,6 +225,7 @@ def loop_settings(read: RunConfig, out: Path) -> LoopSettings:
         save_period=config.checkpointing.save_period,
         must_save_by_s=config.checkpointing.must_save_by_s,
         distillation=config.on_policy_distillation if config.on_policy_distillation.enabled else None,
+        replays_experts=config.policy.router_replay.of_engine,
         export=shared_folder(config, out) / EXPORT,
     )
 

@@ -13,7 +13,7 @@ from paddock.tokens.export import Mode
 from paddock.training.core.loss_settings import LossSettings
 from paddock.training.grpo.blocks import SettingsBlock
 from paddock.training.grpo.config import CheckpointConfig, ClusterConfig, TrackerConfig
-from paddock.training.grpo.policy_config import GenerationConfig, PolicyConfig
+from paddock.training.grpo.policy_config import GenerationConfig, PolicyConfig, RouterReplayConfig
 from paddock.training.grpo.policy_settings import PolicySettings
 
 DEFAULT_BATCH = 32
@@ -96,6 +96,13 @@ class SftCheckpointConfig(CheckpointConfig):
         return self
 
 
+_UNUSED = {
+    "generation": GenerationConfig(),
+    "router_replay": RouterReplayConfig(),
+    "train_global_batch_size": None,
+}
+
+
 class SftConfig(SettingsBlock):
     """The whole of a run's settings."""
 
@@ -103,7 +110,7 @@ class SftConfig(SettingsBlock):
     """How long is trained, and when the held-out loss is measured."""
     policy: PolicyConfig
     """The model that is trained, and how, as in `paddock train`. A step has `train_global_batch_size` samples (None:
-    32). Of `generation` nothing is used: the loss is at temperature 1."""
+    32). Of `generation` and `router_replay` nothing is used: the loss is at temperature 1, of no engine's routing."""
     data: SftDataConfig
     """The rollouts to train on."""
     checkpointing: SftCheckpointConfig = SftCheckpointConfig()
@@ -120,7 +127,7 @@ class SftConfig(SettingsBlock):
     @property
     def policy_settings(self) -> PolicySettings:
         """The settings that the policy gets: each of its calls is one optimiser step."""
-        policy = self.policy.model_copy(update={"generation": GenerationConfig(), "train_global_batch_size": None})
+        policy = self.policy.model_copy(update=_UNUSED)
         return PolicySettings(policy=policy, loss=NLL, seed=self.sft.seed)
 
     @model_validator(mode="after")

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from paddock.training.core.records import Flaw, MaskEntry, VersionSpan
@@ -179,3 +180,14 @@ def test_the_batch_s_deviation_is_that_of_all_its_rewards() -> None:
     found = batch(group(member(0, 1.0), member(1, 0.0)), group(member(0, 5.0), member(1, 3.0), group_id=1), grpo=grpo)
     std = math.sqrt(((1 - 2.25) ** 2 + 2.25**2 + 2.75**2 + 0.75**2) / 3) + 1e-6
     assert [row.advantages[2].item() for row in found.rows] == pytest.approx([1 / std, -1 / std, 2 / std, -2 / std])
+
+
+def test_where_experts_are_replayed_a_sample_without_is_masked() -> None:
+    """And where they are not, none are sent to the policy."""
+    experts = np.zeros((5, 2, 2), np.int8)
+    with_experts = sample()._replace(routed_experts=experts)
+    members = [member(0, 1.0, samples=[with_experts]), member(1, 0.0, samples=[sample()])]
+    made = batch(group(*members), replays_experts=True)
+    assert [(row.member, row.routed_experts is experts) for row in made.rows] == [(0, True)]
+    assert made.masked == [MaskEntry(0, 1, 0, "no_routed_experts")]
+    assert [row.routed_experts for row in batch(group(*members)).rows] == [None, None]

@@ -2,6 +2,7 @@
 
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 
 from paddock.tokens.export import rollout_samples
@@ -10,7 +11,7 @@ from paddock.training.core.members import member_of, member_sample
 from paddock.training.core.records import Flaw
 from paddock.training.core.settings import GroupSettings
 from paddock.training.core.testing import FAILED_OUTCOMES, as_lists, rollout, turn
-from paddock.types import Outcome, WeightSpan
+from paddock.types import Outcome, RoutedExperts, WeightSpan
 from paddock.types.responses import call_item, message_item
 
 RULES = FlawRules()
@@ -67,6 +68,23 @@ def test_samples_are_those_that_are_exported(mode: Literal["whole", "branch", "d
     found = member_of(ended, GroupSettings(sample_mode=mode), RULES).samples
     assert exported
     assert as_lists(list(found)) == as_lists(exported)
+
+
+def test_each_token_of_a_sample_but_the_last_has_its_experts() -> None:
+    """As few bytes as they were recorded in; a sample of which a part has none has none."""
+    first = np.array([[[0, 1]], [[2, 3]], [[4, 5]]], np.int32)
+    then = np.array([[[6, 7]], [[0, 2]], [[1, 3]], [[5, 4]]], np.int32)
+    texts = [RoutedExperts.of(rows).to_text() for rows in (first, then)]
+    turns = [turn("a", routed_experts=texts[0]), turn("b", "a", routed_experts=texts[1])]
+    ended = rollout("completed", 1.0, turns=turns)
+    (one,) = member_of(ended, WHOLE, RULES).samples
+    assert one.routed_experts is not None
+    assert one.routed_experts.dtype == "int8"
+    assert one.routed_experts.tolist() == [*first.tolist(), *then.tolist()]
+    exported = [member_sample(sample) for sample in rollout_samples(ended, "whole")]
+    assert as_lists(exported) == as_lists([one])
+    (other,) = member_of(rollout("completed", 1.0, turns=[turns[0], turn("b", "a")]), WHOLE, RULES).samples
+    assert other.routed_experts is None
 
 
 def test_an_unstamped_rollout_is_refused() -> None:

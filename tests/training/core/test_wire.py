@@ -30,6 +30,7 @@ def samples(draw: st.DrawFn) -> MemberSample:
     length = draw(st.integers(1, 5))
     start = draw(st.integers(0, length - 1))
     version = draw(st.none() | st.just("default") | st.integers(0, 9).map(str))
+    experts = st.lists(st.integers(0, 300), min_size=2 * length - 2, max_size=2 * length - 2)
     log_probs = st.lists(st.floats(width=32), min_size=length, max_size=length)
     return MemberSample(
         row=draw(st.none() | TEXTS),
@@ -40,6 +41,7 @@ def samples(draw: st.DrawFn) -> MemberSample:
         log_probs=np.array(draw(log_probs), np.float32),
         spans=(TurnSpan(draw(TEXTS), start, length, version, draw(st.booleans())),),
         teacher_log_probs=draw(st.none() | log_probs.map(lambda values: np.array(values, np.float32))),
+        routed_experts=draw(st.none() | experts.map(lambda ids: np.array(ids, np.int16).reshape(length - 1, 1, 2))),
     )
 
 

@@ -228,11 +228,13 @@ def test_the_layout_of_a_policy_on_megatron_core_is_told(run_file: Path, capsys:
         "optimizer": {"lr": 3e-6, "min_lr": 3e-6},
         "scheduler": {"lr_warmup_iters": 10, "lr_warmup_init": 3e-7},
     }
-    policy = {**RUN["policy"], "torch_cfg": {"device": "cpu"}, "megatron_cfg": megatron}
+    replay = {"router_replay": {"enabled": True}}
+    policy = {**RUN["policy"], "torch_cfg": {"device": "cpu"}, "megatron_cfg": megatron, **replay}
     run_file.write_text(yaml.safe_dump({**RUN, "policy": policy}))
     assert main(["train", str(run_file), "--dry-run"]) == PLANNED
     plan = " ".join(capsys.readouterr().out.split())
     assert "on Megatron-core, 32 processes: tensor 2 x pipeline 4 x data 4, 1 threads each" in plan
+    assert "experts replayed (R3): the engine's, in each pass" in plan
     assert "Adam, learning rate 3e-06, from 3e-07 in 10 steps" in plan
 
 

@@ -9,7 +9,7 @@ import pytest
 from paddock.errors import ConfigError
 from paddock.training.grpo.config import ClusterConfig
 from paddock.training.grpo.layout_check import require_layout, require_nodes
-from paddock.training.grpo.policy_config import PolicyConfig
+from paddock.training.grpo.policy_config import PolicyConfig, RouterReplayConfig
 
 DENSE = {"vocab_size": 97}
 EXPERTS = {"vocab_size": 96, "num_experts": 6}
@@ -32,6 +32,12 @@ def policy(folder: Path, model: dict[str, Any], **megatron: Any) -> PolicyConfig
 def test_it_is_said_what_does_not_fit(tmp_path: Path, model: Any, megatron: Any, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         require_layout(policy(tmp_path, model, **megatron))
+
+
+def test_experts_of_a_model_without_are_not_replayed(tmp_path: Path) -> None:
+    replaying = policy(tmp_path, DENSE).model_copy(update={"router_replay": RouterReplayConfig(enabled=True)})
+    with pytest.raises(ConfigError, match=r"has no experts for policy\.router_replay"):
+        require_layout(replaying)
 
 
 @pytest.mark.parametrize("sizes", [{"tensor_model_parallel_size": 16}, {"expert_tensor_parallel_size": 16}])

@@ -317,3 +317,25 @@ class NewOmegaConf:
 def test_functions_of_interpolations_are_registered_where_they_get_their_arguments_with_types(api: type[Any]) -> None:
     with pytest.raises(NotImplementedError, match="mul"):
         register_of(api)("mul", int)
+
+
+def test_experts_that_are_replayed_are_recorded_or_the_run_is_refused(folder: Path) -> None:
+    replay = {"megatron_cfg": {"enabled": True}, "router_replay": {"enabled": True}}
+    assert vllm(read(folder, {"policy": replay}))["routed_experts"] is True
+    own = {"policy": {**replay, "router_replay": {"enabled": True, "mode": "R2"}}}
+    assert "routed_experts" not in vllm(read(folder, own))
+    off = {"policy": {**replay, "generation": {"vllm": {"routed_experts": False}}}}
+    assert "policy.router_replay replays the engine's experts" in refused(folder, off)
+
+
+@pytest.mark.parametrize(
+    ("policy", "error"),
+    [
+        ({}, "router_replay.enabled is for a policy on Megatron-core"),
+        ({"moe_router_load_balancing_type": "sinkhorn"}, "choose experts by ways of their own"),
+        ({"model_overrides": {"moe_router_fusion": True}}, "choose experts by ways of their own"),
+    ],
+)
+def test_what_can_not_replay_experts_is_refused(folder: Path, policy: Any, error: str) -> None:
+    megatron = {"megatron_cfg": {"enabled": True, **policy}} if policy else {}
+    assert error in refused(folder, {"policy": {**megatron, "router_replay": {"enabled": True}}})

@@ -63,8 +63,13 @@ def layout_of(policy: PolicyConfig) -> ParallelLayout:
         expert_tensor_parallel_size=config.expert_tensor_parallel,
         sequence_parallel=config.sequence_parallel,
         dtype=DTYPES[policy.precision],
-        more={**own, **_recomputing(config), **config.model_overrides},
+        more={**own, **_recomputing(config), **_routing(policy), **config.model_overrides},
     )
+
+
+def _routing(policy: PolicyConfig) -> dict[str, Any]:
+    """A fused kernel of routers chooses experts by itself."""
+    return {"moe_router_fusion": False} if policy.router_replay.enabled else {}
 
 
 def _recomputing(config: MegatronConfig) -> dict[str, Any]:

@@ -26,7 +26,16 @@ from megatron.core.tensor_parallel.mappings import (
 )
 from megatron.core.transformer.module import Float16Module
 
-from paddock.training.grpo.megatron.inputs import InputForm, Inputs, inputs_of, keywords, own_indices, whole_length
+from paddock.training.grpo.megatron.inputs import (
+    InputForm,
+    Inputs,
+    inputs_of,
+    keywords,
+    own_indices,
+    stage_of,
+    whole_length,
+)
+from paddock.training.grpo.megatron.router_replay import Routing, as_routed
 from paddock.training.grpo.microbatches import MicroBatch
 from paddock.training.grpo.token_scores import ModelHead, ScoreForm, TokenScores, token_scores
 
@@ -47,7 +56,15 @@ class Forward:
         self._form = form
         self._score_form = scores
 
-    def run(self, models: list[Any], micros: Sequence[MicroBatch], loss: Loss, *, learn: bool) -> list[Any]:
+    def run(
+        self,
+        models: list[Any],
+        micros: Sequence[MicroBatch],
+        loss: Loss,
+        *,
+        learn: bool,
+        routing: Routing = as_routed,
+    ) -> list[Any]:
         """The reports of `loss` on each micro-batch, in order, on the last stage; empty on the others. `learn`:
         gradients are in the models' buffers afterwards."""
         if not micros:
@@ -56,8 +73,8 @@ class Forward:
 
         def step(batches: Iterator[Any], model: Any) -> tuple[torch.Tensor, Callable[[torch.Tensor], Any]]:
             micro, inputs = next(batches)
-            stage, more = _stage_of(model)
-            return model(**keywords(inputs), **more), partial(loss_of_hidden, micro, inputs, stage)
+            more = _arguments_of_wrapping(model)
+            return model(**keywords(inputs), **more), partial(loss_of_hidden, micro, inputs, stage_of(model))
 
         def loss_of_hidden(
             micro: MicroBatch, inputs: Inputs, stage: Any, hidden: torch.Tensor
@@ -65,7 +82,7 @@ class Forward:
             return loss(micro, self._scores(hidden, micro, inputs, stage, entropies=learn))
 
         schedule = get_forward_backward_func()
-        with torch.set_grad_enabled(learn):
+        with routing(micros, inputs_by_micro), torch.set_grad_enabled(learn):
             reports: list[Any] = schedule(
                 forward_step_func=step,
                 data_iterator=iter(zip(micros, inputs_by_micro, strict=True)),
@@ -106,15 +123,13 @@ def _of_all(own: torch.Tensor, here: torch.Tensor) -> torch.Tensor:
     return mine + (every - mine.detach())
 
 
-def _stage_of(model: Any) -> tuple[Any, dict[str, Any]]:
-    """The `GPTModel` in what is wrapped around it, and the arguments that the wrapping takes: hidden states stay in the
-    type of the computation."""
-    more: dict[str, Any] = {}
+def _arguments_of_wrapping(model: Any) -> dict[str, Any]:
+    """Hidden states stay in the type of the computation."""
     while hasattr(model, "module"):
         if isinstance(model, Float16Module):
-            more = {"fp32_output": False}
+            return {"fp32_output": False}
         model = model.module
-    return model, more
+    return {}
 
 
 def _head_of(stage: Any) -> ModelHead:

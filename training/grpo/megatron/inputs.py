@@ -100,6 +100,13 @@ def whole_length(inputs: Inputs) -> int:
     return int(inputs.ids.numel()) if inputs.own is None or inputs.ends is None else int(inputs.ends[-1])
 
 
+def stage_of(model: Any) -> Any:
+    """The `GPTModel` in what is wrapped around it."""
+    while hasattr(model, "module"):
+        model = model.module
+    return model
+
+
 def keywords(inputs: Inputs) -> dict[str, Any]:
     """The keyword arguments of the model's forward pass."""
     arguments: dict[str, Any] = {

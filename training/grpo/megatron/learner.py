@@ -25,6 +25,7 @@ from paddock.training.grpo.megatron.forward import Forward, without_logits
 from paddock.training.grpo.megatron.inputs import InputForm
 from paddock.training.grpo.megatron.optimizer import in_precision, make_optimizer, make_scheduler, with_gradients
 from paddock.training.grpo.megatron.ranks import Ranks
+from paddock.training.grpo.megatron.router_replay import ExpertReplay, as_routed
 from paddock.training.grpo.microbatches import MicroBatch, RankShare, micro_batches
 from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.policy_settings import PolicySettings
@@ -49,6 +50,8 @@ class MegatronLearner:
         self.optimizer = make_optimizer(self.models, policy)
         self.scheduler = make_scheduler(self.optimizer, policy.megatron_cfg)
         self._configure_schedule()
+        replay = policy.router_replay
+        self._replay = ExpertReplay(self.models, of_engine=replay.mode == "R3") if replay.enabled else None
         self._reference = self.models
         if settings.loss.reference_policy_kl_penalty:
             self._reference = in_precision(self._load_stages(), policy)
@@ -56,6 +59,8 @@ class MegatronLearner:
                 model.requires_grad_(requires_grad=False)
 
     def train(self, batch: Batch) -> TrainResult:
+        if self._replay is not None:
+            self._replay.forget()
         return training_step.train(self, batch, self._settings)
 
     def score(self, rows: Sequence[TrainRow], indices: Sequence[int], *, reference: bool = False) -> LogProbs:
@@ -63,7 +68,9 @@ class MegatronLearner:
             return now.log_probs.sum(), micro.by_row(now.log_probs)
 
         models = self._reference if reference else self.models
-        answers = self._forward.run(models, self._micro_batches(rows, indices, learn=False), evaluate, learn=False)
+        routing = as_routed if self._replay is None or reference else self._replay.scoring(rows)
+        micros = self._micro_batches(rows, indices, learn=False)
+        answers = self._forward.run(models, micros, evaluate, learn=False, routing=routing)
         return merge(log_probs for own in self._answers(answers) for log_probs in own)
 
     def step(self, rows: Sequence[TrainRow], part: StepPart, fixed: FixedLogProbs) -> OptimizerStep:
@@ -82,7 +89,8 @@ class MegatronLearner:
             return loss * scale, (metrics, micro.by_row(now.log_probs))
 
         self._zero()
-        own = self._forward.run(self.models, micros, evaluate, learn=True)
+        routing = as_routed if self._replay is None else self._replay.learning(rows)
+        own = self._forward.run(self.models, micros, evaluate, learn=True, routing=routing)
         answers = [answer for of_group in self._answers(own) for answer in of_group]
         return sum((metrics for metrics, _ in answers), LossMetrics()), merge(log_probs for _, log_probs in answers)
 

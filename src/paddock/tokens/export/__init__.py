@@ -9,7 +9,15 @@ from paddock.tokens.export.exact_turns import ExactTurns, exact_turns
 from paddock.tokens.export.inline import inline
 from paddock.tokens.export.records import Mode, Reason, Sample, SkippedTurn, Span
 from paddock.tokens.export.rollouts import RolloutSample, plan_rollout, rollout_samples
-from paddock.tokens.export.sample_plan import PlannedSample, SamplePath, SamplePlan, plan, samples, skipped
+from paddock.tokens.export.sample_plan import (
+    PlannedSample,
+    SamplePath,
+    SamplePlan,
+    plan,
+    routed_experts_of,
+    samples,
+    skipped,
+)
 from paddock.tokens.export.summary import Summary
 
 __all__ = [
@@ -29,6 +37,7 @@ __all__ = [
     "plan",
     "plan_rollout",
     "rollout_samples",
+    "routed_experts_of",
     "samples",
     "skipped",
 ]

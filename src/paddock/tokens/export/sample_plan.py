@@ -185,7 +185,7 @@ def _sample(path: Sequence[Turn], trained: frozenset[str]) -> Sample:
         log_probs=log_probs + [0.0] * padding,
         spans=_path(path, trained).spans,
         finish_reason=path[-1].finish_reason,
-        routed_experts=_routed_experts(path),
+        routed_experts=None if (experts := routed_experts_of(path)) is None else experts.to_text(),
     )
 
 
@@ -199,14 +199,14 @@ def _path(path: Sequence[Turn], trained: frozenset[str]) -> SamplePath:
     return SamplePath(path, trained, spans)
 
 
-def _routed_experts(path: Sequence[Turn]) -> str | None:
-    """Of the whole path; None where one of its turns has none."""
+def routed_experts_of(path: Sequence[Turn]) -> RoutedExperts | None:
+    """Of the whole path, root first; None where one of its turns has none."""
     parts: list[RoutedExperts] = []
     for turn in path:
         if turn.routed_experts is None:
             return None
         parts.append(RoutedExperts.from_text(turn.routed_experts, parts[-1].end if parts else 0))
-    return RoutedExperts.join(parts).to_text()
+    return RoutedExperts.join(parts)
 
 
 def _spans(turn: Turn, start: int, *, trained: bool) -> Iterator[Span]:

@@ -9,7 +9,7 @@ says what the numbers have to be.
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from tests.training.grpo.megatron.tiny import batch, settings
 from tests.training.grpo.tiny_policy import RecordingSender
 
 from paddock.server.vllm.weights.replicas import ReplicaInfo
+from paddock.training.core.records import TrainRow
 from paddock.training.grpo.language_model import checkpoint_form
 from paddock.training.grpo.learner import Learner
 from paddock.training.grpo.megatron.policy import MegatronPolicy
@@ -80,6 +81,10 @@ class Megatron:
     def _gradient(self) -> Weights:
         rows = batch().rows
         known = FixedLogProbs(None, self.learner.score(rows, range(len(rows)), reference=True))
+        return self.exported_gradient(rows, known)
+
+    def exported_gradient(self, rows: Sequence[TrainRow], known: FixedLogProbs) -> Weights:
+        """To be called in its thread."""
         self.learner.gradient(rows, computed_part(rows, range(len(rows)), every_row=True), known)
         parameters = [one for model in self.learner.models for one in model.parameters()]
         kept = [one.detach().clone() for one in parameters]
