@@ -192,7 +192,9 @@ def _layout(megatron: MegatronConfig) -> str:
     experts = megatron.expert_model_parallel_size
     count = megatron.world_size
     apart = f", experts over {experts}" if experts > 1 else ""
-    return f"{count} {'process' if count == 1 else 'processes'}{f': {shape}' if shape else ''}{apart}"
+    own = megatron.fp8_cfg
+    fp8 = f", matrices in fp8 ({own.fp8}, {own.fp8_recipe})" if own.enabled else ""
+    return f"{count} {'process' if count == 1 else 'processes'}{f': {shape}' if shape else ''}{apart}{fp8}"
 
 
 def _needs(block: Any) -> str:

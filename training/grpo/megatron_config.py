@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from math import lcm
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from paddock.training.grpo.blocks import SettingsBlock
 
@@ -103,6 +103,25 @@ class MegatronDdp(SettingsBlock):
     """The sum over processes averages as it adds; False: gradients are scaled before it."""
 
 
+class MegatronFp8(SettingsBlock):
+    """`policy.megatron_cfg.fp8_cfg`: products of matrices in 8 bits, by TransformerEngine.
+
+    Weights, and what engines are sent, stay in `policy.precision`.
+    """
+
+    enabled: bool = False
+    """Needs `policy.precision: bfloat16` and TransformerEngine."""
+    fp8: Literal["e4m3", "hybrid"] = "e4m3"
+    """Format of the numbers; `hybrid`: gradients have a larger range (e5m2)."""
+    fp8_recipe: Literal["tensorwise", "delayed", "mxfp8", "blockwise"] = "blockwise"
+    """How numbers are scaled before they are rounded; `mxfp8` is for Blackwell."""
+
+    @property
+    def length_divisor(self) -> int:
+        """The number of which the tokens that a process multiplies have to be a multiple."""
+        return {"blockwise": 128, "mxfp8": 32}.get(self.fp8_recipe, 16) if self.enabled else 1
+
+
 class MegatronConfig(SettingsBlock):
     """`policy.megatron_cfg`."""
 
@@ -170,6 +189,9 @@ class MegatronConfig(SettingsBlock):
     attention_backend: Literal["auto", "flash", "fused", "unfused", "local"] | None = None
     """Kernels of attention: a kind of TransformerEngine's, its choice (`auto`), none (`local`); None: the bridge's."""
 
+    fp8_cfg: MegatronFp8 = MegatronFp8()
+    """Matrices in 8 bits; None: its defaults."""
+
     model_overrides: Mapping[str, Any] = {}
     """Further fields of `TransformerConfig`, under their names."""
     optimizer: MegatronOptimizer = MegatronOptimizer()
@@ -198,7 +220,8 @@ class MegatronConfig(SettingsBlock):
     def length_divisor(self) -> int:
         """The number of which the length of every sequence has to be a multiple."""
         tensor = self.tensor_model_parallel_size if self.sequence_parallel else 1
-        return tensor * (2 * self.context_parallel_size if self.context_parallel_size > 1 else 1)
+        context = self.context_parallel_size
+        return lcm(tensor * (2 * context if context > 1 else 1), self.fp8_cfg.length_divisor * context)
 
     @property
     def _needed(self) -> tuple[int, int]:
@@ -206,6 +229,12 @@ class MegatronConfig(SettingsBlock):
         stages = self.pipeline_model_parallel_size
         layers = stages * self.tensor_model_parallel_size * self.context_parallel_size
         return layers, stages * self.expert_model_parallel_size * self.expert_tensor_parallel
+
+    @field_validator("fp8_cfg", mode="before")
+    @classmethod
+    def _none_given(cls, value: Any) -> Any:
+        """The recipes' null."""
+        return {} if value is None else value
 
     @model_validator(mode="after")
     def _whole_copies(self) -> Self:

@@ -378,6 +378,11 @@ class PolicyConfig(SettingsBlock):
             raise ValueError(
                 "megatron_cfg.context_parallel_size above 1 needs sequence_packing.enabled: set it to true"
             )
+        if config.fp8_cfg.enabled and (self.precision != "bfloat16" or self.torch_cfg.device == "cpu"):
+            raise ValueError(
+                "megatron_cfg.fp8_cfg.enabled needs precision bfloat16 and GPUs: set it to false, or set precision and "
+                "torch_cfg.device"
+            )
         clip = config.optimizer.clip_grad
         if "max_grad_norm" in self.model_fields_set and clip is not None and clip != self.max_grad_norm:
             raise ValueError(

@@ -9,6 +9,7 @@ import yaml
 
 from paddock.errors import ConfigError
 from paddock.server.dialects.conversation import merge_sampling
+from paddock.training.grpo.megatron_config import MegatronConfig
 from paddock.training.grpo.read_config import RunConfig, read_config, register_of
 from paddock.types.request_fields import SAMPLING
 
@@ -339,3 +340,20 @@ def test_experts_that_are_replayed_are_recorded_or_the_run_is_refused(folder: Pa
 def test_what_can_not_replay_experts_is_refused(folder: Path, policy: Any, error: str) -> None:
     megatron = {"megatron_cfg": {"enabled": True, **policy}} if policy else {}
     assert error in refused(folder, {"policy": {**megatron, "router_replay": {"enabled": True}}})
+
+
+def test_rows_are_padded_to_what_matrices_in_fp8_need() -> None:
+    divisors = [
+        MegatronConfig.model_validate({"enabled": True, **layout, "fp8_cfg": fp8}).length_divisor
+        for layout in ({}, {"tensor_model_parallel_size": 3, "sequence_parallel": True}, {"context_parallel_size": 2})
+        for fp8 in (None, {"enabled": True}, {"enabled": True, "fp8_recipe": "mxfp8"}, {"enabled": False})
+    ]
+    assert divisors == [1, 128, 32, 1, 3, 384, 96, 3, 4, 256, 64, 4]
+
+
+@pytest.mark.parametrize("where", [{"precision": "float32"}, {"precision": "bfloat16", "torch_cfg": {"device": "cpu"}}])
+def test_matrices_in_fp8_need_bfloat16_and_gpus(folder: Path, where: Any) -> None:
+    fp8 = {"megatron_cfg": {"enabled": True, "fp8_cfg": {"enabled": True}}}
+    assert "fp8_cfg.enabled needs precision bfloat16" in refused(folder, {"policy": {**fp8, **where}})
+    kept = {"megatron_cfg": {"enabled": True, "fp8_cfg": {"enabled": False, "fp8_param": True}}}
+    assert "fp8_cfg.fp8_param" in refused(folder, {"policy": {**kept, **where}})

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import snapshot_download
+from megatron.core.models.gpt.gpt_layer_specs import HAVE_TE
 from megatron.core.transformer.enums import AttnBackend
 
 from paddock.errors import ConfigError
@@ -37,7 +38,12 @@ _FIELDS = (
 
 
 def make_conversion(policy: PolicyConfig) -> Conversion:
-    config, layout, folder = policy.megatron_cfg, layout_of(policy), _folder(policy.model_name)
+    config = policy.megatron_cfg
+    if config.fp8_cfg.enabled and not HAVE_TE:
+        raise ConfigError(
+            "policy.megatron_cfg.fp8_cfg.enabled needs TransformerEngine, which is not there", kind="transformer_engine"
+        )
+    layout, folder = layout_of(policy), _folder(policy.model_name)
     try:
         if config.bridge == "megatron_bridge":
             from paddock.training.grpo.megatron.megatron_bridge import MegatronBridge
@@ -63,13 +69,18 @@ def layout_of(policy: PolicyConfig) -> ParallelLayout:
         expert_tensor_parallel_size=config.expert_tensor_parallel,
         sequence_parallel=config.sequence_parallel,
         dtype=DTYPES[policy.precision],
-        more={**own, **_recomputing(config), **_routing(policy), **config.model_overrides},
+        more={**own, **_recomputing(config), **_routing(policy), **_fp8(config), **config.model_overrides},
     )
 
 
 def _routing(policy: PolicyConfig) -> dict[str, Any]:
     """A fused kernel of routers chooses experts by itself."""
     return {"moe_router_fusion": False} if policy.router_replay.enabled else {}
+
+
+def _fp8(config: MegatronConfig) -> dict[str, Any]:
+    own = config.fp8_cfg
+    return {"fp8": own.fp8, "fp8_recipe": own.fp8_recipe} if own.enabled else {}
 
 
 def _recomputing(config: MegatronConfig) -> dict[str, Any]:

@@ -17,9 +17,11 @@ FOR_RL: Mapping[str, Any] = {
     "moe_aux_loss_coeff": 0.0,
     "moe_router_load_balancing_type": "none",
     "moe_token_dispatcher_type": "alltoall",
+    "mtp_num_layers": None,
 }
-"""An engine samples without dropout; a loss for balance would change gradients unseen; the other dispatcher of tokens
-takes micro-batches of one length alone, which even a model without experts is refused for."""
+"""An engine samples without dropout; layers that predict further tokens would have no loss, and core asks for labels; a
+loss for balance would change gradients unseen; the other dispatcher of tokens takes micro-batches of one length alone,
+which even a model without experts is refused for."""
 FUSED = (
     "apply_rope_fusion",
     "bias_activation_fusion",

@@ -111,7 +111,7 @@ class RoutersOfStage:
         """`[tokens of this process, layers of this stage, k]`, in the order in which routers have the tokens."""
         n_rows = len(micro.lengths)
         lengths = [inputs.ids.shape[1]] * n_rows if inputs.ends is None else inputs.ends.diff().tolist()
-        numbers = micro.rows or [None] * n_rows
+        numbers: Sequence[int | None] = micro.rows or [None] * n_rows
         rows = [self._padded(nth, experts, length) for nth, length in zip(numbers, lengths, strict=True)]
         whole = torch.stack(rows, dim=1) if inputs.ends is None else torch.cat(rows)[:, None]
         if inputs.own is not None:
