@@ -28,6 +28,7 @@ COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("held out", "validation/loss", ".4g"),
     ("age", "train/staleness/mean", ".2f"),
     ("mismatch", "train/logprob_error/current/mean_abs", ".1e"),
+    ("failed", "rollouts/failed_rate/all", ".0%"),
     ("turns", "train/turns_per_sample/mean", ".1f"),
     ("s/step", "timing/step_s", ".1f"),
     ("tokens/s", "timing/tokens_per_s", ".0f"),

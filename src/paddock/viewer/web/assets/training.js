@@ -5,10 +5,13 @@ import { api, go } from "./api.js";
 import { Curve } from "./chart.js";
 import { usePolled } from "./live.js";
 
-// What is looked at first, where a run has it; all others are found by their name.
-const FIRST = ["train/total_reward/mean", "validation/accuracy", "train/kl", "train/entropy", "train/clip_fraction", "train/importance_ratio/mean",
-  "train/loss", "train/grad_norm", "train/masked_rate", "train/age/mean", "train/tokens_per_s", "timing/step_s"];
-const MOST = 12;
+// What is looked at first, where a run has it (docs/training_metrics.md says what each tells); all others are found by their name.
+const FIRST = ["train/total_reward/mean", "validation/accuracy", "train/groups_alike_rate", "train/logprob_error/current/mean_abs",
+  "train/staleness/mean", "train/approx_entropy", "train/grad_norm", "rollouts/failed_rate/all", "rollouts/group_s/p95", "train/group_s/p95",
+  "timing/step_s", "timing/wait_share"];
+// After these: how often the rollouts of each environment fail.
+const ENVIRONMENTS = "rollouts/failed_rate/environment/";
+const MOST = 16;
 
 const readMetrics = (run) => async (last) => {
   let lines = last?.lines ?? [];
@@ -26,7 +29,7 @@ export function Training({ run }) {
   const lines = value?.lines ?? [];
   const names = useMemo(() => [...new Set(lines.flatMap((line) => Object.keys(line.metrics ?? {})))].sort(), [lines]);
   if (lines.length === 0) return null;
-  const first = FIRST.filter((name) => names.includes(name));
+  const first = [...FIRST.filter((name) => names.includes(name)), ...names.filter((name) => name.startsWith(ENVIRONMENTS))];
   const rest = names.filter((name) => !first.includes(name));
   const shown = (words ? names.filter((name) => name.includes(words)) : [...first, ...rest]).slice(0, MOST);
   const open = (line) => go("run", { run, groups: (line.groups ?? []).join(","), step: line.step });
