@@ -107,6 +107,15 @@ class CheckpointConfig(SettingsBlock):
         return "validation/accuracy" if name == "validation/total_reward/mean" else name
 
 
+class LoopCheckpointConfig(CheckpointConfig):
+    """`checkpointing`."""
+
+    is_async: bool = False
+    """The next step runs while a checkpoint is written (NeMo-RL's `is_async`, and `async_save` on Megatron-core). Each
+    process then holds its part of the state twice, once in memory of the CPU, until it is on the disk: with Adam 12
+    bytes for each trained weight, over all processes."""
+
+
 class WandbConfig(SettingsBlock):
     """`logger.wandb`."""
 
@@ -211,7 +220,7 @@ class TrainConfig(SettingsBlock):
     """The rows to train and to validate on."""
     env: EnvConfig = EnvConfig()
     """The environment that rollouts run in."""
-    checkpointing: CheckpointConfig = CheckpointConfig()
+    checkpointing: LoopCheckpointConfig = LoopCheckpointConfig()
     """When checkpoints are written, and which are kept."""
     logger: LoggerConfig = LoggerConfig()
     """Where metrics go."""

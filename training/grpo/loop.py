@@ -35,6 +35,7 @@ from paddock.training.grpo.checkpoints import Checkpoint, Checkpoints, LoopState
 from paddock.training.grpo.engines import Engines
 from paddock.training.grpo.in_flight import InFlightGroups
 from paddock.training.grpo.roles import Policy, Rollouts, TrainResult, ValidationResult
+from paddock.training.grpo.saves import CheckpointSaves
 from paddock.training.grpo.stopwatch import Stopwatch
 
 _log = logging.getLogger("paddock.training")
@@ -63,6 +64,8 @@ class LoopSettings(NamedTuple):
     """The metric by which checkpoints are kept, as it is logged (`train/total_reward/mean`, `validation/accuracy`)."""
     save_period: int = 10
     """Steps between checkpoints; another one is stored at the end of a run."""
+    save_in_background: bool = False
+    """The next steps go on while a checkpoint is written; it counts once all of it is on the disk."""
     must_save_by_s: float | None = None
     """After so long the run ends with the current step and stores a checkpoint; None: it has no such limit."""
     send_deadline_s: float = 600.0
@@ -175,7 +178,8 @@ class Loop:
         )
         self._groups: InFlightGroups
         self._ages: Callable[[], dict[int, float]] = dict
-        self._last: Checkpoint | None = None
+        background = settings.save_in_background
+        self._saves = CheckpointSaves(checkpoints, policy, rollouts, background=background)
         self._metrics: dict[str, float] = {}
         self._stopwatch = Stopwatch(clock)
         self._policy_seconds = dict.fromkeys(POLICY_S, 0.0)
@@ -213,7 +217,9 @@ class Loop:
                     failures.append(error)
                     raise
         except BaseExceptionGroup as errors:
-            raise _with_hint(_first([*failures, errors]), self._last) from None
+            raise _with_hint(_first([*failures, errors]), self._saves.newest) from None
+        finally:
+            await self._saves.cancel()
         return self._result(why, exported)
 
     @property
@@ -258,7 +264,7 @@ class Loop:
         self._ledger = Ledger.from_wire(
             state.fields["ledger"], state.waiting, grpo=self._grpo, order=self._order(), groups=self._settings.groups
         )
-        self._last = checkpoint
+        self._saves.newest = checkpoint
         with role_call("the policy", "load"):
             await self._policy.load(checkpoint.policy)
         with role_call("the rollout worker", "restore"):
@@ -289,6 +295,7 @@ class Loop:
             if groups is None:
                 return "rows"
             await self._step(groups)
+            await self._saves.collect()
         return "steps"
 
     async def _update_restarted(self) -> None:
@@ -407,14 +414,8 @@ class Loop:
         state = LoopState(fields, self._ledger.waiting.groups)
         metric = self._judged_by(self._settings.metric)
 
-        async def fill(folder: Path) -> None:
-            with role_call("the policy", "save"):
-                await self._policy.save(folder / "policy")
-            with role_call("the rollout worker", "checkpoint"):
-                await self._rollouts.checkpoint(folder / "rollouts")
-
         with self._stopwatch("checkpoint_s"):
-            self._last = await self._checkpoints.write(self._ledger.step, metric, state, fill)
+            await self._saves.save(self._ledger.step, metric, state)
 
     def _judged_by(self, name: str | None) -> float | None:
         """The value of the metric by which checkpoints are kept, after this step."""
@@ -429,12 +430,15 @@ class Loop:
         had."""
         steps = self._ledger.step
         self._groups.close()
+        await self._saves.finish()
         if why != "steps":
             if why == "rows" and self._grpo.val_at_end:
                 self._metrics = {**self._metrics, **await self._validate()}
                 self._report(StepReport(steps, None, self._groups.take_lost(), self._metrics))
-            if steps and (self._last is None or self._last.step != steps):
+            newest = self._saves.newest
+            if steps and (newest is None or newest.step != steps):
                 await self._save()
+                await self._saves.finish()
         return await self._export()
 
     async def _export(self) -> int | None:
@@ -458,7 +462,7 @@ class Loop:
             lost={str(name): count for name, count in self._ledger.lost.items()},
             n_retries=self._ledger.n_retries,
             wait_share=_wait_share(self._policy_seconds),
-            checkpoint=self._last.folder if self._last is not None else None,
+            checkpoint=self._saves.newest.folder if self._saves.newest is not None else None,
             best=best.folder if best is not None else None,
             exported=exported,
         )

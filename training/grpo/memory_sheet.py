@@ -76,6 +76,8 @@ class MemorySheet(NamedTuple):
     engine: int
     """The engine's weights."""
     cache_per_token: int
+    stored: int
+    """A checkpoint on the disk: what is trained, in float32, and the optimizer's state."""
 
     @property
     def training(self) -> int:
@@ -117,7 +119,7 @@ def memory_sheet(policy: PolicyConfig, sizes: ModelSizes, *, has_reference: bool
     """`has_reference`: the loss has a KL term, for which there is a second model where all weights are trained."""
     lora, width = policy.dtensor_cfg.lora_cfg, 2 if policy.precision == "bfloat16" else 4
     adapters = sizes.adapters(lora) if lora.enabled else 0
-    trained = adapters or sizes.parameters
+    trained, moments = adapters or sizes.parameters, 2 if policy.optimizer.name.endswith("8bit") else 8
     copies = width if width == 2 else 0
     whole = width if adapters else 4 + copies
     longest, bound = policy.max_total_sequence_length, policy.micro_batch_tokens(learn=True)
@@ -126,11 +128,12 @@ def memory_sheet(policy: PolicyConfig, sizes: ModelSizes, *, has_reference: bool
         weights=sizes.parameters * (whole + width * (has_reference and not adapters)),
         adapters=adapters * (4 + copies),
         gradients=trained * 4,
-        optimizer=trained * (2 if policy.optimizer.name.endswith("8bit") else 8),
+        optimizer=trained * moments,
         activations=tokens * _activations(sizes, width, checkpointing=policy.dtensor_cfg.activation_checkpointing),
         logits=12 * sizes.vocabulary * min(policy.logprob_chunk_size, tokens),
         tokens=tokens,
         engine=sizes.parameters * width,
+        stored=trained * (4 + moments),
         cache_per_token=2 * sizes.layers * sizes.kv_heads * sizes.head_dim * width,
     )
 
@@ -146,6 +149,10 @@ def sheet_lines(sheet: MemorySheet, share: float | None) -> list[str]:
         longest, cache = sheet.longest(size * GIB), sheet.cache_tokens(size * GIB, share or DEFAULT_SHARE)
         fits = "fits" if longest >= sheet.tokens and cache else "does not fit"
         lines.append(f"{size} GiB: {fits}; micro-batches of at most {longest:,} tokens, a cache of {cache:,}")
+    lines.append(
+        f"a checkpoint: {_gib(sheet.stored)} on the disk; with checkpointing.is_async as much memory of the CPU, while "
+        "it is written"
+    )
     return lines
 
 

@@ -59,10 +59,11 @@ class TorchPolicy(ThreadedPolicy):
     async def send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:
         return await self._run(lambda: self._send(version, replicas, clear_cache=clear_cache))
 
-    async def save(self, folder: Path) -> None:
+    async def save(self, folder: Path, *, background: bool = False) -> None:
         def save_all() -> None:
             for part in self._parts(folder):
-                save_state(part.folder, self._shard_group, part.model, part.optimizer, part.scheduler)
+                stored = (part.model, part.optimizer, part.scheduler)
+                save_state(part.folder, self._shard_group, *stored, self._writer, background=background)
 
         await self._run(save_all)
 

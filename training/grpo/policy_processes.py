@@ -35,8 +35,11 @@ class PolicyProcesses:
     async def send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:
         return await _first(rank.send(version, replicas, clear_cache=clear_cache) for rank in self._ranks)
 
-    async def save(self, folder: Path) -> None:
-        await _first(rank.save(folder) for rank in self._ranks)
+    async def save(self, folder: Path, *, background: bool = False) -> None:
+        await _first(rank.save(folder, background=background) for rank in self._ranks)
+
+    async def saved(self) -> None:
+        await _first(rank.saved() for rank in self._ranks)
 
     async def load(self, folder: Path) -> None:
         await _first(rank.load(folder) for rank in self._ranks)

@@ -14,12 +14,13 @@ Errors  InfraError for a folder without a state, with a damaged one or that of a
 """
 
 import shutil
+from io import BytesIO
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
 import torch
-from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter, load, save
+from torch.distributed.checkpoint import FileSystemReader, load
 from torch.distributed.checkpoint.api import CheckpointException
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -33,6 +34,7 @@ from paddock.training.grpo.sharding import (
     whole_parameters,
     whole_weights,
 )
+from paddock.training.grpo.state_writer import StateWriter, not_written, reason_of
 
 STATE_FILE = "policy.pt"
 SHARDS = "shards"
@@ -53,8 +55,18 @@ TOKENIZER_FILES = (
 )
 
 
-def save_state(folder: Path, shard_group: ShardGroup, model: Any, optimizer: Any, scheduler: Any | None) -> None:
-    """Called by every process; each writes its part."""
+def save_state(
+    folder: Path,
+    shard_group: ShardGroup,
+    model: Any,
+    optimizer: Any,
+    scheduler: Any | None,
+    writer: StateWriter,
+    *,
+    background: bool = False,
+) -> None:
+    """Called by every process; each writes its part. `background`: tensors are copied, and are on the disk after the
+    writer's `finish`."""
     stored = stored_parameters(model)
     tensors = {f"{WEIGHT}{name}": value.detach() for name, value in stored.items()}
     numbers: dict[str, dict[str, Any]] = {}
@@ -70,11 +82,14 @@ def save_state(folder: Path, shard_group: ShardGroup, model: Any, optimizer: Any
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        save(tensors, storage_writer=FileSystemWriter(folder / SHARDS), no_dist=not shard_group.sharded)
         if shard_group.first:
-            torch.save(state, folder / STATE_FILE)
-    except (CheckpointException, OSError, RuntimeError) as error:  # a full disk is torch's RuntimeError
+            small = BytesIO()  # torch's own file says nothing of a full disk
+            torch.save(state, small)
+            (folder / STATE_FILE).write_bytes(small.getvalue())
+    except OSError as error:
         raise not_written(folder, error) from error
+    group, alone = shard_group.writing_group, not shard_group.sharded
+    writer.write(folder / SHARDS, tensors, background=background, group=group, alone=alone)
 
 
 def load_state(folder: Path, shard_group: ShardGroup, model: Any, optimizer: Any, scheduler: Any | None) -> None:
@@ -139,19 +154,6 @@ def copy_tokenizer(source: str, folder: Path) -> None:
                 shutil.copyfile(file, folder / file.name)
 
 
-def not_written(folder: Path, error: BaseException) -> InfraError:
-    """The error of a disk that refuses a state."""
-    return InfraError(f"{folder}: can't be written: {_reason(error)}", kind="disk", retryable=False)
-
-
-def _reason(error: BaseException) -> str:
-    """What torch's error, which has the traceback of every process in it, comes from."""
-    if isinstance(error, CheckpointException) and error.failures:
-        rank, (first, _) = next(iter(error.failures.items()))
-        return f"{type(first).__name__}: {first} (process {rank})"
-    return str(error)
-
-
 def _what_is_missing(folder: Path) -> str:
     if (folder / STATE_FILE).exists() and not (folder / SHARDS).exists():
         return (
@@ -164,7 +166,7 @@ def _what_is_missing(folder: Path) -> str:
 def damaged(folder: Path, error: BaseException) -> InfraError:
     """The error of a state whose files are not what was written."""
     return InfraError(
-        f"{folder} can't be read: {_reason(error)}; without this checkpoint a run goes on from the one before",
+        f"{folder} can't be read: {reason_of(error)}; without this checkpoint a run goes on from the one before",
         kind="checkpoint",
         retryable=False,
     )

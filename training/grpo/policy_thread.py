@@ -16,6 +16,7 @@ import torch
 from paddock.server.vllm.weights.sender import WeightSender, vllm_sender
 from paddock.training.grpo.policy_settings import PolicySettings, RankInfo
 from paddock.training.grpo.sharding import device_of
+from paddock.training.grpo.state_writer import StateWriter
 
 T = TypeVar("T")
 
@@ -33,7 +34,12 @@ class ThreadedPolicy:
             address=rank_info.master_address,
             colocated=self._colocated,
         )
+        self._writer = StateWriter()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="policy", initializer=self._prepare)
+
+    async def saved(self) -> None:
+        """Wait until the state that `save` took in the background is on the disk. InfraError when the disk refuses."""
+        await asyncio.to_thread(self._writer.finish)
 
     async def stop(self) -> None:
         await self._run(self._end)
@@ -41,6 +47,7 @@ class ThreadedPolicy:
 
     def _end(self) -> None:
         """The last work of the thread: end what the policy holds."""
+        self._writer.close()
         self._sender.close()
 
     def _make_in_thread(self, make: Callable[[], T]) -> T:

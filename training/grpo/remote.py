@@ -92,8 +92,11 @@ class RemotePolicy:
         sent: SendResult = await self._call("send", version, replicas, clear_cache=clear_cache)
         return sent
 
-    async def save(self, folder: Path) -> None:
-        await self._call("save", folder)
+    async def save(self, folder: Path, *, background: bool = False) -> None:
+        await self._call("save", folder, background=background)
+
+    async def saved(self) -> None:
+        await self._call("saved")
 
     async def load(self, folder: Path) -> None:
         await self._call("load", folder)

@@ -83,8 +83,12 @@ class Policy(Protocol):
         afterwards."""
         ...
 
-    async def save(self, folder: Path) -> None:
-        """Store weights, optimiser, scheduler and random states."""
+    async def save(self, folder: Path, *, background: bool = False) -> None:
+        """Store weights, optimiser, scheduler and random states. `background`: return once they are copied."""
+        ...
+
+    async def saved(self) -> None:
+        """Wait until what was saved in the background is on the disk. InfraError when the disk refuses."""
         ...
 
     async def load(self, folder: Path) -> None: ...

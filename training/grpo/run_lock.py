@@ -43,6 +43,7 @@ CHANGEABLE_KEYS = (
     "train.checkpointing.higher_is_better",
     "train.checkpointing.keep_top_k",
     "train.checkpointing.save_period",
+    "train.checkpointing.is_async",
     "train.checkpointing.checkpoint_must_save_by",
     "train.logger",
     "train.cluster",

@@ -38,6 +38,8 @@ class ShardGroup:
         self.rank_info = rank_info
         self.device = device
         self.home = home or device
+        self.writing_group: Any = None
+        """Of all processes, for writing in the background; None: there is one."""
         self._mesh: Any = None
 
     @property
@@ -52,6 +54,7 @@ class ShardGroup:
         """Wait for the other processes."""
         if self.sharded:
             meet(self.rank_info, self.device)
+            self.writing_group = dist.new_group(backend="gloo")
             self._mesh = init_device_mesh(self.device.type, (self.rank_info.world_size,))
 
     def shard(self, module: Any, model: Any, dtype: torch.dtype) -> Any:

@@ -209,10 +209,13 @@ class ScriptedRollouts:
 class ScriptedPolicy:
     """`roles.Policy`: trains by counting."""
 
-    def __init__(self, world: ScriptedRun, *, train_s: float = 1.0, send_s: float = 0.0) -> None:
+    def __init__(self, world: ScriptedRun, *, train_s: float = 1.0, send_s: float = 0.0, save_s: float = 0.0) -> None:
+        """`save_s`: how long a state is written, after it was taken."""
         self._world = world
         self._train_s = train_s
         self._send_s = send_s
+        self._save_s = save_s
+        self._writes: list[tuple[Path, int]] = []
         self.steps = 0
         self.batches: list[Batch] = []
         self.kept_caches: list[bool] = []
@@ -240,9 +243,18 @@ class ScriptedPolicy:
         self._world.note("sent", version)
         return SendResult(version, tuple(sorted(names - failed.keys())), 0.0, self._send_s, 0.0, failed)
 
-    async def save(self, folder: Path) -> None:
+    async def save(self, folder: Path, *, background: bool = False) -> None:
         self._world.note("save", self.steps)
-        (folder / "steps").write_text(str(self.steps))
+        self._writes.append((folder, self.steps))
+        if not background:
+            await self.saved()
+
+    async def saved(self) -> None:
+        writes, self._writes = self._writes, []
+        for folder, steps in writes:
+            await asyncio.sleep(self._save_s)
+            self._world.note("saved", steps)
+            (folder / "steps").write_text(str(steps))
 
     async def load(self, folder: Path) -> None:
         self._world.note("load", 0)

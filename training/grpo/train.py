@@ -223,6 +223,7 @@ def loop_settings(read: RunConfig, out: Path) -> LoopSettings:
         shuffle=config.data.shuffle,
         metric=config.checkpointing.metric,
         save_period=config.checkpointing.save_period,
+        save_in_background=config.checkpointing.is_async,
         must_save_by_s=config.checkpointing.must_save_by_s,
         distillation=config.on_policy_distillation if config.on_policy_distillation.enabled else None,
         replays_experts=config.policy.router_replay.of_engine,

@@ -312,11 +312,13 @@ async def unreadable(folder: Path) -> list[str]:
             await policy.load(state)
         except Exception as error:
             errors.append(f"{type(error).__name__}: {error}")
-    try:
-        with full_disk():
-            await policy.save(folder / "unreadable" / "full")
-    except BaseException as error:
-        errors.append(f"{type(error).__name__}: {error}")
+    for background in (False, True):
+        try:
+            with full_disk():
+                await policy.save(folder / "unreadable" / f"full-{background}", background=background)
+                await policy.saved()
+        except BaseException as error:
+            errors.append(f"{type(error).__name__}: {error}")
     await policy.stop()
     return errors
 

@@ -30,8 +30,9 @@ async def main(folder: Path, n_processes: int, port: int, rank: int) -> None:
     policy = await asyncio.to_thread(TorchPolicy, own, RankInfo(rank, n_processes, master_port=port), sender=kept)
     told = [await policy.train(batch(step, lengths)) for step in range(STEPS)]
     state = folder / f"shards-{n_processes}"
-    await policy.save(state)
+    await policy.save(state, background=True)
     after = await policy.train(batch(STEPS, lengths))
+    await policy.saved()
     await policy.load(state)
     again = await policy.train(batch(STEPS, lengths))
     await policy.load(state)

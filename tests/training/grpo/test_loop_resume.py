@@ -55,6 +55,8 @@ class ResumePlan(NamedTuple):
     export: Path | None = None
     n_rows: int = N_ROWS
     policy: AgePolicyName = "target_step"
+    save_s: float = 0.0
+    """How long a checkpoint is written in the background; 0: it is waited for."""
 
     @property
     def settings(self) -> LoopSettings:
@@ -76,6 +78,7 @@ class ResumePlan(NamedTuple):
             max_length=100,
             metric=self.metric,
             save_period=self.save_period,
+            save_in_background=self.save_s > 0,
             must_save_by_s=self.must_save_by_s,
             export=self.export,
         )
@@ -105,7 +108,7 @@ def part(plan: ResumePlan, *, resume: bool = False, kill_at: int | None = None) 
     """`kill_at`: the number of the event at which it is killed."""
     world = ScriptedRun()
     rollouts = ScriptedRollouts(world, seconds=plan.seconds, failed=plan.ends, validations=plan.validations)
-    policy, told = ScriptedPolicy(world), list[StepReport]()
+    policy, told = ScriptedPolicy(world, save_s=plan.save_s), list[StepReport]()
 
     async def main() -> RunResult | None:
         loop = Loop(plan.settings, rollouts, policy, told.append, plan.checkpoints, clock=now)
@@ -196,13 +199,16 @@ def _counters(ended: RunResult | None) -> tuple[int, int, int, dict[str, int]]:
     in_flight=st.booleans(),
     policy=st.sampled_from(["target_step", "accept_late", "cancel"]),
     failed=st.sampled_from(["infra", "cancelled"]),
+    save_s=st.sampled_from([0.0, 0.5, 5.0]),
 )
 @settings(max_examples=25, deadline=None)
 def test_killed_again_and_again_nothing_is_lost_or_doubled(
-    kills: Sequence[int], age: int, in_flight: bool, policy: AgePolicyName, failed: Outcome
+    kills: Sequence[int], age: int, in_flight: bool, policy: AgePolicyName, failed: Outcome, save_s: float
 ) -> None:
     with TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        plan = ResumePlan(Path(folder), age, in_flight, save_period=1, failed=failed, slow=True, policy=policy)
+        plan = ResumePlan(
+            Path(folder), age, in_flight, save_period=1, failed=failed, slow=True, policy=policy, save_s=save_s
+        )
         history = RunHistory(plan)
         for kill in kills:
             history.go(kill_at=kill)
@@ -233,6 +239,49 @@ def test_without_a_checkpoint_a_resumed_run_begins_at_the_start(quick: Path) -> 
     history.check(resumed.ended)
     assert not resumed.world.of("load")
     assert not resumed.world.of("restore")
+
+
+@pytest.mark.parametrize("save_s", [1.5, 30.0])
+def test_steps_go_on_while_a_checkpoint_is_written_which_counts_when_it_is_whole(quick: Path, save_s: float) -> None:
+    one = part(ResumePlan(quick / "whole", save_period=2, save_s=save_s))
+    order = [(event.what, event.of) for event in one.world.events]
+    assert order.index(("save", 2)) < order.index(("trained", 2)) < order.index(("saved", 2))
+    assert order.index(("saved", 2)) < order.index(("save", 4)), "one at a time"
+    assert one.ended is not None
+    assert one.ended.checkpoint == quick / "whole" / "step_5", "the end waits for the last"
+    assert [stored.step for stored in ResumePlan(quick / "whole").checkpoints.all()] == [2, 4, 5]
+    for point, event in enumerate(one.world.events, 1):
+        if ("save", 4) in order[:point] and ("saved", 4) not in order[:point]:
+            plan = ResumePlan(quick / str(point), save_period=2, save_s=save_s)
+            part(plan, kill_at=point)
+            newest = plan.checkpoints.newest()
+            assert newest is not None
+            assert newest.step == 2, event
+            again = part(plan, resume=True)
+            assert again.world.of("trained") == [2, 3, 4]
+
+
+@pytest.mark.parametrize(("save_period", "trained"), [(2, 2), (5, 5), (100, 5)])
+def test_a_checkpoint_that_is_not_written_ends_the_run_by_its_name(quick: Path, save_period: int, trained: int) -> None:
+    plan = ResumePlan(quick, save_period=save_period, save_s=0.5)
+    world = ScriptedRun()
+    policy = ScriptedPolicy(world, save_s=plan.save_s)
+
+    def fill_the_disk(what: str, of: int) -> None:
+        if what == "saved":
+            raise InfraError("step: can't be written: no space left on device", kind="disk", retryable=False)
+
+    world.on_event = fill_the_disk
+
+    async def main() -> RunResult:
+        return await Loop(plan.settings, ScriptedRollouts(world), policy, lambda told: None, plan.checkpoints).run()
+
+    why = r"can't be written: no space left .*\(no checkpoint was stored yet\)"
+    with pytest.raises(InfraError, match=why) as raised:
+        virtually(main())
+    assert (raised.value.kind, raised.value.stage) == ("disk", "save")
+    assert policy.steps in (trained, trained + 1)
+    assert plan.checkpoints.newest() is None
 
 
 def test_a_run_that_has_ended_is_not_done_again_and_may_be_prolonged(quick: Path) -> None:

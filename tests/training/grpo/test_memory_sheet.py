@@ -69,6 +69,11 @@ def test_there_are_no_more_logits_than_tokens() -> None:
     assert sheet(logprob_chunk_size=64).logits == 12 * 64 * LARGE.vocabulary
 
 
+def test_what_a_checkpoint_has_is_what_a_copy_of_it_takes() -> None:
+    assert sheet().stored == 12 * LARGE.parameters
+    assert "with checkpointing.is_async as much memory of the CPU" in sheet_lines(sheet(), None)[-1]
+
+
 def test_a_reference_is_a_second_model_unless_adapters_are_trained() -> None:
     whole, lora = PolicyConfig(model_name="m"), PolicyConfig.model_validate({"model_name": "m", "dtensor_cfg": LORA})
     added = [

@@ -126,7 +126,7 @@ def test_what_cannot_be_is_refused(results: Any) -> None:
 
 
 def test_a_state_that_cannot_be_read_says_what_helps(results: Any) -> None:
-    metadata, state, former, _ = results["unreadable"]
+    metadata, state, former, *_ = results["unreadable"]
     assert metadata.startswith("InfraError")
     assert state.startswith("InfraError")
     assert "goes on from the one before" in metadata
@@ -135,8 +135,8 @@ def test_a_state_that_cannot_be_read_says_what_helps(results: Any) -> None:
 
 
 def test_a_full_disk_is_an_error_of_one_line(results: Any) -> None:
-    *_, full = results["unreadable"]
-    assert re.fullmatch(r"InfraError: \S+: can't be written: \w+Error: .+ \(process 0\)", full)
+    for full in results["unreadable"][-2:]:
+        assert re.fullmatch(r"InfraError: \S+: can't be written: (\w+Error: .+ \(process 0\)|\[Errno \d+\] .+)", full)
 
 
 def test_weights_are_learned_in_float32_and_exported_as_they_compute(results: Any) -> None:

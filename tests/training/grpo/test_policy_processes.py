@@ -33,8 +33,11 @@ class Rank:
         await self._called("send", version, replicas, clear_cache)
         return SendResult(version, (str(self.nth),), 0.0, 0.0, 0.0)
 
-    async def save(self, folder: Path) -> None:
+    async def save(self, folder: Path, *, background: bool = False) -> None:
         await self._called("save", folder)
+
+    async def saved(self) -> None:
+        await self._called("saved")
 
     async def load(self, folder: Path) -> None:
         await self._called("load", folder)

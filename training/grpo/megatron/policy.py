@@ -52,10 +52,11 @@ class MegatronPolicy(ThreadedPolicy):
     async def send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:
         return await self._run(lambda: self._send(version, replicas, clear_cache=clear_cache))
 
-    async def save(self, folder: Path) -> None:
+    async def save(self, folder: Path, *, background: bool = False) -> None:
         from paddock.training.grpo.megatron.policy_state import save_state
 
-        await self._run(lambda: save_state(folder, self._ranks, self._learner))
+        writer = self._writer
+        await self._run(lambda: save_state(folder, self._ranks, self._learner, writer, background=background))
 
     async def load(self, folder: Path) -> None:
         from paddock.training.grpo.megatron.policy_state import load_state

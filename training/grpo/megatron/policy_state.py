@@ -10,16 +10,20 @@ Errors  InfraError for a folder without a state, or with that of another model, 
 """
 
 import shutil
+from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from huggingface_hub import save_torch_state_dict
 from megatron.core import dist_checkpointing
 from megatron.core.dist_checkpointing.core import CheckpointingException
+from megatron.core.dist_checkpointing.dict_utils import nested_values
 from megatron.core.dist_checkpointing.strategies import torch as torch_format
-from torch.distributed.checkpoint import FileSystemWriter, save
 from torch.distributed.checkpoint.api import CheckpointException
 from transformers import AutoConfig
 
@@ -29,7 +33,8 @@ from paddock.training.grpo.megatron.ranks import Ranks
 from paddock.training.grpo.megatron.torch_adam import loadable
 from paddock.training.grpo.megatron.weights import whole_weights
 from paddock.training.grpo.policy_config import PolicyConfig
-from paddock.training.grpo.policy_state import copy_tokenizer, damaged, not_written
+from paddock.training.grpo.policy_state import copy_tokenizer, damaged
+from paddock.training.grpo.state_writer import StateWriter, not_written
 
 STATE = "megatron"
 _FORMAT = {"distrib_optim_sharding_type": "fully_reshardable", "chained_optim_avoid_prefix": True}
@@ -38,18 +43,31 @@ _FORMAT = {"distrib_optim_sharding_type": "fully_reshardable", "chained_optim_av
 class _LocalSaveStrategy(torch_format.TorchDistSaveShardedStrategy):  # type: ignore[misc]
     """Core's format, written by this process alone, without a writer process."""
 
+    def __init__(self, write: Callable[..., None], *, background: bool) -> None:
+        super().__init__("torch_dist", 1)
+        self._write = partial(write, background=background, copied=background)
+        self._background = background
+
     def save(self, sharded_state_dict: Any, checkpoint_dir: Any) -> None:
         state, *_ = torch_format._replace_state_dict_keys_with_sharded_keys(
             sharded_state_dict, self.keep_only_main_replica
         )
         planner = torch_format.MCoreSavePlanner(dedup_replicated_tensors=False, flatten_state_dict=False)
-        writer = FileSystemWriter(checkpoint_dir)
-        save(torch_format.mcore_to_pyt_state_dict(state, is_loading=False), storage_writer=writer, planner=planner)
+        if self._background:  # torch's own stager can't copy what core makes of them
+            for shard in nested_values(state):
+                own = shard.data
+                shard.data = own.detach().to("cpu", copy=True) if isinstance(own, torch.Tensor) else deepcopy(own)
+        stored = torch_format.mcore_to_pyt_state_dict(state, is_loading=False)
+        self._write(Path(checkpoint_dir), stored, planner=planner)
 
 
-def save_state(folder: Path, ranks: Ranks, learner: MegatronLearner) -> None:
-    """Called by every process; each writes."""
+def save_state(
+    folder: Path, ranks: Ranks, learner: MegatronLearner, writer: StateWriter, *, background: bool = False
+) -> None:
+    """Called by every process; each writes. `background`: tensors are copied, and are on the disk after the writer's
+    `finish`."""
     target = folder / STATE
+    write = partial(writer.write, group=ranks.writing_group)
     try:
         if ranks.first:
             target.mkdir(parents=True, exist_ok=True)
@@ -57,10 +75,10 @@ def save_state(folder: Path, ranks: Ranks, learner: MegatronLearner) -> None:
         dist_checkpointing.save(
             _state(learner, loading=False),
             str(target),
-            sharded_strategy=_LocalSaveStrategy("torch_dist", 1),
+            sharded_strategy=_LocalSaveStrategy(write, background=background),
             content_metadata=_FORMAT,
         )
-    except (CheckpointException, OSError, RuntimeError) as error:
+    except (OSError, RuntimeError) as error:
         raise not_written(target, error) from error
 
 

@@ -32,6 +32,8 @@ class Ranks:
             expert_tensor_parallel_size=config.expert_tensor_parallel,
             create_gloo_process_groups=config.use_gloo_process_groups,
         )
+        self.writing_group = dist.new_group(backend="gloo")
+        """Of all processes, for writing in the background."""
         torch.manual_seed(seed)
         if device.type == "cuda":
             model_parallel_cuda_manual_seed(seed)

@@ -36,11 +36,12 @@ async def measured(folder: Path, rank: int, case: dict[str, Any]) -> dict[str, A
             await one.policy.train(batch(step))
     learnt = await one.weights()
     if "save" in case:
-        await one.policy.save(folder / case["save"])
+        await one.policy.save(folder / case["save"], background=True)
         await one.policy.export(folder / case["save"] / "export")
-    full = await error_of_full_disk(one, folder / case["save"] / "full") if "save" in case else ""
     told = (await one.policy.train(batch(BEFORE))).metrics
     after = await one.weights()
+    await one.policy.saved()
+    full = await error_of_full_disk(one, folder / case["save"] / "full") if "save" in case else ""
     await one.policy.stop()
     if rank:
         return {}
