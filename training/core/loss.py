@@ -32,7 +32,7 @@ def policy_loss(
     against_engine = settings.ratio_against == "generation"
     ratio = ratios(tokens, tokens.engine_log_probs if against_engine else old_log_probs, settings, arrays)
     correction = sampling_weights(tokens, old_log_probs, settings, arrays)
-    per_token = surrogate(ratio, tokens, settings, arrays)
+    per_token = surrogate(ratio, tokens, old_log_probs, settings, arrays)
     if settings.use_importance_sampling_correction and not against_engine:
         per_token = correction.values * per_token
     keeping = None

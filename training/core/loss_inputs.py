@@ -35,6 +35,8 @@ class TrainedTokens(NamedTuple, Generic[A]):
     `LossSettings.mean_over` is not `rows`."""
     positive: A | None = None
     """1 where the token's row has a reward above 0; needed where `positive_example_nll_weight` is above 0."""
+    chosen: A | None = None
+    """1 where the token is chosen by its covariance; needed where `LossSettings.chooses_tokens`."""
 
 
 class BatchTotals(NamedTuple):

@@ -4,7 +4,8 @@ Names   NeMo-RL's (`ClippedPGLossFn`): `probs_ratio` and its extremes, `kl_penal
         exp |trainer - engine|), `gen_kl_error` and `policy_kl_error` (either way round), `sampling_importance_ratio`,
         `is_oob_ratio` (share of tokens that a bound of the sampling weights changed), `approx_entropy`; ours:
         `ratio_clipped` (share of tokens whose ratio is outside the clip), `rejected_ratio` (share of tokens that
-        `rejections` leave out), `entropy`, `positive_nll` (VAPO's term).
+        `rejections` leave out), `entropy`, `positive_nll` (VAPO's term),
+        `covariance_chosen_ratio` (share of tokens that Clip-Cov or KL-Cov chose).
 Law     means are over the whole batch's tokens: each part is divided by the total, so that the sum of the parts is the
         mean. Where rows without an advantage are not computed, they are means over the others. `loss`, `kl_penalty` and
         `entropy` are divided as the loss is; what a row has as a whole (its sampling weight, whether `seq-mask-tis`
@@ -76,6 +77,8 @@ def loss_metrics(
     if settings.clips:
         inside = arrays.within(raw, 1 - settings.ratio_clip_min, 1 + settings.ratio_clip_max)
         means["ratio_clipped"] = -inside + 1.0
+    if tokens.chosen is not None:
+        means["covariance_chosen_ratio"] = tokens.chosen
     if parts.kept is not None:
         means["rejected_ratio"] = -parts.kept + 1.0
     sums = {name: arrays.number(arrays.total(x)) / max(totals.measured.tokens, 1) for name, x in means.items()}

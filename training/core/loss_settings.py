@@ -30,6 +30,37 @@ class SapoSettings(BaseModel):
     """The same where it is 0 or below: steeper, for such tokens unsettle a policy more."""
 
 
+class ClipCovSettings(BaseModel):
+    """`loss_fn.clip_cov`: Clip-Cov (arXiv 2505.22617), under verl's names."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    clip_cov_ratio: float = Field(default=2e-4, gt=0, le=1)
+    """The share of all tokens that is left without a gradient, at least one; chosen at random."""
+    clip_cov_lb: float = 1.0
+    """Tokens are chosen whose covariance of advantage and log-prob is above this."""
+    clip_cov_ub: float = 5.0
+    """And below this."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.clip_cov_lb >= self.clip_cov_ub:
+            raise ValueError(f"clip_cov_lb ({self.clip_cov_lb}) has to be below clip_cov_ub ({self.clip_cov_ub})")
+        return self
+
+
+class KlCovSettings(BaseModel):
+    """`loss_fn.kl_cov`: KL-Cov (arXiv 2505.22617), under verl's names."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    kl_cov_ratio: float = Field(default=2e-4, gt=0, le=1)
+    """The share of all tokens that has the KL term, at least one: those with the largest covariance of advantage and
+    log-prob."""
+    ppo_kl_coef: float = Field(default=1.0, gt=0)
+    """The weight of that term, the absolute difference of the log-probs now and before the step (verl: 0.1)."""
+
+
 class RejectionSettings(BaseModel):
     """One of `loss_fn.rejections`: tokens or rows that are left out, because trainer and engine are too far apart."""
 
@@ -107,6 +138,12 @@ class LossSettings(BaseModel):
     too; published with `ratio_clip_min: 1`, no bound from below."""
     sapo: SapoSettings | None = None
     """SAPO (arXiv 2511.20347): a soft gate in place of the clip; None: the ratio is clipped."""
+    clip_cov: ClipCovSettings | None = None
+    """Clip-Cov (arXiv 2505.22617): a few tokens with a large covariance of advantage and log-prob, which lower the
+    entropy most, have no gradient; {}: as published; None: all have theirs."""
+    kl_cov: KlCovSettings | None = None
+    """KL-Cov (arXiv 2505.22617): the tokens with the largest covariance have a KL term in place of any clip; {}: as
+    published; None: the ratio is clipped."""
     use_on_policy_kl_approximation: bool = False
     """The KL term is corrected for what the engine sampled otherwise than the trainer would have."""
     use_importance_sampling_correction: bool = True
@@ -165,7 +202,13 @@ class LossSettings(BaseModel):
     @property
     def clips(self) -> bool:
         """Whether there is a ratio that is clipped."""
-        return not self.disable_ppo_ratio and not self.force_on_policy_ratio and self.sapo is None
+        unbounded = self.sapo is not None or self.kl_cov is not None
+        return not self.disable_ppo_ratio and not self.force_on_policy_ratio and not unbounded
+
+    @property
+    def chooses_tokens(self) -> bool:
+        """Whether tokens are chosen by their covariance, before each optimiser step."""
+        return self.clip_cov is not None or self.kl_cov is not None
 
     @property
     def weighs_rows(self) -> bool:
@@ -176,7 +219,8 @@ class LossSettings(BaseModel):
     @property
     def needs_every_row(self) -> bool:
         """Whether a row whose advantages are all 0 has a part in the gradient: through a term beside the surrogate."""
-        return self.reference_policy_kl_penalty > 0 or self.needs_entropies or self.positive_example_nll_weight > 0
+        others = self.needs_entropies or self.chooses_tokens or self.positive_example_nll_weight > 0
+        return self.reference_policy_kl_penalty > 0 or others
 
     @property
     def needs_entropies(self) -> bool:
@@ -219,7 +263,8 @@ class LossSettings(BaseModel):
             yield "force_on_policy_ratio and disable_ppo_ratio leave no ratio for ratio_against `generation`"
         if self.sequence_level_importance_ratios and self.disable_ppo_ratio:
             yield "disable_ppo_ratio leaves no ratio for sequence_level_importance_ratios"
-        names = {"use_cispo": self.use_cispo, "sapo": self.sapo is not None}
+        blocks = ("sapo", "clip_cov", "kl_cov")
+        names = {"use_cispo": self.use_cispo, **{name: getattr(self, name) is not None for name in blocks}}
         chosen = [name for name, on in names.items() if on]
         if len(chosen) > 1:
             yield f"{' and '.join(chosen)} are two ways to bound the ratio: choose one"
@@ -229,6 +274,8 @@ class LossSettings(BaseModel):
             yield f"{chosen[0]} has a ratio for each token: set sequence_level_importance_ratios to false"
         if chosen and self.ratio_clip_c is not None:
             yield f"{chosen[0]} has no second clip: set ratio_clip_c to null"
+        if self.chooses_tokens and self.ratio_against == "generation":
+            yield f"{chosen[0]} chooses by the ratio to the weights before the step: set ratio_against to `previous`"
 
     def _means(self) -> Iterator[str]:
         if self.sequence_level_importance_ratios and self.token_level_loss:

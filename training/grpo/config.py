@@ -276,6 +276,12 @@ class TrainConfig(SettingsBlock):
                 "loss_fn.force_on_policy_ratio needs one optimiser step per batch: set policy.train_global_batch_size "
                 f"to {rollouts}, or leave it out"
             )
+        if self.loss_fn.kl_cov is not None and batch == rollouts:
+            raise ValueError(
+                "loss_fn.kl_cov is a term of how far the policy has moved since the step began, and does nothing where "
+                "there is one optimiser step: "
+                f"set policy.train_global_batch_size to a part of {rollouts}, or take clip_cov"
+            )
         if self.paddock.groups.min_members > self.grpo.num_generations_per_prompt:
             raise ValueError(
                 f"paddock.groups.min_members ({self.paddock.groups.min_members}) is above "

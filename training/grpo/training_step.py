@@ -15,9 +15,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import torch
 
 from paddock.training.core.agreement import Agreements, agreements, disagreeing_rows
+from paddock.training.core.covariance import StepTokens, chosen_tokens
 from paddock.training.core.loss import policy_loss
 from paddock.training.core.loss_inputs import BatchTotals, TrainedTokens
 from paddock.training.core.loss_metrics import LossMetrics
@@ -41,6 +43,8 @@ class FixedLogProbs(NamedTuple):
     """Under the weights that the step began with."""
     reference: LogProbs | None
     """Under the reference policy."""
+    chosen: LogProbs | None = None
+    """1.0 where a token is chosen by its covariance, by row as log-probs are."""
     unit_tokens: Mapping[int, int] | None = None
     """By the row's index: the trained tokens of its rollout or prompt (`LossSettings.mean_over`)."""
 
@@ -121,15 +125,19 @@ def train(backend: Backend, batch: Batch, settings: PolicySettings, critic: Valu
     wholes = step_parts(trained, n_steps)
     mean_over = settings.loss.mean_over
     parts = [computed_part(rows, whole, every_row=settings.needs_every_row, mean_over=mean_over) for whole in wholes]
-    if old is None and n_steps > 1:
+    if old is None and (n_steps > 1 or settings.loss.chooses_tokens):
         old = backend.score(rows, [nth for part in parts for nth in part.indices])
     log_probs: LogProbs = old or {}
-    for whole, part in zip(wholes, parts, strict=True):
+    for at, (whole, part) in enumerate(zip(wholes, parts, strict=True)):
         if critic is not None and targets is not None:
             metrics_of_steps.append(critic.step(rows, whole, targets))
         if warms_up:
             continue
-        stepped = backend.step(rows, part, FixedLogProbs(old, reference, unit_tokens(rows, whole, mean_over)))
+        chosen = None
+        if old is not None and settings.loss.chooses_tokens:
+            now = backend.score(rows, part.indices) if at else old
+            chosen = _choose(rows, part.indices, now, old, settings.loss, (batch.step, at))
+        stepped = backend.step(rows, part, FixedLogProbs(old, reference, chosen, unit_tokens(rows, whole, mean_over)))
         metrics_of_steps.append(stepped.metrics)
         log_probs = log_probs if old is not None else stepped.log_probs
     agreement = sum(
@@ -159,6 +167,25 @@ def computed_part(
     chosen = [nth for nth in part if every_row or rows[nth].advantages[rows[nth].loss_mask].any()]
     chosen = chosen or [min(part, key=lambda nth: len(rows[nth].ids))]
     return StepPart(chosen, _counts(rows, part, mean_over)._replace(computed=_counts(rows, chosen, mean_over)))
+
+
+def _choose(
+    rows: Sequence[TrainRow],
+    indices: Sequence[int],
+    now: LogProbs,
+    old: LogProbs,
+    settings: LossSettings,
+    seed: Sequence[int],
+) -> LogProbs:
+    """Which tokens of an optimiser step are chosen by their covariance."""
+    lengths = [rows[nth].tokens for nth in indices]
+    tokens = StepTokens(
+        np.concatenate([now[nth].numpy() for nth in indices]),
+        np.concatenate([old[nth].numpy() for nth in indices]),
+        np.concatenate([rows[nth].advantages[rows[nth].loss_mask] for nth in indices]),
+    )
+    chosen = torch.from_numpy(chosen_tokens(tokens, settings, seed)).float()
+    return dict(zip(indices, chosen.split(lengths), strict=True))
 
 
 def unit_tokens(rows: Sequence[TrainRow], part: Sequence[int], mean_over: MeanOver) -> dict[int, int] | None:
@@ -203,6 +230,7 @@ def loss_of(
         entropies=now.entropies if settings.needs_entropies else now.entropies.detach(),
         unit_tokens=None if fixed.unit_tokens is None else micro.of_rows(fixed.unit_tokens),
         positive=micro.positive,
+        chosen=None if fixed.chosen is None else micro.flat(fixed.chosen),
         reference_log_probs=None if fixed.reference is None else micro.flat(fixed.reference),
     )
     return policy_loss(tokens, totals, settings, ARRAYS)

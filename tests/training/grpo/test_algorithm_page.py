@@ -1,5 +1,6 @@
 """Each preset of the page of algorithms is a config of a run, and sets something."""
 
+import math
 import re
 from pathlib import Path
 
@@ -12,7 +13,21 @@ from paddock.types import JsonObject
 
 PAGE = Path(__file__).parents[3] / "docs/algorithms.md"
 BLOCKS = re.compile(r"^```yaml title=\"run.yaml\"\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PAPERS = ("GRPO", "Dr. GRPO", "DAPO", "RLOO", "GSPO", "CISPO", "SAPO", "REINFORCE++", "MaxRL", "Pass@k", "Off-policy")
+PAPERS = (
+    "GRPO",
+    "Dr. GRPO",
+    "DAPO",
+    "RLOO",
+    "GSPO",
+    "CISPO",
+    "SAPO",
+    "REINFORCE++",
+    "MaxRL",
+    "Pass@k",
+    "Off-policy",
+    "Clip-Cov",
+    "KL-Cov",
+)
 
 
 def presets() -> list[tuple[str, JsonObject]]:
@@ -33,5 +48,8 @@ def test_the_page_has_each_paper() -> None:
 def test_a_preset_is_a_config(preset: JsonObject) -> None:
     tree = {**SMALL, **{name: {**SMALL.get(name, {}), **block} for name, block in preset.items()}}
     read = TrainConfig.model_validate(tree)
+    cap = read.loss_fn.truncated_importance_sampling_ratio
+    assert cap is not None, "no preset leaves sampling weights without a bound"
+    assert cap < math.inf
     default = TrainConfig.model_validate(SMALL)
     assert (read.grpo, read.loss_fn) != (default.grpo, default.loss_fn)

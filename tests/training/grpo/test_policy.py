@@ -44,9 +44,15 @@ def test_micro_batches_change_nothing(results: Any) -> None:
     assert results["invariance"]["loss"] < ROUNDING
 
 
-@pytest.mark.parametrize("batching", ["packed", "padded", "units"])
+@pytest.mark.parametrize("batching", ["packed", "padded", "units", "clip_cov"])
 def test_nor_does_it_how_many_rows_share_a_forward_pass(results: Any, batching: str) -> None:
     assert results["invariance"][batching] < 1e-5
+
+
+def test_tokens_are_chosen_over_the_whole_optimiser_step(results: Any) -> None:
+    by_row, together = results["invariance"]["chosen"]
+    assert by_row == pytest.approx(together)
+    assert all(0 < share < 0.5 for share in by_row)
 
 
 def test_the_same_run_is_the_same_to_the_bit(results: Any) -> None:

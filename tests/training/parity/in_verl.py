@@ -13,6 +13,7 @@ from tests.training.parity.random_rewards import AdvantageDifference, RandomRewa
 from verl.trainer.ppo.core_algos import agg_loss, get_adv_estimator_fn, get_policy_loss_fn, kl_penalty
 from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_weights, compute_rollout_rejection_mask
 from verl.workers.config import ActorConfig
+from verl.workers.config.actor import PolicyLossConfig
 
 DUAL_CLIP = 3.0
 Theirs = Callable[[RandomBatch], torch.Tensor]
@@ -23,6 +24,10 @@ def actor(**keys: Any) -> ActorConfig:
     return ActorConfig(
         strategy="fsdp", rollout_n=4, ppo_micro_batch_size_per_gpu=1, clip_ratio_c=DUAL_CLIP, **given
     )  # fmt: skip
+
+
+def covariance(**keys: float) -> ActorConfig:
+    return actor(policy_loss=PolicyLossConfig(clip_cov_lb=0.2, clip_cov_ub=2.0, **keys))
 
 
 def loss_of(kind: str, mean: str = "token-mean", *, weights: Any = None, config: ActorConfig | None = None) -> Theirs:
@@ -89,6 +94,7 @@ def losses(batch: RandomBatch) -> dict[str, LossDifference]:
     tis: dict[str, Any] = {**weighed, "truncated_importance_sampling_type": "tis"}
     in_rows: dict[str, Any] = {"importance_sampling_level": "sequence"}
     constant = actor(global_batch_info={"loss_scale_factor": 100})
+    clips = {"clip_cov_ratio": 1.0, "clip_cov_lb": 0.2, "clip_cov_ub": 2.0}
     gates = {"temperature_positive": 1.3, "temperature_negative": 1.7}
     kl = {**dual, "reference_policy_kl_penalty": 0.3}
     plain_kl = {**kl, "reference_policy_kl_gradient": "plain"}
@@ -106,6 +112,12 @@ def losses(batch: RandomBatch) -> dict[str, LossDifference]:
         "CISPO": batch.compared(loss_of("cispo"), **PLAIN, use_cispo=True),
         "SAPO": batch.compared(
             loss_of("sapo", config=actor(tau_pos=1.3, tau_neg=1.7)), **PLAIN, **ROWS, sapo=gates
+        ),
+        # Of all candidates: verl chooses some of them by random numbers of its own.
+        "Clip-Cov": batch.compared(loss_of("clip_cov", config=covariance(clip_cov_ratio=1.0)), **PLAIN, clip_cov=clips),
+        "KL-Cov": batch.compared(
+            loss_of("kl_cov", config=covariance(kl_cov_ratio=0.3, ppo_kl_coef=0.4)),
+            **PLAIN, kl_cov={"kl_cov_ratio": 0.3, "ppo_kl_coef": 0.4},
         ),
         "REINFORCE": batch.compared(loss_of("gpg"), **PLAIN, disable_ppo_ratio=True),
         "entropy bonus": batch.compared(with_entropy, **dual, entropy_coef=0.1),

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypedDict
 
 import torch
 
+from paddock.training.core.covariance import StepTokens, chosen_tokens
 from paddock.training.core.loss import policy_loss
 from paddock.training.core.loss_inputs import BatchTotals, TrainedTokens
 from paddock.training.core.loss_settings import LossSettings
@@ -90,7 +91,11 @@ class RandomBatch(NamedTuple):
 
     def ours(self, **settings: Any) -> torch.Tensor:
         """The loss of `training/core`."""
-        on = self.mask > 0
+        on, keys = self.mask > 0, LossSettings(**settings)
+        chosen = None
+        if keys.chooses_tokens:
+            given = StepTokens(*(x[on].detach().numpy() for x in (self.now, self.old, self.advantages)))
+            chosen = torch.from_numpy(chosen_tokens(given, keys, [0])).to(self.mask.dtype)
         tokens = TrainedTokens(
             log_probs=self.now[on],
             engine_log_probs=self.engine[on],
@@ -102,8 +107,9 @@ class RandomBatch(NamedTuple):
             entropies=self.entropies[on],
             unit_tokens=self.unit_tokens,
             positive=(self.rewards > 0).to(self.mask.dtype)[on.nonzero()[:, 0]],
+            chosen=chosen,
         )
-        loss, _ = policy_loss(tokens, self.totals, LossSettings(**settings), TorchArrays())
+        loss, _ = policy_loss(tokens, self.totals, keys, TorchArrays())
         return loss
 
     def compared(
