@@ -39,7 +39,7 @@ def vllm_python() -> str:
 
 def environment() -> dict[str, str]:
     """The environment of every command: plugins of the tests are found, nothing is looked up on the network."""
-    return {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
+    return {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
 
 
 def call(*arguments: str | Path) -> None:
