@@ -117,11 +117,12 @@ class RewardScalingSettings(_Settings):
 class AdvantageSettings(_Settings):
     """`grpo.adv_estimator`: how rewards become advantages. `advantages.py` has the formulas."""
 
-    name: Literal["grpo", "reinforce_plus_plus", "maxrl", "grpo_passk"] = "grpo"
+    name: Literal["grpo", "reinforce_plus_plus", "maxrl", "grpo_passk", "opd"] = "grpo"
     """`grpo`: compared with the group; `reinforce_plus_plus` (arXiv 2501.03262): normalised over all trained tokens of
     the batch; `maxrl`: the difference to the group's mean in shares of that mean, for rewards of 0 and more;
-    `grpo_passk` (arXiv 2503.19595): the best of a group alone, by how much it is ahead. `normalize_rewards` is read by
-    `grpo` and `grpo_passk`, `use_leave_one_out_baseline` by `grpo`."""
+    `grpo_passk` (arXiv 2503.19595): the best of a group alone, by how much it is ahead; `opd` (arXiv 2601.02780): a
+    teacher's alone (`on_policy_distillation`), rewards are measured as by `grpo`. `normalize_rewards` is read by `grpo`
+    and `grpo_passk`, `use_leave_one_out_baseline` by `grpo`."""
     normalize_over: Literal["group", "batch"] = "group"
     """Whose standard deviation `normalize_rewards` divides by: the group's, or that of all rewards of the batch."""
     minus_baseline: bool = True
@@ -176,6 +177,8 @@ class GrpoSettings(_Settings):
     None: all are."""
     val_period: int = Field(default=0, ge=-1)
     """Steps between validations; 0 or -1: there is none between the first step and the last."""
+    val_start_at: int = Field(default=-1, ge=-1)
+    """The first step after which one of these validations may come; -1 or 0: they begin with the first period."""
     val_at_start: bool = False
     """Validate before the first step; a resumed run does not."""
     val_at_end: bool = False
@@ -217,6 +220,10 @@ class GrpoSettings(_Settings):
                 "reinforce_plus_plus: take invalid_tool_call_strategy `mask`, or the estimator `grpo`"
             )
         return self
+
+    def validates_after(self, step: int) -> bool:
+        """Whether a validation of `val_period` comes after that many steps."""
+        return self.val_period > 0 and step % self.val_period == 0 and step >= self.val_start_at
 
     @property
     def max_age(self) -> int:

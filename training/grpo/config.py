@@ -321,6 +321,12 @@ class TrainConfig(SettingsBlock):
                 "grpo.use_dynamic_sampling leaves out groups whose rewards are alike, from which a critic learns and a "
                 "policy with a teacher: set it to false"
             )
+        by_teacher = self.on_policy_distillation.enabled and not self.on_policy_distillation.with_rewards
+        if self.grpo.adv_estimator.name == "opd" and not by_teacher:
+            raise ValueError(
+                "grpo.adv_estimator.name opd: advantages are a teacher's alone: set on_policy_distillation.enabled to "
+                "true and its with_rewards to false, or take another estimator"
+            )
         if self.on_policy_distillation.enabled and self.grpo.adv_estimator.name == "reinforce_plus_plus":
             raise ValueError(
                 "grpo.adv_estimator.name reinforce_plus_plus whitens the advantages of a whole step, a teacher's too: "

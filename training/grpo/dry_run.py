@@ -363,9 +363,10 @@ def _curriculum(config: TrainConfig, n_rows: int) -> str:
 
 def _when(config: TrainConfig) -> str:
     grpo = config.grpo
+    delay = f" from step {grpo.val_start_at} on" if grpo.val_start_at > 0 else ""
     times = [
         ("before the first step", grpo.val_at_start),
-        (f"every {grpo.val_period} steps", grpo.val_period > 0),
+        (f"every {grpo.val_period} steps{delay}", grpo.val_period > 0),
         ("after the last step", grpo.val_at_end),
     ]
     when = ", ".join(text for text, on in times if on) or "never"

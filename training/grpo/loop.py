@@ -341,8 +341,7 @@ class Loop:
             return await self._policy.train(batch)
 
     def _validation_due(self) -> bool:
-        period = self._grpo.val_period
-        return (period > 0 and self._ledger.step % period == 0) or (self._grpo.val_at_end and self._all_steps_done)
+        return self._grpo.validates_after(self._ledger.step) or (self._grpo.val_at_end and self._all_steps_done)
 
     async def _validate(self) -> dict[str, float]:
         with self._stopwatch("validate_s"), role_call("the rollout worker", "validate"):

@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from paddock.server.vllm.launch_settings import LaunchSettings
+from paddock.training.core.settings import GrpoSettings
 from paddock.training.grpo.config import CheckpointConfig, TrainConfig
 from paddock.training.grpo.placement import ClusterNode, needs_of, place
 from paddock.training.grpo.preflight import missing_of, missing_packages
@@ -103,3 +104,18 @@ def test_metrics_are_named_as_they_are_logged() -> None:
         assert config(checkpointing__metric_name=name).checkpointing.metric == metric
     validated = CheckpointConfig(metric_name="val:total_reward/mean")
     assert validated.metric == "validation/accuracy"
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({"val_period": 2}, [2, 4, 6, 8]),
+        ({"val_period": 2, "val_start_at": 4}, [4, 6, 8]),
+        ({"val_period": 3, "val_start_at": 4}, [6]),
+        ({"val_period": 2, "val_start_at": 0}, [2, 4, 6, 8]),
+        ({"val_period": 0, "val_start_at": 4}, []),
+    ],
+)
+def test_validations_may_begin_later(keys: dict[str, Any], expected: list[int]) -> None:
+    read = GrpoSettings.model_validate(keys)
+    assert [step for step in range(1, 9) if read.validates_after(step)] == expected

@@ -94,7 +94,11 @@ def test_nemo_rls_block_is_read_and_its_agents_have_their_teachers(read: Any, tm
 def test_the_config_of_the_page_is_read(read: Any) -> None:
     page = (ROOT / "docs" / "warm_start.md").read_text()
     (block,) = (block for block in blocks(page) if block.title == "teacher.yaml")
-    found = read(yaml.safe_load(block.text)["on_policy_distillation"], "loss_fn.disable_ppo_ratio=true")
+    found = read(
+        yaml.safe_load(block.text)["on_policy_distillation"],
+        "loss_fn.disable_ppo_ratio=true",
+        "grpo.adv_estimator.name=opd",
+    )
     found.config.on_policy_distillation.require_teachers(found.environment)
     assert found.config.loss_fn.disable_ppo_ratio
 

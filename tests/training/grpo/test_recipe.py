@@ -108,7 +108,8 @@ def test_an_inert_key_is_named_with_its_reason_and_refused_by_strict(folder: Pat
 @pytest.mark.parametrize(
     ("blocks", "said"),
     [
-        ({"grpo": {"val_start_at": 5}}, "5 is not done here"),
+        ({"grpo": {"stop_at_validation_metric": "accuracy"}}, "max_num_steps"),
+        ({"grpo": {"adv_estimator": {"name": "opd"}}}, "on_policy_distillation.enabled"),
         ({"grpo": {"reward_shaping": {"enabled": True, "max_response_length": 9}}}, "overlong_buffer_length"),
         ({"grpo": {"adv_estimator": {"name": "gdpo"}}}, "reinforce_plus_plus"),
         ({"grpo": {"adv_estimator": {"normalize_rewards": False}, "normalize_rewards": True}}, "keep one"),
