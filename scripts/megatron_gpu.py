@@ -222,7 +222,9 @@ async def engine_of(plan: GpuPlan, n_policy: int) -> AsyncIterator[VllmSampler]:
     else:
         takes_weights = len(gpus()) > n_policy
         launch |= {"device": "gpu", "env": {VISIBLE: gpus()[-1 if takes_weights else 0]}}
-        launch |= {"weight_transfer": "nccl"} if takes_weights else {"serve_kwargs": {"gpu_memory_utilization": 0.3}}
+        launch |= (
+            {"weight_transfer": "paddock_nccl"} if takes_weights else {"serve_kwargs": {"gpu_memory_utilization": 0.3}}
+        )
     block = {"model": str(plan.model), "launch": {"python": sys.executable, **launch}, "health_timeout_s": 60.0}
     vllm_engine = VllmEngine(VllmConfig.model_validate(block), name="policy")
     try:

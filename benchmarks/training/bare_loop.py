@@ -163,6 +163,7 @@ async def run(task: DemoTask, steps: int) -> list[float]:
     import torch
 
     from paddock.server.vllm.weights.sender import vllm_sender
+    from paddock.server.vllm.weights.settings import WeightsSettings
     from paddock.training.grpo.environment import EngineHost
     from paddock.training.grpo.read_config import read_config
 
@@ -176,14 +177,14 @@ async def run(task: DemoTask, steps: int) -> list[float]:
             described = await client.get(f"{address.url}/replicas", headers=bearer(address.token))
         url = described.json()["replicas"][0]["url"]
         bare, trainer = BareLoop(task.model, task.rows, url, task.folder / "bare.jsonl"), BareTrainer(task.model)
-        sender = vllm_sender(backend="gloo", device=torch.device("cpu"))
+        sender = vllm_sender(WeightsSettings(), transport="gloo", device=torch.device("cpu"))
         seconds = []
         for step in range(steps):
             began = time.perf_counter()
             samples = await bare.sample(step, prompts=PROMPTS, members=MEMBERS)
             await asyncio.to_thread(trainer.step, samples)
             weights: dict[str, Any] = {name: value.detach() for name, value in trainer.model.named_parameters()}
-            await asyncio.to_thread(sender.send, step + 1, weights, replicas, clear_cache=True)
+            await asyncio.to_thread(sender.send, step + 1, weights.items, replicas, clear_cache=True)
             seconds.append(time.perf_counter() - began)
         sender.close()
         return seconds

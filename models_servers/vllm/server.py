@@ -44,7 +44,7 @@ CALLS = {
     ),
 }
 """The calls of vLLM that are passed on."""
-CALL_TIMEOUT_S = 600.0
+CALL_TIMEOUT_S = 3600.0
 """For one of them; the trainer's own limits are shorter."""
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from paddock.server.vllm.weights.settings import WeightsSettings
 from paddock.training.core.loss_settings import LossSettings
 from paddock.training.core.reward_penalties import RewardPenaltySettings
 from paddock.training.core.settings import CurriculumSettings, GroupSettings, GrpoSettings
@@ -193,12 +194,14 @@ class PaddockConfig(SettingsBlock):
     """What becomes of groups with missing members, and how rollouts become samples."""
     curriculum: CurriculumSettings = CurriculumSettings()
     """How often rows come by their pass rates; by default each in each epoch."""
+    weights: WeightsSettings = WeightsSettings()
+    """How new weights go to the engines."""
     restart: int = Field(default=0, ge=0)
     """How often a run that a machine's failure ended (an InfraError) goes on by itself from its last checkpoint."""
     policy_timeout_s: float = Field(default=7200.0, gt=0)
     """Longest that the policy may take to start, for one step, one sending, saving or loading: then it is stuck, and
-    the run ends, to go on from its last checkpoint. Sending over NCCL to one engine has its own limit, of minutes
-    (`server/vllm/weights/sender.py`)."""
+    the run ends, to go on from its last checkpoint. Engines that die or hang while they are sent weights have their own
+    limit, `paddock.weights.timeout_s`."""
 
 
 class TrainConfig(SettingsBlock):

@@ -13,8 +13,9 @@ Errors  ConfigError for a model that can't be read.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
+from itertools import groupby
 from typing import Any, TypeVar
 
 import torch
@@ -66,6 +67,19 @@ def checkpoint_form(model: Any, weights: Mapping[str, torch.Tensor]) -> dict[str
     except ImportError:  # before 5
         return dict(weights)
     return dict(revert(model, dict(weights)))
+
+
+def checkpoint_stream(model: Any, weights: Iterable[tuple[str, torch.Tensor]]) -> Iterator[tuple[str, torch.Tensor]]:
+    """The same, a layer of the model at a time; `weights` are in the model's own order."""
+    for _, layer in groupby(weights, lambda named: _layer_of(named[0])):
+        yield from checkpoint_form(model, dict(layer)).items()
+
+
+def _layer_of(name: str) -> str:
+    """What comes before and with the first number of a parameter's name."""
+    parts = name.split(".")
+    numbers = (nth for nth, part in enumerate(parts) if part.isdigit())
+    return ".".join(parts[: next(numbers, -1) + 1])
 
 
 class ShardedModel:

@@ -204,6 +204,13 @@ def _require_whole(name: str, block: JsonObject) -> None:
             "it out (validations: policy.generation.val_temperature, val_top_p, val_top_k)",
             kind="config_invalid",
         )
+    launch: Any = block.get("launch") or {}
+    if launch.get("weight_transfer") == "nccl":
+        raise ConfigError(
+            f"`{name}.{KIND}.{VLLM}.launch.weight_transfer`: vLLM's own nccl takes all weights in one call, which "
+            "nothing ends: leave it out, or set paddock_nccl",
+            kind="config_invalid",
+        )
 
 
 def _require_one_engine(name: str, block: JsonObject) -> None:
@@ -233,7 +240,7 @@ def _has_gpus(config: TrainConfig, plan: bool) -> bool:
 def _transfer(config: TrainConfig, launch: Any, has_gpus: bool) -> str:
     """NCCL where policy and engines have GPUs of their own; on one GPU it refuses two ranks."""
     apart = not config.policy.generation.colocated.enabled
-    return "nccl" if apart and _on_gpu(config, launch, has_gpus) else "gloo"
+    return "paddock_nccl" if apart and _on_gpu(config, launch, has_gpus) else "gloo"
 
 
 def _on_gpu(config: TrainConfig, launch: Any, has_gpus: bool) -> bool:

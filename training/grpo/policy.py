@@ -17,7 +17,7 @@ import torch
 from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult
 from paddock.server.vllm.weights.sender import WeightSender
 from paddock.training.core.records import Batch
-from paddock.training.grpo.language_model import checkpoint_form
+from paddock.training.grpo.language_model import checkpoint_stream
 from paddock.training.grpo.learner import Learner
 from paddock.training.grpo.policy_settings import SINGLE_RANK, PolicySettings, RankInfo
 from paddock.training.grpo.policy_state import export_model, load_state, save_state
@@ -25,6 +25,7 @@ from paddock.training.grpo.policy_thread import ThreadedPolicy
 from paddock.training.grpo.roles import TokenNll, TrainResult
 from paddock.training.grpo.sharding import DTYPES, ShardGroup, whole_weights
 from paddock.training.grpo.training_step import token_nll
+from paddock.training.grpo.weight_stream import WeightStream
 
 
 async def make_policy(settings: PolicySettings, rank_info: RankInfo = SINGLE_RANK) -> "TorchPolicy":
@@ -100,13 +101,17 @@ class TorchPolicy(ThreadedPolicy):
     def _send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:
         dtype = DTYPES[self._settings.policy.precision]
         model = self._learner.model.model
-        weights = dict(whole_weights(model, self._shard_group, dtype))
-        if self._colocated:
-            weights = {name: value.to("cpu") for name, value in weights.items()}
-            self._learner.move(self._shard_group.home)
-        if not self._shard_group.first:
-            return SendResult(version, (), 0.0, 0.0, 0.0)
-        return self._sender.send(version, checkpoint_form(model, weights), replicas, clear_cache=clear_cache)
+
+        def each_weight() -> Iterator[tuple[str, torch.Tensor]]:
+            return checkpoint_stream(model, whole_weights(model, self._shard_group, dtype))
+
+        if not self._colocated:
+            stream = WeightStream(each_weight, self._shard_group.share)
+            return self._send_stream(stream, version, replicas, clear_cache=clear_cache)
+        # The engine needs the GPU before it takes them.
+        weights = {name: value.to("cpu") for name, value in each_weight()}
+        self._learner.move(self._shard_group.home)
+        return self._sender.send(version, weights.items, replicas, clear_cache=clear_cache)
 
     def _end(self) -> None:
         super()._end()

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple, Self
 
+from paddock.server.vllm.weights.settings import WeightsSettings
 from paddock.training.core.loss_settings import LossSettings
 from paddock.training.grpo.blocks import SettingsBlock
 from paddock.training.grpo.config import TrainConfig
@@ -19,6 +20,8 @@ class PolicySettings(SettingsBlock):
     seed: int = 42
     value: ValueConfig = ValueConfig()
     """The critic."""
+    weights: WeightsSettings = WeightsSettings()
+    """How they are sent."""
 
     @classmethod
     def of(cls, config: TrainConfig) -> Self:
@@ -28,6 +31,7 @@ class PolicySettings(SettingsBlock):
             seq_logprob_error_threshold=config.grpo.seq_logprob_error_threshold,
             seed=config.grpo.seed,
             value=config.value,
+            weights=config.paddock.weights,
         )
 
     @property

@@ -13,23 +13,27 @@ from typing import TypeVar
 
 import torch
 
+from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult
 from paddock.server.vllm.weights.sender import WeightSender, vllm_sender
 from paddock.training.grpo.policy_settings import PolicySettings, RankInfo
 from paddock.training.grpo.sharding import device_of
 from paddock.training.grpo.state_writer import StateWriter
+from paddock.training.grpo.weight_stream import WeightStream
 
 T = TypeVar("T")
 
 
 class ThreadedPolicy:
-    """A policy that works in one thread. `sender` None: one that sends to vLLM, by NCCL between GPUs, else by gloo."""
+    """A policy that works in one thread. `sender` None: one that sends to vLLM, over NCCL between GPUs, else gloo."""
 
     def __init__(self, settings: PolicySettings, rank_info: RankInfo, sender: WeightSender | None) -> None:
         self._settings = settings
+        self._rank = rank_info.rank
         self._device = device_of(settings.policy.torch_cfg, rank_info)
         self._colocated = settings.policy.generation.colocated.enabled
         self._sender = sender or vllm_sender(
-            backend="nccl" if self._device.type == "cuda" and not self._colocated else "gloo",
+            settings.weights,
+            transport="nccl" if self._device.type == "cuda" and not self._colocated else "gloo",
             device=self._device,
             address=rank_info.master_address,
             colocated=self._colocated,
@@ -49,6 +53,16 @@ class ThreadedPolicy:
         """The last work of the thread: end what the policy holds."""
         self._writer.close()
         self._sender.close()
+
+    def _send_stream(
+        self, stream: WeightStream, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool
+    ) -> SendResult:
+        """Rank 0's result; the others take part."""
+        if self._rank:
+            stream.follow()
+            return SendResult(version, (), 0.0, 0.0, 0.0)
+        with stream.leading() as source:
+            return self._sender.send(version, source, replicas, clear_cache=clear_cache)
 
     def _make_in_thread(self, make: Callable[[], T]) -> T:
         """The result of `make`, which runs in the thread; waits for it."""

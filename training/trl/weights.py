@@ -1,7 +1,7 @@
 """Weights for the engines of a rollout client: TRL's `WeightTransferProtocol`, where TRL's own way is not it.
 
-Vllm    to each vLLM of a model server, over gloo, through the same sender as the built-in loop's: it pauses the engine,
-        labels it with TRL's number of the weights, and resumes it. No GPU and no vLLM is needed beside the trainer.
+Vllm    to all vLLMs of a model server, over gloo, through the same sender as the built-in loop's: it pauses engines,
+        labels them with TRL's number of the weights, and resumes them. No GPU and no vLLM is needed beside the trainer.
 Function where the engine is a function: while weights change it is not called. What samples already goes on; a function
         that can't go on under other weights has to end it as `abort`, and is asked again.
 Else    TRL pauses its vLLM server itself, and sends the weights over NCCL: no `weight_transfer` is given.
@@ -21,6 +21,7 @@ from paddock.rollouts import RolloutClient
 from paddock.rollouts.client import POLICY
 from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult
 from paddock.server.vllm.weights.sender import LOOPBACK, vllm_sender
+from paddock.server.vllm.weights.settings import WeightsSettings
 
 NamedTensors = Iterator[tuple[str, Any]]
 GIVE_UP_AFTER_S = 600.0
@@ -46,13 +47,13 @@ class VllmWeights:
         self._client = client
         self._model_server = model_server
         self._give_up_after_s = give_up_after_s
-        self._sender = vllm_sender(backend="gloo", device=torch.device("cpu"), address=address)
+        self._sender = vllm_sender(WeightsSettings(), transport="gloo", device=torch.device("cpu"), address=address)
 
     def init_weight_transfer(self) -> None:
         return
 
     def pause(self) -> None:
-        """Each vLLM is paused when its turn comes, and goes on when it has the weights."""
+        """The vLLMs are paused when weights are sent, and go on when they have them."""
 
     def send_weights(self, iterator: NamedTensors) -> None:
         """Send all; they are held in memory at once."""
@@ -61,7 +62,7 @@ class VllmWeights:
         deadline = time.monotonic() + self._give_up_after_s
         while True:
             replicas: list[ReplicaInfo] = self._client.replicas(self._model_server)
-            sent = self._sender.send(self.version, weights, replicas, clear_cache=True)
+            sent = self._sender.send(self.version, weights.items, replicas, clear_cache=True)
             if sent.replicas:
                 if sent.failed:
                     log.warning("weights %s: %s; the others go on", self.version, _failed_text(sent))

@@ -1,28 +1,29 @@
-"""A plugin of vLLM: weights are sent to a running vLLM over gloo, under the backend name `gloo`.
+"""A plugin of vLLM: weights are sent to running vLLMs, as backend `gloo` or `paddock_nccl`.
 
 Source  vLLM's entry point group `vllm.general_plugins`: `register` runs in each process of every vLLM in the
         environment, and in a trainer that calls `vllm.plugins.load_general_plugins`.
 Law     it only names classes; they are imported where `weight_transfer_config.backend` or a trainer's
-        `init_info.backend` is `gloo`. Again, beside another plugin of that name, or in a vLLM without weight transfer:
-        nothing happens.
+        `init_info.backend` is one of the names. Again, beside another plugin of that name, or in a vLLM without weight
+        transfer: nothing happens. vLLM's own `nccl` takes all weights in one call that can't be ended.
 """
 
 from contextlib import suppress
 from importlib import import_module
 
-BACKEND = "gloo"
+GLOO, NCCL = "gloo", "paddock_nccl"
 
 
 def register() -> None:
-    """Name the two sides to vLLM's factories."""
+    """Name the sides to vLLM's factories: one that receives over either, and one that sends over gloo."""
     try:
         factory = import_module("vllm.distributed.weight_transfer.factory")
-        sides = (
-            (factory.WeightTransferEngineFactory, "receiver", "GlooReceiver"),
-            (factory.WeightTransferTrainerFactory, "sender", "GlooSender"),
-        )
+        receivers, senders = factory.WeightTransferEngineFactory, factory.WeightTransferTrainerFactory
     except (ImportError, AttributeError):
         return
-    for side, module, name in sides:
+    for side, backend, module, name in (
+        (receivers, GLOO, "receiver", "TransferReceiver"),
+        (receivers, NCCL, "receiver", "TransferReceiver"),
+        (senders, GLOO, "sender", "GlooSender"),
+    ):
         with suppress(ValueError):  # the name is taken
-            side.register_engine(BACKEND, f"{__name__}.{module}", name)
+            side.register_engine(backend, f"{__name__}.{module}", name)

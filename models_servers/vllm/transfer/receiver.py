@@ -23,7 +23,9 @@ from vllm.distributed.weight_transfer.base import (
     WeightTransferUpdateInfo,
 )
 
-from paddock.server.vllm.weights.gloo_group import address_towards, arrival_keys, broadcast, join_store, make_group
+from paddock.server.vllm.weights.collectives import CollectivePlace, Transport
+from paddock.server.vllm.weights.store import address_towards
+from paddock.server.vllm.weights.worker_group import WorkerGroup
 
 RELOAD = "vllm.model_executor.model_loader.reload"
 EMBEDDING = "vllm.model_executor.layers.vocab_parallel_embedding"
@@ -38,29 +40,26 @@ class TransferInit(WeightTransferInitInfo):  # type: ignore[misc]
     rank_offset: int
     """Rank of this vLLM's first worker."""
     world_size: int
-    """The trainer and all workers."""
+    """The trainer and all workers of all engines."""
+    transport: Transport
+    timeout_s: float
+    """Longest that the workers may take to connect."""
 
 
 @dataclass
 class TransferUpdate(WeightTransferUpdateInfo):  # type: ignore[misc]
-    """The tensors that the trainer is about to send, in its order."""
+    """What the trainer is about to send."""
 
     number: int
     """Counts the trainer's updates, from 1."""
-    names: list[str]
-    """Names of the checkpoint format."""
-    dtype_names: list[str]
-    shapes: list[list[int]]
 
 
-class GlooReceiver(WeightTransferEngine[TransferInit, TransferUpdate]):  # type: ignore[misc]
+class TransferReceiver(WeightTransferEngine[TransferInit, TransferUpdate]):  # type: ignore[misc]
     """Receives weights in one worker; vLLM makes it there."""
 
     init_info_cls = TransferInit
     update_info_cls = TransferUpdate
-    _group: Any = None
-    _store: Any = None
-    _rank = 0
+    _group: WorkerGroup | None = None
     _tied_heads: tuple[tuple[Any, Any], ...] = ()
     """Output heads of the model and the embeddings whose weights they share."""
     _is_updating = False
@@ -71,11 +70,11 @@ class GlooReceiver(WeightTransferEngine[TransferInit, TransferUpdate]):  # type:
     def init_transfer_engine(self, init_info: TransferInit) -> None:
         self.shutdown()
         parallel = self.parallel_config
-        self._rank = init_info.rank_offset + parallel.data_parallel_index * parallel.world_size + parallel.rank
+        rank = init_info.rank_offset + parallel.data_parallel_index * parallel.world_size + parallel.rank
         address, port = init_info.master_address, init_info.master_port
-        self._store = join_store(address, port)
-        self._arrive(0)
-        self._group = make_group(self._store, self._rank, init_info.world_size, address_towards(address, port))
+        own_address = address_towards(address, port)
+        place = CollectivePlace(rank, init_info.world_size, own_address, self.device, init_info.timeout_s)
+        self._group = WorkerGroup.join(init_info.transport, address, port, place)
 
     def start_weight_update(self) -> None:
         if self._is_updating:
@@ -91,15 +90,11 @@ class GlooReceiver(WeightTransferEngine[TransferInit, TransferUpdate]):  # type:
 
     def receive_weights(self, update_info: TransferUpdate) -> None:
         if self._group is None:
-            raise RuntimeError("no trainer is connected: it has to call trainer_init first")
-        self._arrive(update_info.number)
+            raise RuntimeError("no trainer is connected: it has to connect first")
         failure: Exception | None = None
-        entries = zip(update_info.names, update_info.dtype_names, update_info.shapes, strict=True)
-        for name, dtype, shape in entries:
-            tensor = torch.empty(shape, dtype=getattr(torch, dtype))
-            broadcast(self._group, tensor)
+        for tensors in self._group.receive(update_info.number):
             if failure is None:
-                failure = self._load(name, tensor)
+                failure = self._load(tensors)
         if failure is not None:
             raise failure
         self._is_complete = True
@@ -118,8 +113,8 @@ class GlooReceiver(WeightTransferEngine[TransferInit, TransferUpdate]):  # type:
 
     def shutdown(self) -> None:
         if self._group is not None:
-            self._group.abort()
-        self._group = self._store = None
+            self._group.close()
+        self._group = None
 
     def _undo(self) -> None:
         """Layers that wait for weights get back those that they had, and forget what they were given."""
@@ -131,16 +126,12 @@ class GlooReceiver(WeightTransferEngine[TransferInit, TransferUpdate]):  # type:
         import_module(RELOAD).finalize_layerwise_reload(self.model, self.model_config)
         self._is_updating = False
 
-    def _load(self, name: str, tensor: torch.Tensor) -> Exception | None:
+    def _load(self, tensors: list[tuple[str, torch.Tensor]]) -> Exception | None:
         try:
-            self.model.load_weights([(name, tensor.to(self.device))])
+            self.model.load_weights((name, tensor.to(self.device)) for name, tensor in tensors)
         except Exception as error:  # noqa: BLE001 - raised when all was received
             return error
         return None
-
-    def _arrive(self, number: int) -> None:
-        (key,) = arrival_keys(number, (self._rank,))
-        self._store.set(key, "")
 
 
 def _tied_heads(model: Any) -> tuple[tuple[Any, Any], ...]:

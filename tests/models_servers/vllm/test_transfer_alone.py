@@ -14,8 +14,8 @@ FAULTS = {
     "update refused": "ConnectionError: refused",
     "unknown name": "KeyError: 'one'",
     "source": "ValueError: the source broke",
-    "type": "ValueError: gloo: one torch.float32 (3, 2) was declared, one torch.float64 (3, 2) came",
-    "short": "ValueError: gloo: scalar torch.int64 () was declared, nothing came",
+    "type": "ValueError: gloo: one float32 (3, 2) was declared, one float64 (3, 2) came",
+    "short": "ValueError: gloo: scalar int64 () was declared, nothing came",
 }
 SOON_S = 60.0
 """On a busy machine; half of the transfer's own time limit."""

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import torch
 from vllm.distributed.weight_transfer.base import ParamMeta, TrainerInitInfo, WeightSource
 
-from paddock.models_servers.vllm.transfer.receiver import GlooReceiver
+from paddock.models_servers.vllm.transfer.receiver import TransferReceiver
 from paddock.models_servers.vllm.transfer.sender import GlooSender
 
 TENSORS = {
@@ -58,7 +58,7 @@ class Side:
         parallel = SimpleNamespace(rank=0, world_size=1, data_parallel_index=0)
         config = SimpleNamespace(parallel_config=parallel, model_config=None)
         model = SimpleNamespace(load_weights=self._load)
-        self._receiver = GlooReceiver(None, config, torch.device("cpu"), model)
+        self._receiver = TransferReceiver(None, config, torch.device("cpu"), model)
 
     def init_weight_transfer_engine(self, init_info: dict[str, Any]) -> None:
         if self._fault == "refuses":

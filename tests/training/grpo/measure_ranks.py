@@ -21,6 +21,7 @@ from transformers import AutoModelForCausalLM
 from paddock.config import load
 from paddock.http.access import bearer
 from paddock.server.vllm.weights.sender import vllm_sender
+from paddock.server.vllm.weights.settings import WeightsSettings
 from paddock.training.grpo.config import ClusterConfig
 from paddock.training.grpo.placement import RoleNeed
 from paddock.training.grpo.processes import RoleProcesses, open_processes
@@ -130,9 +131,9 @@ async def measure(processes: RoleProcesses, folder: Path, changes: Mapping[str, 
     answers = await sampled(state["url"])
     first = model.all_distances(answers)
     model.change()
-    sender = vllm_sender(backend="gloo", device=torch.device("cpu"), address=place.node.address)
+    sender = vllm_sender(WeightsSettings(), transport="gloo", device=torch.device("cpu"), address=place.node.address)
     weights = dict(model.model.named_parameters())
-    sent = await asyncio.to_thread(sender.send, 7, weights, [replica], clear_cache=True)
+    sent = await asyncio.to_thread(sender.send, 7, weights.items, [replica], clear_cache=True)
     stale = model.all_distances(answers)
     later = model.all_distances(await sampled(state["url"]))
     sender.close()

@@ -252,10 +252,12 @@ def test_the_transfer_is_that_of_the_devices_which_the_recipe_asks_for(
     auto = ["policy.torch_cfg.device=auto", "policy.generation.vllm.launch.device=auto", "cluster.gpus_per_node=8"]
     assert main(["train", str(run_file), "--dry-run", *auto]) == PLANNED
     plan = capsys.readouterr().out
-    assert "weights come by nccl" in plan
+    assert "weights come by paddock_nccl" in plan
     assert ("GPUs: cluster.gpus_per_node is 8, and this machine has no NVIDIA GPUs" in plan) is not DRIVER.exists()
     assert main(["train", str(run_file), "--dry-run", *auto[1:], "policy.torch_cfg.device=cpu"]) == PLANNED
     assert "weights come by gloo" in capsys.readouterr().out
+    assert main(["train", str(run_file), "--dry-run", "policy.generation.vllm.launch.weight_transfer=nccl"]) == 2
+    assert "leave it out, or set paddock_nccl" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Tiny random models, batches for it, and the settings of their policy. Runs in the environment that has torch."""
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from resource import RLIMIT_FSIZE, getrlimit, setrlimit
@@ -13,7 +13,9 @@ from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 from transformers import Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
 from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult, WeightsSource
-from paddock.server.vllm.weights.sender import TransferLink, WeightSender
+from paddock.server.vllm.weights.sender import WeightSender
+from paddock.server.vllm.weights.settings import WeightsSettings
+from paddock.server.vllm.weights.transfer import TransferGroup, TransferTarget
 from paddock.training.core.records import Batch, TrainRow, VersionSpan
 from paddock.training.grpo.policy_settings import PolicySettings
 
@@ -51,18 +53,18 @@ class RecordingSender(WeightSender):
     """What is to be sent stays here."""
 
     def __init__(self) -> None:
-        super().__init__(_no_connection, backend="gloo")
+        super().__init__(_no_connection, WeightsSettings())
         self.weights: dict[str, torch.Tensor] = {}
 
     def send(
-        self, version: int, weights: Mapping[str, torch.Tensor], replicas: Sequence[ReplicaInfo], *, clear_cache: bool
+        self, version: int, source: WeightsSource, replicas: Sequence[ReplicaInfo], *, clear_cache: bool
     ) -> SendResult:
-        self.weights = {name: value.clone() for name, value in weights.items()}
+        self.weights = {name: value.clone() for name, value in source()}
         return SendResult(version, tuple(one.name for one in replicas), 0.0, 0.0, 0.0)
 
 
-def _no_connection(replica: ReplicaInfo, n_workers: int, weights: WeightsSource) -> TransferLink:
-    raise AssertionError(f"nothing connects with {replica.url}")
+def _no_connection(engines: Sequence[TransferTarget]) -> TransferGroup:
+    raise AssertionError(f"nothing connects with {engines}")
 
 
 def settings(folder: Path, loss: Any = None, threshold: float | None = None, **policy: Any) -> PolicySettings:

@@ -17,6 +17,7 @@ from paddock.training.grpo.policy_settings import SINGLE_RANK, PolicySettings, R
 from paddock.training.grpo.policy_thread import ThreadedPolicy
 from paddock.training.grpo.roles import TokenNll, TrainResult
 from paddock.training.grpo.training_step import token_nll
+from paddock.training.grpo.weight_stream import WeightStream
 
 if TYPE_CHECKING:
     from paddock.training.grpo.megatron.learner import MegatronLearner
@@ -80,12 +81,10 @@ class MegatronPolicy(ThreadedPolicy):
         return _RankState(ranks, MegatronLearner(self._settings, ranks))
 
     def _send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:
-        from paddock.training.grpo.megatron.weights import whole_weights
+        from paddock.training.grpo.megatron.weights import each_weight
 
-        weights = whole_weights(self._learner, self._ranks)
-        if not self._ranks.first:
-            return SendResult(version, (), 0.0, 0.0, 0.0)
-        return self._sender.send(version, weights, replicas, clear_cache=clear_cache)
+        stream = WeightStream(lambda: each_weight(self._learner, self._ranks), self._ranks.share)
+        return self._send_stream(stream, version, replicas, clear_cache=clear_cache)
 
     def _end(self) -> None:
         super()._end()

@@ -102,7 +102,7 @@ def load_state(folder: Path, learner: MegatronLearner) -> None:
 
 def export_model(folder: Path, ranks: Ranks, learner: MegatronLearner, policy: PolicyConfig) -> None:
     """Called by every process; rank 0 writes."""
-    weights = whole_weights(learner, ranks, copy=True)
+    weights = whole_weights(learner, ranks)
     if not ranks.first:
         return
     folder.mkdir(parents=True, exist_ok=True)

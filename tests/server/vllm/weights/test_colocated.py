@@ -8,7 +8,7 @@ from paddock.server.vllm.weights.sender import INCOMPLETE
 
 
 def shared(n_replicas: int = 1) -> Site:
-    return Site([ScriptedReplica(f"http://replica-{nth}") for nth in range(n_replicas)], "gloo", colocated=True)
+    return Site([ScriptedReplica(f"http://replica-{nth}") for nth in range(n_replicas)], colocated=True)
 
 
 def test_an_engine_sleeps_while_the_trainer_computes_and_has_its_weights_before_it_samples() -> None:

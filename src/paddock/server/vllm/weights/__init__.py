@@ -1,4 +1,4 @@
 """New weights for vLLM servers that sample, from a trainer: whichever trainer it is.
 
-Nothing here imports vLLM but `nccl_link`, and that where it connects.
+Nothing here imports vLLM but `collectives.NcclCollective`, and that where it connects.
 """

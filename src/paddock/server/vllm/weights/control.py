@@ -20,8 +20,8 @@ from paddock.types import JsonObject
 HEALTH_TIMEOUT_S = 10.0
 CALL_TIMEOUT_S = 120.0
 """A pause waits for what the engine computes at that moment."""
-TRANSFER_TIMEOUT_S = 180.0
-"""For the calls that last as long as a transfer does."""
+UPDATE_TIMEOUT_S = 3600.0
+"""For the calls that last as long as a transfer does, which ends them before."""
 SLEEP_TIMEOUT_S = 300.0
 """Gigabytes of weights go to memory of the CPU, or come back."""
 RESUME_ATTEMPTS = 3
@@ -95,18 +95,18 @@ class ReplicaControl:
         self._call("POST", "/shutdown_weight_transfer_engine", json={}, timeout_s=self._health_timeout_s)
 
     def init_weight_transfer_engine(self, init_info: JsonObject) -> None:
-        self._call("POST", "/init_weight_transfer_engine", json={"init_info": init_info}, timeout_s=TRANSFER_TIMEOUT_S)
+        self._call("POST", "/init_weight_transfer_engine", json={"init_info": init_info}, timeout_s=UPDATE_TIMEOUT_S)
 
     def start_weight_update(self) -> None:
-        self._call("POST", "/start_weight_update", json={}, timeout_s=TRANSFER_TIMEOUT_S)
+        self._call("POST", "/start_weight_update", json={}, timeout_s=UPDATE_TIMEOUT_S)
 
     def update_weights(self, update_info: JsonObject) -> None:
-        self._call("POST", "/update_weights", json={"update_info": update_info}, timeout_s=TRANSFER_TIMEOUT_S)
+        self._call("POST", "/update_weights", json={"update_info": update_info}, timeout_s=UPDATE_TIMEOUT_S)
 
     def finish_weight_update(self, weight_version: str | None = None) -> None:
         """End the update; `weight_version` is the label of what was sent, None leaves the label."""
         body: JsonObject = {} if weight_version is None else {"weight_version": weight_version}
-        self._call("POST", "/finish_weight_update", json=body, timeout_s=TRANSFER_TIMEOUT_S)
+        self._call("POST", "/finish_weight_update", json=body, timeout_s=UPDATE_TIMEOUT_S)
 
     def _call(
         self,

@@ -4,7 +4,7 @@ Source  `GET /replicas` of a model server `vllm`, whose routes `/replicas/NAME/C
 Errors  InfraError `replicas_unknown` when the model server does not say.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import httpx
@@ -16,8 +16,8 @@ from paddock.types import JsonObject
 if TYPE_CHECKING:
     import torch
 
-WeightsSource = Callable[[], Mapping[str, "torch.Tensor"]]
-"""Gives the weights to send: names of the checkpoint format and whole tensors, the same names in each update."""
+WeightsSource = Callable[[], Iterable[tuple[str, "torch.Tensor"]]]
+"""Gives the weights to send, as often as it is called: names of the checkpoint format and whole tensors."""
 REPLICAS_TIMEOUT_S = 30.0
 
 
@@ -40,7 +40,7 @@ class SendResult(NamedTuple):
     replicas: tuple[str, ...]
     """Names of the engines that have the weights now."""
     pause_s: float
-    """Summed over the engines, as are the two below."""
+    """Until all engines were paused; they get their weights, and go on, at the same time."""
     send_s: float
     resume_s: float
     failed: Mapping[str, str] = {}

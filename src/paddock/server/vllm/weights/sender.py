@@ -1,255 +1,256 @@
-"""Weights to the engines that sample: to each vLLM in turn, through its own interface for weight transfer.
+"""Weights to the engines that sample: to all at once, over one group, each weight once.
 
-Replica check its health; connect, where it is not connected (a restarted replica is not); pause, keeping its requests;
-        send; resume, in any case. A replica that is dead or refuses is left out and named, and the others get theirs.
+Update  check the health of each; pause those that are well, keeping their requests; connect, where the group is another
+        than last time; send; resume, in any case. One that is dead, refuses, hangs, or does not load is left out and
+        named. Where it broke the group for all, a new one is made without it, and the others are sent the weights
+        again.
 Broken  an update that fails half-way, or whose trainer dies, leaves unknown weights.
         Therefore the engine's label is `INCOMPLETE` before the first byte is sent, and the version's number after the
-        last: what is sampled between is masked as of unknown weights. The next sending connects anew. It is resumed
-        all the same: paused it would look well, and keep its rollouts waiting for ever.
+        last: what is sampled between is masked as of unknown weights. It is resumed all the same: paused it would look
+        well, and keep its rollouts waiting for ever. Whether it is well is its model server's to find out.
 Shared  an engine on the trainer's own GPU sleeps while it trains (`sleep_engines`), and is sent weights from memory of
         the CPU: it takes memory for weights, gets them, and takes memory for its cache when the trainer has left.
-Rank    rank 0 of the trainer alone sends; weights of a sharded model are gathered before. It listens on `address`, on a
-        free port for each replica. Over `gloo` between CPUs (a plugin of vLLM that registers itself), `nccl` between
-        GPUs.
-Stuck   NCCL has no deadline of its own, and vLLM's sender no way to take back what it began: a replica that dies
-        meanwhile leaves the thread waiting and its kernel on the GPU, where training would wait behind it. So with NCCL
-        a connection and a transfer have a thread each, and one that has not ended after `STUCK_AFTER_S` ends the run,
-        which goes on from its checkpoint, in place of blocking it for `paddock.policy_timeout_s`.
-Units   seconds. Every wait ends: HTTP calls after their deadlines (`control`), broadcasts over gloo after the
-        transfer's own (two minutes), NCCL's as above.
-Errors  InfraError `transfer_stuck`, not retryable. None else of a replica: see `SendResult.failed`. An environment
-        without vLLM is an ImportError.
+Rank    rank 0 of the trainer alone sends. It listens on `address`, on a free port for each group.
+Stuck   a call that an engine does not answer in `timeout_s` goes on by itself, and the engine is left out while it
+        does. A communicator of NCCL that all have come for and that is not made in time can't be taken back: that ends
+        the run, which goes on from its checkpoint.
+Units   seconds. Every wait ends: calls after `timeout_s` of the settings, a transfer as `engine_group` says.
+Errors  InfraError `transfer_stuck`, not retryable. None else of a replica: see `SendResult.failed`. What the weights'
+        source raises is raised.
 """
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from paddock.errors import InfraError
 from paddock.server.vllm.weights.control import ReplicaControl
 from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult, WeightsSource
+from paddock.server.vllm.weights.settings import WeightsSettings
+from paddock.server.vllm.weights.threads import in_thread
+from paddock.server.vllm.weights.transfer import BrokenGroupError, TransferGroup, TransferTarget
 
 if TYPE_CHECKING:
     import torch
 
-_log = logging.getLogger(__name__)
-Backend = Literal["gloo", "nccl"]
+    from paddock.server.vllm.weights.collectives import Transport
+
 T = TypeVar("T")
-STUCK_AFTER_S = 240.0
-"""Limit for one connection or transfer over NCCL; longer than vLLM's client waits for its end of it."""
+_log = logging.getLogger(__name__)
 INCOMPLETE = "incomplete"
 """Label of an engine during an update; no version has that name."""
+FAILED_CALL_S = 2.0
+"""How long one that has failed in this update is waited for; then its call goes on by itself."""
+MAX_UNEXPLAINED = 2
+"""Groups of one update that may break without anyone to blame."""
 LOOPBACK = "127.0.0.1"
 
 
-class TransferLink(Protocol):
-    """One connection to an engine: vLLM's `TrainerWeightTransferEngine`."""
-
-    def send_weights(self, weight_version: str | None = None) -> None: ...
-
-    def shutdown(self) -> None: ...
+Connect = Callable[[Sequence[TransferTarget]], TransferGroup]
+"""Connects to some engines; BrokenGroupError."""
 
 
-class ReplicaConnection(NamedTuple):
+class _ReplicaUpdate(NamedTuple):
+    """One replica during an update."""
+
     replica: ReplicaInfo
-    link: TransferLink
-
-
-class SendTimes(NamedTuple):
-    """How long the update of one replica took."""
-
-    pause_s: float
-    send_s: float
-    resume_s: float
-
-
-Connect = Callable[[ReplicaInfo, int, WeightsSource], TransferLink]
-"""Connects to a vLLM, which has so many workers, to send it what the source gives each time."""
+    control: ReplicaControl
 
 
 class WeightSender:
-    """Sends weights to replicas, and holds the connections to them."""
+    """Sends weights to replicas, and holds the connection to them."""
 
     def __init__(
         self,
         connect: Connect,
+        settings: WeightsSettings,
         *,
-        backend: Backend,
         control: Callable[[str, str | None], ReplicaControl] = ReplicaControl,
-        prepare: Callable[[], None] = lambda: None,
-        stuck_after_s: float = STUCK_AFTER_S,
         colocated: bool = False,
     ):
-        """`prepare`: called first in each thread of a connection or transfer. `colocated`: engines have the trainer's
-        GPU."""
+        """`colocated`: engines have the trainer's GPU."""
         self._colocated = colocated
         self._connect = connect
-        self._backend = backend
+        self._settings = settings
         self._control = control
-        self._prepare = prepare
-        self._stuck_after_s = stuck_after_s
-        self._connections: dict[str, ReplicaConnection] = {}
-        self._weights: Mapping[str, torch.Tensor] = {}
+        self._group: TransferGroup | None = None
+        self._members: tuple[ReplicaInfo, ...] = ()
+        """Those in the group."""
+        self._touched: tuple[ReplicaInfo, ...] = ()
+        """Those that the last update was for, and that were well."""
+        self._unanswered: dict[ReplicaInfo, Future[Any]] = {}
+        """Calls that had no answer in time, and may have one yet."""
 
     def send(
-        self, version: int, weights: Mapping[str, "torch.Tensor"], replicas: Sequence[ReplicaInfo], *, clear_cache: bool
+        self, version: int, source: WeightsSource, replicas: Sequence[ReplicaInfo], *, clear_cache: bool
     ) -> SendResult:
-        self._weights = weights
+        """Send what `source` gives; it is asked again for each further group that it takes."""
+        update = _Update(str(version), self._settings.timeout_s)
+        members = [_ReplicaUpdate(replica, self._control(replica.url, replica.token)) for replica in replicas]
+        update.on_each(members, lambda member: member.control.check_health(), self._unanswered)
+        touched = update.left(members)
+        self._touched = tuple(member.replica for member in touched)
+        began = time.monotonic()
         try:
-            return self._send(version, replicas, clear_cache=clear_cache)
+            update.on_each(touched, partial(self._pause, clear_cache=clear_cache), self._unanswered)
+            paused = time.monotonic()
+            self._transfer(update, touched, source)
+            sent = time.monotonic()
         finally:
-            self._weights = {}
-
-    def _send(self, version: int, replicas: Sequence[ReplicaInfo], *, clear_cache: bool) -> SendResult:
-        times: list[SendTimes] = []
-        failed: dict[str, str] = {}
-        for replica in replicas:
-            try:
-                times.append(self._send_to(replica, str(version), clear_cache=clear_cache))
-            except _StuckError as error:
-                self._connections.pop(replica.name, None)  # nobody can shut it down any more
-                raise InfraError(f"{replica.name}: {error}", kind="transfer_stuck", retryable=False) from error
-            except Exception as error:  # noqa: BLE001 - of one replica, whatever it is; the others go on
-                failed[replica.name] = _error_chain(error)
-                self._drop(replica.name)
-        for name in self._connections.keys() - {replica.name for replica in replicas}:
-            self._drop(name)
-        return SendResult(
-            version=version,
-            replicas=tuple(replica.name for replica in replicas if replica.name not in failed),
-            pause_s=sum(replica_times.pause_s for replica_times in times),
-            send_s=sum(replica_times.send_s for replica_times in times),
-            resume_s=sum(replica_times.resume_s for replica_times in times),
-            failed=failed,
-        )
+            update.on_each(touched, self._resume, self._unanswered)
+        done = tuple(member.replica.name for member in update.left(members))
+        return SendResult(version, done, paused - began, sent - paused, time.monotonic() - sent, update.failed)
 
     def sleep_engines(self) -> None:
         """Let the engines sleep that weights were sent to; one that is dead holds no memory. InfraError
         `engine_awake`, where one is alive and does not."""
-        for name, connection in self._connections.items():
-            control = self._control(connection.replica.url, connection.replica.token)
+        for replica in self._touched:
+            control = self._control(replica.url, replica.token)
             try:
                 control.check_health()
             except InfraError as error:
-                _log.warning("%s does not answer, and is not put to sleep: %s", name, error.message)
+                _log.warning("%s does not answer, and is not put to sleep: %s", replica.name, error.message)
                 continue
             try:
                 control.sleep()
             except InfraError as error:
                 raise InfraError(
-                    f"{name} has not given its memory back, which training needs: {error.message}", kind="engine_awake"
+                    f"{replica.name} has not given its memory back, which training needs: {error.message}",
+                    kind="engine_awake",
                 ) from error
 
     def close(self) -> None:
-        """End all connections, so that another trainer may connect."""
-        for name, connection in list(self._connections.items()):
-            self._drop(name)
+        """End the connection, so that another trainer may connect."""
+        members = self._members
+        self._drop()
+        for replica in members:
             with suppress(InfraError):  # it may be gone as well, and whoever connects next takes our place anyway
-                self._control(connection.replica.url, connection.replica.token).forget_trainer()
+                self._control(replica.url, replica.token).forget_trainer()
 
-    def _send_to(self, replica: ReplicaInfo, version: str, *, clear_cache: bool) -> SendTimes:
-        control = self._control(replica.url, replica.token)
-        control.check_health()
-        link = self._link_to(replica, control)
-        began = time.monotonic()
-        try:
-            self._pause(control, clear_cache=clear_cache)
-            paused = time.monotonic()
-            self._transfer(link, control, version)
-            sent = time.monotonic()
-        finally:
-            if self._colocated:
-                control.wake_up()
-            control.resume()
-        return SendTimes(paused - began, sent - paused, time.monotonic() - sent)
-
-    def _pause(self, control: ReplicaControl, *, clear_cache: bool) -> None:
+    def _pause(self, member: _ReplicaUpdate, *, clear_cache: bool) -> None:
         if self._colocated:
-            control.sleep()
-            control.wake_up("weights")
+            member.control.sleep()
+            member.control.wake_up("weights")
         else:
-            control.pause(clear_cache=clear_cache)
+            member.control.pause(clear_cache=clear_cache)
+        member.control.set_version(INCOMPLETE)
 
-    def _transfer(self, link: TransferLink, control: ReplicaControl, version: str) -> None:
-        control.set_version(INCOMPLETE)
-        if self._backend == "nccl":  # which does not tell the label
-            self._run_with_limit("transfer", link.send_weights)
-            control.set_version(version)
-        else:
-            link.send_weights(weight_version=version)
+    def _resume(self, member: _ReplicaUpdate) -> None:
+        if self._colocated:
+            member.control.wake_up()
+        member.control.resume()
 
-    def _link_to(self, replica: ReplicaInfo, control: ReplicaControl) -> TransferLink:
-        connection = self._connections.get(replica.name)
-        if connection is not None and connection.replica == replica:
-            return connection.link
-        self._drop(replica.name)
-        n_workers = control.n_workers()
-
-        def connect() -> TransferLink:
-            return self._connect(replica, n_workers, lambda: self._weights)
-
-        link = self._run_with_limit("connection", connect) if self._backend == "nccl" else connect()
-        self._connections[replica.name] = ReplicaConnection(replica, link)
-        return link
-
-    def _run_with_limit(self, what: str, work: Callable[[], T]) -> T:
-        """The result of `work`, run in a thread that is abandoned when it takes too long (`_StuckError`)."""
-        future: Future[T] = Future()
-
-        def run() -> None:
+    def _transfer(self, update: "_Update", members: Sequence[_ReplicaUpdate], source: WeightsSource) -> None:
+        updated: set[str] = set()
+        unexplained = 0
+        while True:
+            left = [member for member in update.left(members) if member.replica.name not in updated]
             try:
-                self._prepare()
-                future.set_result(work())
-            except BaseException as error:  # noqa: BLE001 - whoever waits raises it
-                future.set_exception(error)
-
-        threading.Thread(target=run, name=f"weights-{what}", daemon=True).start()
-        try:
-            return future.result(self._stuck_after_s)
-        except TimeoutError as error:
-            if future.done():  # an error of the work's own
+                group = self._group_of(update, left)
+                failed = group.send(source(), update.version) if group is not None else {}
+            except BrokenGroupError as broken:
+                self._drop()
+                updated |= broken.updated
+                unexplained += not broken.blamed
+                alive = {member.replica.name for member in left} - updated
+                update.fail(broken.blamed if unexplained < MAX_UNEXPLAINED else dict.fromkeys(alive, broken.cause))
+                _log.warning("the transfer of weights %s broke (%s); %s", update.version, broken, update.failed_text)
+            except BaseException:
+                self._drop()
                 raise
-            raise _StuckError(f"the {what} over NCCL has not ended in {self._stuck_after_s:g} s") from error
+            else:
+                update.fail(failed)
+                if failed:
+                    self._drop()
+                return
 
-    def _drop(self, name: str) -> None:
-        connection = self._connections.pop(name, None)
-        if connection is not None:
+    def _group_of(self, update: "_Update", members: Sequence[_ReplicaUpdate]) -> TransferGroup | None:
+        """The group of just these; None: there is nobody left."""
+        replicas = tuple(member.replica for member in members)
+        if self._group is None or replicas != self._members:
+            self._drop()
+            counts = update.on_each(members, lambda member: member.control.n_workers(), self._unanswered)
+            members = update.left(members)
+            engines = [
+                TransferTarget(member.replica.name, member.control, counts[member.replica.name]) for member in members
+            ]
+            self._group = self._connect(engines) if engines else None
+            self._members = tuple(member.replica for member in members)
+        return self._group
+
+    def _drop(self) -> None:
+        group, self._group, self._members = self._group, None, ()
+        if group is not None:
             with suppress(Exception):  # broken already
-                connection.link.shutdown()
+                group.close()
+
+
+class _Update:
+    """One update, and what becomes of each replica in it."""
+
+    def __init__(self, version: str, timeout_s: float) -> None:
+        self.version = version
+        self.failed: dict[str, str] = {}
+        self._timeout_s = timeout_s
+
+    @property
+    def failed_text(self) -> str:
+        return ", ".join(f"{name}: {why}" for name, why in self.failed.items()) or "all are sent them again"
+
+    def left(self, members: Sequence[_ReplicaUpdate]) -> list[_ReplicaUpdate]:
+        """Those that have not failed."""
+        return [member for member in members if member.replica.name not in self.failed]
+
+    def fail(self, errors: Mapping[str, BaseException]) -> None:
+        for name, error in errors.items():
+            text = f"{type(error).__name__}: {error}"
+            self.failed[name] = f"{self.failed[name]}; then {text}" if name in self.failed else text
+
+    def on_each(
+        self,
+        members: Sequence[_ReplicaUpdate],
+        work: Callable[[_ReplicaUpdate], T],
+        unanswered: dict[ReplicaInfo, "Future[Any]"],
+    ) -> dict[str, T]:
+        """The results of work on all at once, by name; whoever raises, or does not end in time, has failed."""
+        for replica in [replica for replica, call in unanswered.items() if call.done()]:
+            del unanswered[replica]
+        calls = {
+            member.replica: in_thread(partial(work, member)) for member in members if member.replica not in unanswered
+        }
+        # One that has failed may hang: the others are not to wait for it.
+        wait([calls[member.replica] for member in self.left(members) if member.replica in calls], self._timeout_s)
+        late = wait(calls.values(), min(FAILED_CALL_S, self._timeout_s)).not_done
+        unanswered.update((replica, call) for replica, call in calls.items() if call in late)
+        results: dict[str, T] = {}
+        for member in members:
+            name, call = member.replica.name, calls.get(member.replica)
+            if call is None or call in late:
+                self.fail({name: TimeoutError(f"{name} has not answered yet")})
+            elif (error := call.exception()) is not None:
+                self.fail({name: error})
+            else:
+                results[name] = call.result()
+        return results
 
 
 def vllm_sender(
-    *, backend: Backend, device: "torch.device", address: str = LOOPBACK, colocated: bool = False
+    settings: WeightsSettings,
+    *,
+    transport: "Transport",
+    device: "torch.device",
+    address: str = LOOPBACK,
+    colocated: bool = False,
 ) -> WeightSender:
-    """A sender to real vLLMs; vLLM is imported at the first connection."""
+    """A sender to real vLLMs. `device`: the GPU from which NCCL sends."""
 
-    def connect(replica: ReplicaInfo, n_workers: int, weights: WeightsSource) -> TransferLink:
-        if backend == "gloo":
-            from paddock.server.vllm.weights.gloo_link import GlooReplicaLink
+    def connect(engines: Sequence[TransferTarget]) -> TransferGroup:
+        from paddock.server.vllm.weights.engine_group import EngineGroup
 
-            return GlooReplicaLink(replica, weights, address=address, n_workers=n_workers)
-        from paddock.server.vllm.weights.nccl_link import connect_nccl
+        return EngineGroup.connect(engines, settings, address=address, transport=transport, device=device)
 
-        return connect_nccl(replica, weights, device=device, address=address, n_workers=n_workers)
-
-    def prepare() -> None:
-        import torch
-
-        if device.type == "cuda":
-            torch.cuda.set_device(device)
-
-    return WeightSender(connect, backend=backend, prepare=prepare, colocated=colocated)
-
-
-class _StuckError(Exception):
-    """A connection or transfer took too long, and can't be taken back."""
-
-
-def _error_chain(error: BaseException) -> str:
-    """The error with the one before it, which a failed resume would hide."""
-    text = f"{type(error).__name__}: {error}"
-    return text if error.__context__ is None else f"{_error_chain(error.__context__)}; then {text}"
+    return WeightSender(connect, settings, colocated=colocated)

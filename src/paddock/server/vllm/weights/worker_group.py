@@ -1,0 +1,105 @@
+"""A worker's side of a transfer: buckets come, until the trainer says that there are no more or gives the group up.
+
+Law     a worker waits as long as the trainer's store answers and the trainer has not ended the group: how long a
+        bucket may take is the trainer's to say. Whoever leaves a broken group writes that it is alive.
+Errors  RuntimeError: the group is broken or was ended; those of the store, where the trainer is gone.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
+from typing import Any, Self
+
+import torch
+
+from paddock.server.vllm.weights.buckets import Bucket, bucket_size, from_header, unpack
+from paddock.server.vllm.weights.collectives import (
+    Collective,
+    CollectivePlace,
+    MakeCollective,
+    Transport,
+    make_collective,
+)
+from paddock.server.vllm.weights.store import (
+    COMPLETE,
+    ENDED,
+    arrival_keys,
+    bucket_key,
+    join_store,
+    left_keys,
+    poll,
+)
+
+
+class WorkerGroup:
+    """Connected with one trainer."""
+
+    def __init__(self, store: Any, rank: int, collective: Collective) -> None:
+        self._store = store
+        self._rank = rank
+        self._collective = collective
+
+    @classmethod
+    def join(
+        cls,
+        transport: Transport,
+        address: str,
+        port: int,
+        place: CollectivePlace,
+        make: MakeCollective = make_collective,
+    ) -> Self:
+        """Connect to the trainer that listens there; waits for all ranks."""
+        store = join_store(address, port, place.timeout_s)
+        _write(store, arrival_keys(0, (place.rank,)))
+        try:
+            poll(lambda: store.check([COMPLETE]), lambda: _raise_if_ended(store))
+            collective = make(transport, store, place)
+        except Exception:
+            _leave(store, place.rank)
+            raise
+        return cls(store, place.rank, collective)
+
+    def receive(self, number: int) -> Iterator[list[tuple[str, torch.Tensor]]]:
+        """The tensors of update `number`, a bucket at a time."""
+        _write(self._store, arrival_keys(number, (self._rank,)))
+        for nth in count():
+            try:
+                data = self._receive_bucket(number, nth)
+            except Exception:
+                self.close()
+                _leave(self._store, self._rank)
+                raise
+            if not data:
+                return
+            yield data
+
+    def close(self) -> None:
+        self._collective.abort()
+
+    def _receive_bucket(self, number: int, nth: int) -> list[tuple[str, torch.Tensor]]:
+        key = bucket_key(number, nth)
+
+        def check() -> None:
+            _raise_if_ended(self._store)
+
+        poll(lambda: self._store.check([key]), check)
+        forms = from_header(self._store.get(key))
+        data = torch.empty(bucket_size(forms), dtype=torch.uint8, device=self._collective.device)
+        if len(data):
+            poll(self._collective.broadcast(data), check)
+        return unpack(Bucket(forms, data))
+
+
+def _raise_if_ended(store: Any) -> None:
+    if store.check([ENDED]):
+        raise RuntimeError("the trainer has ended the transfer: another engine died, or took too long")
+
+
+def _leave(store: Any, rank: int) -> None:
+    with suppress(Exception):  # the trainer may be gone
+        _write(store, left_keys((rank,)))
+
+
+def _write(store: Any, keys: list[str]) -> None:
+    for key in keys:
+        store.set(key, "")
