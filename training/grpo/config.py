@@ -343,10 +343,11 @@ class TrainConfig(SettingsBlock):
             return self
         if self.policy.megatron_cfg.enabled:
             raise ValueError("value.enabled: a critic is trained on torch alone: set policy.megatron_cfg.enabled false")
-        if self.policy.torch_cfg.processes > 1 and self.value.optimizer.package != "torch":
+        sharded = self.policy.torch_cfg.processes > 1 or self.policy.dtensor_cfg.cpu_offload
+        if sharded and self.value.optimizer.package != "torch":
             raise ValueError(
-                f"value.optimizer.name {self.value.optimizer.name} knows no sharded weights: set "
-                "policy.torch_cfg.processes to 1, or take torch.optim.AdamW, whose state is sharded too"
+                f"value.optimizer.name {self.value.optimizer.name} knows no sharded or offloaded weights: set "
+                "policy.torch_cfg.processes to 1 and policy.dtensor_cfg.cpu_offload to false, or take torch.optim.AdamW"
             )
         if self.on_policy_distillation.enabled:
             raise ValueError("value.enabled and on_policy_distillation.enabled both make the advantages: keep one")

@@ -48,7 +48,7 @@ class TorchPolicy(ThreadedPolicy):
     ) -> None:
         super().__init__(settings, rank_info, sender)
         home = torch.device("cpu") if self._colocated else None
-        self._shard_group = ShardGroup(rank_info, self._device, home)
+        self._shard_group = ShardGroup(rank_info, self._device, home, offload=settings.policy.dtensor_cfg.cpu_offload)
         self._learner = self._make_in_thread(self._make)
 
     async def train(self, batch: Batch) -> TrainResult:

@@ -71,6 +71,9 @@ class DtensorConfig(SettingsBlock):
     """Several processes shard the weights; False: there is one."""
     activation_checkpointing: bool = False
     """Activations are computed anew for the gradient: less memory, more time."""
+    cpu_offload: bool = False
+    """Weights, gradients and the optimizer's state are in memory of the CPU, where the optimizer works; each layer is
+    on the GPU while it is computed: far less of its memory, more time."""
     lora_cfg: LoraConfig = LoraConfig()
     """Train adapters in place of all weights."""
 
@@ -334,6 +337,11 @@ class PolicyConfig(SettingsBlock):
                 f"optimizer.name {self.optimizer.name} knows no sharded weights: set torch_cfg.processes to 1, or take "
                 "torch.optim.AdamW, whose state is sharded too"
             )
+        if self.dtensor_cfg.cpu_offload and self.optimizer.package != "torch":
+            raise ValueError(
+                f"optimizer.name {self.optimizer.name} works on a GPU alone: set dtensor_cfg.cpu_offload to false, or "
+                "take torch.optim.AdamW"
+            )
         if self.torch_cfg.processes > 1 and not self.dtensor_cfg.enabled:
             raise ValueError(
                 f"torch_cfg.processes is {self.torch_cfg.processes}, and with dtensor_cfg.enabled false there is one"
@@ -346,6 +354,11 @@ class PolicyConfig(SettingsBlock):
     def _on_one_gpu(self) -> Self:
         if not self.generation.colocated.enabled:
             return self
+        if self.dtensor_cfg.cpu_offload:
+            raise ValueError(
+                "generation.colocated.enabled: the policy leaves the GPU between its turns: set "
+                "dtensor_cfg.cpu_offload to false"
+            )
         if self.megatron_cfg.enabled or self.torch_cfg.processes > 1:
             raise ValueError(
                 "generation.colocated.enabled is for one process of a policy on torch: set torch_cfg.processes to 1, "

@@ -53,6 +53,7 @@ CHANGEABLE_KEYS = (
     "train.policy.sequence_packing",
     "train.policy.dynamic_batching",
     "train.policy.dtensor_cfg.activation_checkpointing",
+    "train.policy.dtensor_cfg.cpu_offload",
     "train.on_policy_distillation.servers",
     "train.paddock.curriculum.pass_rates",
     "train.paddock.groups.member_timeout_s",

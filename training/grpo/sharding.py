@@ -17,7 +17,7 @@ import psutil
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
 from paddock.errors import ConfigError
@@ -33,11 +33,15 @@ TIMEOUT_S = 1800.0
 class ShardGroup:
     """The processes that shard a policy, as one of them sees them; there may be one alone."""
 
-    def __init__(self, rank_info: RankInfo, device: torch.device, home: torch.device | None = None) -> None:
-        """`home`: where an unsharded model is made; None: on the device that computes."""
+    def __init__(
+        self, rank_info: RankInfo, device: torch.device, home: torch.device | None = None, *, offload: bool = False
+    ) -> None:
+        """`home`: where a model is made; None: on the device that computes. `offload`: on the CPU, where the optimizer
+        works too, and each layer is on the device while it is computed."""
         self.rank_info = rank_info
         self.device = device
-        self.home = home or device
+        self.home = torch.device("cpu") if offload else home or device
+        self._offload = offload
         self.writing_group: Any = None
         """Of all processes, for writing in the background; None: there is one."""
         self._mesh: Any = None
@@ -48,7 +52,8 @@ class ShardGroup:
 
     @property
     def sharded(self) -> bool:
-        return self.rank_info.world_size > 1
+        """Whether FSDP holds the model, which it does of one process for its offloading alone."""
+        return self.rank_info.world_size > 1 or self._offload
 
     def join(self) -> None:
         """Wait for the other processes."""
@@ -63,11 +68,13 @@ class ShardGroup:
         if not self.sharded:
             return module.to(self.home)
         precision = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
+        pinned = self.device.type == "cuda"
+        policy = CPUOffloadPolicy(pin_memory=pinned) if self._offload else OffloadPolicy()
         layers = set(getattr(model, "_no_split_modules", None) or ())
         for part in list(model.modules()):
             if type(part).__name__ in layers:
-                fully_shard(part, mesh=self._mesh, mp_policy=precision)
-        return fully_shard(module, mesh=self._mesh, mp_policy=precision)
+                fully_shard(part, mesh=self._mesh, mp_policy=precision, offload_policy=policy)
+        return fully_shard(module, mesh=self._mesh, mp_policy=precision, offload_policy=policy)
 
     def share(self, own: Any) -> list[Any]:
         """The values of all processes, in order of ranks; every process has to call it."""

@@ -55,6 +55,7 @@ CHANGEABLE_KEYS = (
     "sft.policy.sequence_packing",
     "sft.policy.dynamic_batching",
     "sft.policy.dtensor_cfg.activation_checkpointing",
+    "sft.policy.dtensor_cfg.cpu_offload",
 )
 """Keys that may differ in a resumed run."""
 

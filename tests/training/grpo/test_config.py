@@ -9,6 +9,7 @@ from paddock.server.vllm.launch_settings import LaunchSettings
 from paddock.training.core.settings import GrpoSettings
 from paddock.training.grpo.config import CheckpointConfig, TrainConfig
 from paddock.training.grpo.placement import ClusterNode, needs_of, place
+from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.preflight import missing_of, missing_packages
 
 SMALL: dict[str, Any] = {
@@ -41,9 +42,21 @@ def test_policy_and_engine_take_turns_on_one_gpu() -> None:
     assert [role.gpus for role in placed.engines] == [1]
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"optimizer": {"name": "bitsandbytes.optim.AdamW8bit"}}, "works on a GPU alone: set dtensor_cfg.cpu_offload"),
+        ({"generation": {"colocated": {"enabled": True}}}, "the policy leaves the GPU between its turns"),
+    ],
+)
+def test_offloading_is_refused_with_what_has_a_place_of_its_own(change: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        PolicyConfig.model_validate({"model_name": "m", "dtensor_cfg": {"cpu_offload": True}, **change})
+
+
 def test_a_critics_optimizer_is_checked_as_the_policys_is() -> None:
     critic = {"enabled": True, "optimizer": {"name": "bitsandbytes.optim.AdamW8bit"}}
-    with pytest.raises(ValidationError, match=r"value\.optimizer\.name .* knows no sharded weights"):
+    with pytest.raises(ValidationError, match=r"value\.optimizer\.name .* knows no sharded"):
         config(value=critic, policy__torch_cfg__processes=2)
     added = set(missing_packages(config(value=critic))) - set(missing_packages(config()))
     assert added == set(missing_of(["bitsandbytes"]))

@@ -16,7 +16,7 @@ ROOT = SCRIPT.parents[3]
 NAMES = ("tied", "untied", "experts")
 HALF = 0.51
 """A half of an odd number of rows is a little more."""
-pytestmark = [pytest.mark.vllm, pytest.mark.slow]
+pytestmark = [pytest.mark.vllm, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,6 @@ def test_a_weight_that_no_file_has_is_named(loads: Any) -> None:
     assert loads["lacking"].endswith(why)
 
 
-@pytest.mark.long
 def test_the_peak_of_two_processes_is_nearly_half_that_of_one(vllm_python: str, folder: Path) -> None:
     (alone,) = _loaded(vllm_python, folder, "large", 1, "peak")["peaks"]
     both = _loaded(vllm_python, folder, "large", 2, "peak")["peaks"]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from paddock.ports import free_port
+from paddock.ports import free_port, free_ports
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -94,3 +94,36 @@ def test_an_export_does_not_show_how_many_processes_made_it(results: ShardedRun)
     for told in (results.one, results.two):
         assert told["exported"]
         assert told["architectures"] == ["Qwen3ForCausalLM"]
+
+
+@pytest.fixture(scope="module")
+def offloads(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """Of one process, and of two."""
+    folder = tmp_path_factory.mktemp("offload")
+    _told(_started(vllm_python, "-c", MAKE, str(folder / "model")))
+    script, told = str(HERE / "measure_offload.py"), []
+    for size in (1, 2):
+        first, *others = [
+            _started(vllm_python, script, str(folder), str(size), ports, str(rank))
+            for ports in [",".join(map(str, free_ports(2)))]
+            for rank in range(size)
+        ]
+        told.append(_told(first))
+        for other in others:
+            other.communicate(timeout=600)
+    return told
+
+
+@pytest.mark.long
+def test_offloaded_weights_change_nothing_but_where_they_are(offloads: list[Any]) -> None:
+    alone, both = offloads
+    assert both["offloaded"]["metrics"] == both["plain"]["metrics"], "to the bit"
+    assert both["apart"] == 0
+    assert alone["apart"] < SAME
+    for ours, theirs in zip(alone["offloaded"]["metrics"], alone["plain"]["metrics"], strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-4, abs=SAME)
+
+
+@pytest.mark.long
+def test_a_state_of_offloaded_weights_is_gone_on_from(offloads: list[Any]) -> None:
+    assert all(told["offloaded"]["resumed"] for told in offloads)
