@@ -25,6 +25,11 @@ SAYS_NOTHING_WHATEVER_ITS_VALUE = {
     "grpo.calculate_advantages_on_gpu",
     "grpo.skip_reference_policy_logprobs_calculation",
     "grpo.batch_multiplier",
+    "grpo.best_at_k_k",
+    "grpo.best_at_k_m",
+    "grpo.combined_training_weight_mode",
+    "grpo.combined_training_best_at_k_weight",
+    "grpo.combined_training_pass_at_1_weight",
     "on_policy_distillation.deduplicate_shared_teacher_checkpoints",
     "on_policy_distillation.non_colocated_teachers",
 }
@@ -109,6 +114,8 @@ def test_an_inert_key_is_named_with_its_reason_and_refused_by_strict(folder: Pat
     ("blocks", "said"),
     [
         ({"grpo": {"stop_at_validation_metric": "accuracy"}}, "max_num_steps"),
+        ({"grpo": {"use_best_at_k": True}}, "grpo_passk"),
+        ({"on_policy_distillation": {"use_orm_advantage": True}}, "with_rewards"),
         ({"grpo": {"adv_estimator": {"name": "opd"}}}, "on_policy_distillation.enabled"),
         ({"grpo": {"reward_shaping": {"enabled": True, "max_response_length": 9}}}, "overlong_buffer_length"),
         ({"grpo": {"adv_estimator": {"name": "gdpo"}}}, "reinforce_plus_plus"),
