@@ -106,7 +106,7 @@ class RowOrder:
         """What a curriculum makes of the position; empty: there is none, and `move_to` is enough."""
         if self.curriculum is None:
             return {}
-        return {"taken": self._taken, "passed": self._passed, "curriculum": self.curriculum.to_wire()}
+        return {"taken": list(self._taken), "passed": list(self._passed), "curriculum": self.curriculum.to_wire()}
 
     def restore(self, wire: JsonObject) -> None:
         """Go on where the order did of which this is `to_wire`; `move_to` has been called."""

@@ -35,7 +35,9 @@ class SkilledRun:
         age: int = 0,
         folder: Path | None = None,
         failed: Any = lambda work, nth: None,
+        save_s: float = 0.0,
     ) -> None:
+        """`save_s`: how long a checkpoint is written in the background; 0: it is waited for."""
         grpo = GrpoSettings(
             num_prompts_per_step=PROMPTS,
             num_generations_per_prompt=SIZE,
@@ -46,10 +48,16 @@ class SkilledRun:
             ),
         )
         self.settings = LoopSettings(
-            grpo, GroupSettings(), all_rows(N_ROWS), max_length=100, save_period=2, curriculum=curriculum
+            grpo,
+            GroupSettings(),
+            all_rows(N_ROWS),
+            max_length=100,
+            save_period=2,
+            save_in_background=save_s > 0,
+            curriculum=curriculum,
         )
         self.world = ScriptedRun()
-        self.policy = ScriptedPolicy(self.world)
+        self.policy = ScriptedPolicy(self.world, save_s=save_s)
         self.rollouts = ScriptedRollouts(
             self.world, size=SIZE, seconds=self._seconds, changed=self._rewarded, failed=failed
         )
@@ -142,12 +150,15 @@ def failing(work: GroupJob, nth: int) -> Outcome | None:
     return "infra" if work.id % 7 == 3 else None
 
 
-@pytest.mark.parametrize("kill_at", few(range(20, 260, 24), [44, 140]))
-def test_killed_it_goes_on_as_it_would_have(tmp_path: Path, kill_at: int) -> None:
+@pytest.mark.parametrize(
+    ("kill_at", "save_s"),
+    few([*((at, 0.0) for at in range(20, 260, 24)), (140, 6.0)], [(44, 0.0), (140, 0.0), (140, 6.0)]),
+)
+def test_killed_it_goes_on_as_it_would_have(tmp_path: Path, kill_at: int, save_s: float) -> None:
     """On-policy: what a step draws then depends on nothing that a kill changes."""
     whole = SkilledRun(CURRICULUM, steps=24, folder=tmp_path / "whole", failed=failing)
     whole.run()
-    first = SkilledRun(CURRICULUM, steps=24, folder=tmp_path / "killed", failed=failing)
+    first = SkilledRun(CURRICULUM, steps=24, folder=tmp_path / "killed", failed=failing, save_s=save_s)
     assert first.run(kill_at=kill_at) is None
     assert first.checkpoints is not None
     newest = first.checkpoints.newest()
