@@ -245,7 +245,8 @@ class GroupSettings(_Settings):
     member_timeout_s: float | None = Field(default=None, gt=0)
     """Seconds that a rollout may take, its attempts together (a re-roll has as many again). One that takes longer is
     cancelled, with its sandbox and its requests, and masked: it has no reward and enters no baseline; its group goes on
-    with the others. None: agents' own limits alone hold (`agent_timeout_s` ends with a verdict, and is trained on)."""
+    with the others. It has to be above `agent_timeout_s` of agents, which ends with a verdict and is trained on, by
+    what grading takes: else a policy that waits has no reward in place of a low one. None: their limits alone hold."""
     age_policy: AgePolicyName = "target_step"
     """What becomes of groups that are not there in time for `max_trajectory_age_steps`. `target_step`: each group has
     its step from its start, which waits for it (NeMo-RL). `accept_late`: steps take the oldest that have ended, however

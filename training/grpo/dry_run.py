@@ -24,6 +24,7 @@ from paddock.errors import ConfigError, PaddockError
 from paddock.server.runtime import describe_servers
 from paddock.training.core.curriculum import Curriculum
 from paddock.training.grpo.config import ClusterConfig, TrainConfig
+from paddock.training.grpo.environment import require_verdicts
 from paddock.training.grpo.megatron_config import MegatronConfig
 from paddock.training.grpo.memory_sheet import memory_sheet, model_sizes, sheet_lines
 from paddock.training.grpo.model_server import engine_settings
@@ -131,6 +132,7 @@ def _processes(read: RunConfig) -> Iterator[str]:
     yield _line("engines", _engines(read))
     yield from _memory(read)
     yield from _teachers(read)
+    require_verdicts(read.environment, read.config.paddock.groups.member_timeout_s)
 
 
 def _teachers(read: RunConfig) -> Iterator[str]:

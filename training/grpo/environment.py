@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple
 
 from paddock.collect import EvalSettings
+from paddock.collect.routing import Router
 from paddock.config import Config
 from paddock.errors import BugError, ConfigError
 from paddock.http.transport import make_client
@@ -77,6 +78,22 @@ def require_model_server(config: Config, name: str) -> None:
             f"the environment has no model server `{name}`: its agents have to ask the model that is trained",
             kind="unknown_instance",
         )
+
+
+def require_verdicts(config: Config, member_timeout_s: float | None) -> None:
+    """ConfigError where a rollout's budget is over before its agent's own limit ends it with a verdict: a policy that
+    waits would have no reward in place of a low one."""
+    if member_timeout_s is None:
+        return
+    for name, agent in Router(config).agents.items():
+        agent_timeout_s = getattr(agent.config, "agent_timeout_s", None)
+        if agent_timeout_s is not None and agent_timeout_s >= member_timeout_s:
+            raise ConfigError(
+                f"paddock.groups.member_timeout_s ({member_timeout_s:g}) has to be above agent_timeout_s "
+                f"({agent_timeout_s:g}) of {name}, by what grading takes: what the agent leaves by then has to be "
+                "judged, and not masked",
+                kind="config_invalid",
+            )
 
 
 @asynccontextmanager

@@ -28,6 +28,7 @@ from paddock.signals import cancel_on_signal
 from paddock.training.core.flaws import FlawRules
 from paddock.training.grpo.checkpoints import Checkpoints
 from paddock.training.grpo.config import TrainConfig
+from paddock.training.grpo.environment import require_verdicts
 from paddock.training.grpo.journals import cut
 from paddock.training.grpo.layout_check import require_layout, require_nodes
 from paddock.training.grpo.loop import Loop, LoopSettings, RunResult
@@ -141,6 +142,7 @@ def _plan_run(read: RunConfig, out: Path) -> "_RunPlan":
     require_layout(config.policy)
     require_nodes(config.policy, config.cluster)
     config.on_policy_distillation.require_teachers(environment)
+    require_verdicts(environment, config.paddock.groups.member_timeout_s)
     return _RunPlan(
         folder=out.resolve(),
         rows=RunRows.read(environment, row_settings(config, out)),

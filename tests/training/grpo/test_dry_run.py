@@ -105,6 +105,17 @@ def test_a_curriculum_is_planned(run_file: Path, capsys: pytest.CaptureFixture[s
     assert "easy rows" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("budget_s", "is_refused"), [(1200, True), (1800, True), (1801, False)])
+def test_a_budget_that_ends_rollouts_before_their_verdict_is_refused(
+    run_file: Path, capsys: pytest.CaptureFixture[str], budget_s: int, *, is_refused: bool
+) -> None:
+    tree = {**RUN, "env": {"nemo_gym": {"config_paths": ["agents/swe/configs/swe_agent.yaml"]}}}
+    run_file.write_text(yaml.safe_dump(tree))
+    main(["train", str(run_file), "--dry-run", f"paddock.groups.member_timeout_s={budget_s}"])
+    error = capsys.readouterr().err
+    assert (f"({budget_s}) has to be above agent_timeout_s (1800) of swe_agent" in error) == is_refused
+
+
 def test_an_on_policy_run_is_named_so(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", str(run_file), "--dry-run", "grpo.async_grpo.enabled=false"]) == PLANNED
     assert "each step trains on what its own weights sampled" in capsys.readouterr().out
