@@ -38,8 +38,12 @@ class PolicySettings(SettingsBlock):
     def needs_every_row(self) -> bool:
         """Whether a step's gradient, or a router's bias, depends on rows whose advantages are all 0, too."""
         megatron = self.policy.megatron_cfg
-        balances = megatron.enabled and (megatron.moe_aux_loss_coeff > 0 or megatron.moe_router_bias_update_rate > 0)
-        return self.loss.needs_every_row or balances
+        of_routers = (
+            megatron.moe_aux_loss_coeff,
+            megatron.moe_router_bias_update_rate,
+            megatron.model_overrides.get("moe_z_loss_coeff"),
+        )
+        return self.loss.needs_every_row or (megatron.enabled and any(of_routers))
 
     def optimizer_steps(self, n_rows: int) -> int:
         """How many optimiser steps a batch of so many rows gets: the number for which the rows of each are nearest to

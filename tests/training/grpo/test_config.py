@@ -10,6 +10,7 @@ from paddock.training.core.settings import GrpoSettings
 from paddock.training.grpo.config import CheckpointConfig, TrainConfig
 from paddock.training.grpo.placement import ClusterNode, needs_of, place
 from paddock.training.grpo.policy_config import PolicyConfig
+from paddock.training.grpo.policy_settings import PolicySettings
 from paddock.training.grpo.preflight import missing_of, missing_packages
 
 SMALL: dict[str, Any] = {
@@ -132,3 +133,20 @@ def test_metrics_are_named_as_they_are_logged() -> None:
 def test_validations_may_begin_later(keys: dict[str, Any], expected: list[int]) -> None:
     read = GrpoSettings.model_validate(keys)
     assert [step for step in range(1, 9) if read.validates_after(step)] == expected
+
+
+@pytest.mark.parametrize(
+    ("megatron", "needed"),
+    [
+        ({}, False),
+        ({"model_overrides": {"qk_layernorm": True}}, False),
+        ({"moe_router_load_balancing_type": "aux_loss", "moe_aux_loss_coeff": 0.01}, True),
+        ({"moe_router_bias_update_rate": 0.001}, True),
+        ({"model_overrides": {"moe_z_loss_coeff": 0.001}}, True),
+    ],
+)
+def test_rows_without_an_advantage_are_computed_where_routers_learn_from_them(
+    megatron: dict[str, Any], *, needed: bool
+) -> None:
+    own = config(policy__megatron_cfg={"enabled": True, **megatron})
+    assert PolicySettings.of(own).needs_every_row == needed
