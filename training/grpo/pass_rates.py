@@ -1,12 +1,11 @@
 """Pass rates of training rows that an evaluation measured before the run: the mean rewards of its `results.jsonl`.
 
 Law     only an evaluation of the very rows counts: a file of the same bytes as `data.train.data_path`.
-Errors  ConfigError for a folder that is no run of `paddock eval`, and for one that had other rows.
+Errors  ConfigError for a folder that is no run of `paddock eval`, has no results, or damaged ones, and for one that had
+        other rows.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -29,13 +28,16 @@ def pass_rates(config: TrainConfig) -> dict[int, float]:
     start, digest = 0, file_facts(rows).sha256
     for file in read_identity(folder).rows:
         if file.sha256 == digest:
-            own = ((line["group_id"] - start, line["mean"]) for line in _results(folder / RESULTS))
-            return {index: mean for index, mean in own if 0 <= index < file.n_rows and mean is not None}
+            means = _means(folder / RESULTS).items()
+            return {index - start: mean for index, mean in means if start <= index < start + file.n_rows}
         start += file.n_rows
     raise ConfigError(f"{KEY}: {folder} is of other rows: evaluate {rows} itself (`paddock eval`)", kind="other_rows")
 
 
-def _results(path: Path) -> Iterator[Any]:
-    """The whole lines."""
-    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-    return (orjson.loads(line) for line in lines if line.endswith(b"\n"))
+def _means(path: Path) -> dict[int, float]:
+    """By the number of the group, of the whole lines."""
+    try:
+        lines = [orjson.loads(line) for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+        return {int(line["group_id"]): float(line["mean"]) for line in lines if line["mean"] is not None}
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"{KEY}: {path} can't be read: {error!r}", kind="results_unreadable") from error

@@ -68,3 +68,14 @@ def test_those_of_other_rows_and_of_no_run_are_refused(read: Read, tmp_path: Pat
         pass_rates(read("changed.jsonl").config)
     with pytest.raises(ConfigError, match="can't be read"):
         pass_rates(read(pass_rates=str(tmp_path / "nothing")).config)
+
+
+@pytest.mark.parametrize("line", [b"[]\n", b"{}\n", b'{"group_id": 3, "mean": "high"}\n', b"{\n", None])
+def test_results_that_are_none_are_refused_by_name(read: Read, tmp_path: Path, line: bytes | None) -> None:
+    path = tmp_path / "evaluated" / "results.jsonl"
+    if line is None:
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes() + line)
+    with pytest.raises(ConfigError, match=r"pass_rates: .*results\.jsonl can't be read"):
+        pass_rates(read().config)
