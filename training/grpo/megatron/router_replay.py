@@ -176,20 +176,28 @@ class ExpertReplay:
         self._routers = RoutersOfStage(models)
         self._of_engine = of_engine
         self._recorded: dict[int, NDArray[Any]] = {}
+        self._learned = False
 
     def scoring(self, rows: Sequence[TrainRow]) -> Routing:
-        """Of a pass before the step."""
-        return self._routers.replaying(_of_engine(rows)) if self._of_engine else self._routers.recording(self._recorded)
+        """Of a pass without a gradient. Between optimiser steps R2 records nothing: the weights are others."""
+        if self._of_engine or self._learned:
+            return self._replaying(rows)
+        return self._routers.recording(self._recorded)
 
     def learning(self, rows: Sequence[TrainRow]) -> Routing:
         """Of a pass with a gradient. Without one before it, R2 has nothing to replay: it is the first itself."""
-        if self._of_engine:
-            return self._routers.replaying(_of_engine(rows))
-        return self._routers.replaying(self._recorded) if self._recorded else as_routed
+        self._learned = True
+        return self._replaying(rows)
 
     def forget(self) -> None:
         """What was recorded is of another batch."""
         self._recorded.clear()
+        self._learned = False
+
+    def _replaying(self, rows: Sequence[TrainRow]) -> Routing:
+        if self._of_engine:
+            return self._routers.replaying(_of_engine(rows))
+        return self._routers.replaying(self._recorded) if self._recorded else as_routed
 
 
 class ExpertChoice:

@@ -190,6 +190,9 @@ async def measured(folder: Path, rank: int, case: dict[str, Any]) -> dict[str, A
     if not of_engine:
         one.turn_routers()
     gradient = one.gradient_of(rows)
+    if not of_engine:
+        one.scored(rows)  # as `kl_cov` does between two optimiser steps: it is no pass before the step
+        gradient = one.gradient_of(rows)
     trained = await one.policy.train(Batch(0, rows, [], [], []))
     await one.policy.stop()
     if rank:
