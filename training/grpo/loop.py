@@ -409,11 +409,11 @@ class Loop:
     async def _save(self) -> None:
         if self._checkpoints is None:
             return
-        fields = {"ledger": self._ledger.to_wire(), "failures_in_a_row": self._groups.failures_in_a_row}
-        state = LoopState(fields, self._ledger.waiting.groups)
         metric = self._judged_by(self._settings.metric)
-
         with self._stopwatch("checkpoint_s"):
+            await self._saves.finish()  # groups end meanwhile: the state is taken after it
+            fields = {"ledger": self._ledger.to_wire(), "failures_in_a_row": self._groups.failures_in_a_row}
+            state = LoopState(fields, self._ledger.waiting.groups)
             await self._saves.save(self._ledger.step, metric, state)
 
     def _judged_by(self, name: str | None) -> float | None:

@@ -29,10 +29,10 @@ class CheckpointSaves:
         self._writing: asyncio.Task[Checkpoint] | None = None
 
     async def save(self, step: int, metric: float | None, state: LoopState) -> None:
-        """Store a checkpoint; in the background, begin to, and return once its state is taken."""
+        """Store a checkpoint, once the one before is whole (`finish`); in the background, begin to, and return once its
+        state is taken."""
         if self._checkpoints is None:
             return
-        await self.finish()
         taken = asyncio.Event()
 
         async def fill(folder: Path) -> None:

@@ -261,6 +261,16 @@ def test_steps_go_on_while_a_checkpoint_is_written_which_counts_when_it_is_whole
             assert again.world.of("trained") == [2, 3, 4]
 
 
+def test_a_checkpoint_that_waits_for_the_one_before_has_the_groups_that_ended_meanwhile(quick: Path) -> None:
+    plan = ResumePlan(quick, age=2, save_period=2, save_s=30.0, keep_top_k=9)
+    events = part(plan).world.events
+    for stored in plan.checkpoints.all():
+        saved = next(nth for nth, event in enumerate(events) if event[1:] == ("save", stored.step))
+        ended = {event.of for event in events[:saved] if event.what == "end" and event.at_s < events[saved].at_s}
+        running = {group["id"] for group in stored.read().fields["ledger"]["running"]}
+        assert not running & ended, stored.step
+
+
 @pytest.mark.parametrize(("save_period", "trained"), [(2, 2), (5, 5), (100, 5)])
 def test_a_checkpoint_that_is_not_written_ends_the_run_by_its_name(quick: Path, save_period: int, trained: int) -> None:
     plan = ResumePlan(quick, save_period=save_period, save_s=0.5)
