@@ -4,6 +4,7 @@ import base64
 import itertools
 from array import array
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,3 +83,9 @@ def test_rows_that_do_not_meet_are_not_joined() -> None:
             RoutedExperts.join([one, other])
     with pytest.raises(ValueError, match="not of"):
         one.part(1, 4)
+
+
+@pytest.mark.parametrize("shape", [(2, 0, 1), (2, 1, 0)])
+def test_an_array_without_an_expert_of_a_token_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="no expert of a token"):
+        RoutedExperts.of(np.zeros(shape, np.int8))

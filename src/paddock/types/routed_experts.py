@@ -65,8 +65,9 @@ class RoutedExperts(NamedTuple):
         view = memoryview(given)
         if view.shape is None or view.ndim != 3 or view.format not in tuple("bBhHiIlLqQ"):
             raise ValueError(f"routed experts: shape {view.shape} of {view.format}, not [rows, layers, k] of integers")
-        rows, layers, k = view.shape
-        shape = ExpertsShape(rows, layers, k)
+        shape = ExpertsShape(*view.shape)
+        if not shape.layers or not shape.k:
+            raise ValueError(f"routed experts: shape {view.shape}: no expert of a token")
         ids = array(view.format, view.tobytes())
         return cls._packed(start, shape, ids)
 
