@@ -15,7 +15,8 @@ from paddock.training.grpo.testing import now, virtually
 from paddock.types import Rollout, Verdict
 
 BUDGET_S = 10.0
-AtCancel = Literal["ends", "is_deaf", "gives_a_verdict", "fails"]
+RELEASE_S = 5.0
+AtCancel = Literal["ends", "releases", "is_deaf", "gives_a_verdict", "fails"]
 
 
 class TimedPeer:
@@ -28,12 +29,16 @@ class TimedPeer:
         self._seconds = list(seconds)
         self._at_cancel = at_cancel
         self._fails = fails
+        self.released_s: float | None = None
 
     async def call(self, route: Any, request: Any, call: Any, **path: str) -> Any:
         try:
             await asyncio.sleep(self._seconds.pop(0))
         except asyncio.CancelledError:
-            if self._at_cancel == "ends":
+            if self._at_cancel == "releases":
+                await asyncio.sleep(RELEASE_S)
+                self.released_s = now()
+            if self._at_cancel in ("ends", "releases"):
                 raise
             if self._at_cancel == "fails":
                 raise InfraError("it broke as it ended", kind="scripted") from None
@@ -112,3 +117,23 @@ def test_attempts_share_the_budget(make_case: MakeCase) -> None:
     finished, sink, at_s = end(make_case(1, max_attempts=9), TimedPeer(9.5, fails=True))
     assert [(failed.kind, failed.final) for failed in sink.failures] == [("scripted", True)]
     assert (finished.result.outcome, at_s) == ("infra", 9.5), "no attempt begins after it"
+
+
+@pytest.mark.parametrize("cancelled_s", [BUDGET_S - 1, BUDGET_S + 1])
+def test_one_that_is_cancelled_ends_when_what_it_held_is_released(make_case: MakeCase, cancelled_s: float) -> None:
+    """By its group, before its budget is over or while it ends for that."""
+    plan, peer = make_case(1), TimedPeer(1e5, at_cancel="releases")
+    [group] = plan.groups()
+    settings = plan.settings.model_copy(update={"rollout_timeout_s": 1e9})
+
+    async def run() -> float:
+        attempts = Attempts({"agent": peer}, RecordingSink(), settings, member_timeout_s=BUDGET_S)
+        member = asyncio.ensure_future(attempts.run_member(group, 0, 0))
+        await asyncio.sleep(cancelled_s)
+        member.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await member
+        return now()
+
+    released_s = min(cancelled_s, BUDGET_S) + RELEASE_S
+    assert (virtually(run()), peer.released_s) == (released_s, released_s)

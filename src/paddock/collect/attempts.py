@@ -204,14 +204,15 @@ class Attempts:
         task = asyncio.create_task(self._attempt(group, member, attempt, doubts))
         try:
             await asyncio.wait([task], timeout=max(0.0, ends_at - asyncio.get_running_loop().time()))
+            stage = self._in_flight.stage_of(MemberKey(group.line.index, member))
+            if not task.done():
+                task.cancel()
+                await asyncio.wait([task], timeout=LATE_END_S)
         except asyncio.CancelledError:
-            task.cancel()
+            if not task.cancelling():  # a second time would break off what releases
+                task.cancel()
             await asyncio.wait([task])
             raise
-        stage = self._in_flight.stage_of(MemberKey(group.line.index, member))
-        if not task.done():
-            task.cancel()
-            await asyncio.wait([task], timeout=LATE_END_S)
         if task.done() and not task.cancelled():
             return task.result()
         return self._late(group, member, attempt, stage)
