@@ -127,7 +127,7 @@ def of_workers(cluster: RayCluster) -> list[list[str]]:
     return [processes_of(node) for node in cluster.nodes if node.is_on]
 
 
-@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("joined", [pytest.param(False, marks=pytest.mark.long), True])
 def test_groups_come_from_all_nodes_and_the_engine_is_the_trainer_s(two: RayCluster, model: Path, joined: bool) -> None:
     """`joined`: the trainer is part of the cluster already, and stays so."""
     trainer = RayTrainer(two, model, ray=joined, rows=40, sampling_s=1.5).start()

@@ -39,10 +39,14 @@ _FIX = f"""diff --git a/calc.py b/calc.py
 
 def put_image(home: Path) -> None:
     """FileNotFoundError, SandboxError: this machine lacks the programs."""
+    put_repository(home, IMAGE, {"calc.py": f"def add(a, b):\n{_WRONG}\n", "README": "A calculator.\n"})
+
+
+def put_repository(home: Path, name: str, files: Mapping[str, str], *, outside: Mapping[str, str] = {}) -> None:
+    """An image of a repository with `files`, and `outside`: files by absolute path, with all that grading needs.
+    FileNotFoundError, SandboxError: this machine lacks the programs."""
     store = store_of(home)
-    base = repository_image(
-        store, f"{IMAGE}-base", {"calc.py": f"def add(a, b):\n{_WRONG}\n", "README": "A calculator.\n"}
-    )
+    base = repository_image(store, f"{name}-base", files, outside=outside)
 
     def fill(tree: Path) -> None:
         (tree / "usr/bin").mkdir(parents=True)
@@ -50,7 +54,8 @@ def put_image(home: Path) -> None:
             shutil.copy(shutil.which(tool, path="/usr/bin:/bin") or "", tree / "usr/bin" / tool)
         store.own([tree, *tree.rglob("*")])
 
-    store.add(IMAGE, fill, base=base, workdir=WORKDIR)
+    if not store.has(name):
+        store.add(name, fill, base=base, workdir=WORKDIR)
 
 
 def row(agent: str) -> JsonObject:

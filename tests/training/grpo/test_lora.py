@@ -105,7 +105,7 @@ def test_layers_are_chosen_by_name_and_by_pattern(results: Any) -> None:
 
 
 @pytest.mark.vllm
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_learn_what_one_learns(vllm_python: str, tmp_path: Path) -> None:
     output_of(started(vllm_python, "-c", MAKE, str(tmp_path / "model")))
     script, port = str(HERE / "measure_lora_shards.py"), str(free_port())
