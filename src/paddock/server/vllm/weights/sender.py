@@ -156,7 +156,7 @@ class WeightSender:
                 self._drop()
                 updated |= broken.updated
                 unexplained += not broken.blamed
-                alive = {member.replica.name for member in left} - updated
+                alive = [member.replica.name for member in left if member.replica.name not in updated]
                 update.fail(broken.blamed if unexplained < MAX_UNEXPLAINED else dict.fromkeys(alive, broken.cause))
                 _log.warning("the transfer of weights %s broke (%s); %s", update.version, broken, update.failed_text)
             except BaseException:
