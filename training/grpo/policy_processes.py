@@ -38,8 +38,8 @@ class PolicyProcesses:
     async def save(self, folder: Path, *, background: bool = False) -> None:
         await _first(rank.save(folder, background=background) for rank in self._ranks)
 
-    async def saved(self) -> None:
-        await _first(rank.saved() for rank in self._ranks)
+    async def finish_save(self) -> None:
+        await _first(rank.finish_save() for rank in self._ranks)
 
     async def load(self, folder: Path) -> None:
         await _first(rank.load(folder) for rank in self._ranks)

@@ -41,7 +41,7 @@ class ThreadedPolicy:
         self._writer = StateWriter()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="policy", initializer=self._prepare)
 
-    async def saved(self) -> None:
+    async def finish_save(self) -> None:
         """Wait until the state that `save` took in the background is on the disk. InfraError when the disk refuses."""
         await asyncio.to_thread(self._writer.finish)
 

@@ -95,8 +95,8 @@ class RemotePolicy:
     async def save(self, folder: Path, *, background: bool = False) -> None:
         await self._call("save", folder, background=background)
 
-    async def saved(self) -> None:
-        await self._call("saved")
+    async def finish_save(self) -> None:
+        await self._call("finish_save")
 
     async def load(self, folder: Path) -> None:
         await self._call("load", folder)

@@ -87,7 +87,7 @@ class Policy(Protocol):
         """Store weights, optimiser, scheduler and random states. `background`: return once they are copied."""
         ...
 
-    async def saved(self) -> None:
+    async def finish_save(self) -> None:
         """Wait until what was saved in the background is on the disk. InfraError when the disk refuses."""
         ...
 

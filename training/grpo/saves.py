@@ -43,7 +43,7 @@ class CheckpointSaves:
             taken.set()
             if self._background:
                 with role_call("the policy", "save"):
-                    await self._policy.saved()
+                    await self._policy.finish_save()
 
         self._writing = asyncio.create_task(self._checkpoints.write(step, metric, state, fill))
         if not self._background:

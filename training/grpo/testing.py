@@ -247,9 +247,9 @@ class ScriptedPolicy:
         self._world.note("save", self.steps)
         self._writes.append((folder, self.steps))
         if not background:
-            await self.saved()
+            await self.finish_save()
 
-    async def saved(self) -> None:
+    async def finish_save(self) -> None:
         writes, self._writes = self._writes, []
         for folder, steps in writes:
             await asyncio.sleep(self._save_s)

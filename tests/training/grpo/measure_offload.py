@@ -28,7 +28,7 @@ async def measured(folder: Path, place: RankInfo, *, offload: bool) -> dict[str,
     state = folder / f"offload-{place.world_size}-{offload}"
     await policy.save(state, background=True)
     after = await policy.train(batch(3))
-    await policy.saved()
+    await policy.finish_save()
     await policy.load(state)
     again = await policy.train(batch(3))
     await policy.send(1, REPLICA, clear_cache=True)

@@ -319,7 +319,7 @@ async def unreadable(folder: Path) -> list[str]:
         try:
             with full_disk():
                 await policy.save(folder / "unreadable" / f"full-{background}", background=background)
-                await policy.saved()
+                await policy.finish_save()
         except BaseException as error:
             errors.append(f"{type(error).__name__}: {error}")
     await policy.stop()

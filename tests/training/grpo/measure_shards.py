@@ -32,7 +32,7 @@ async def main(folder: Path, n_processes: int, port: int, rank: int) -> None:
     state = folder / f"shards-{n_processes}"
     await policy.save(state, background=True)
     after = await policy.train(batch(STEPS, lengths))
-    await policy.saved()
+    await policy.finish_save()
     await policy.load(state)
     again = await policy.train(batch(STEPS, lengths))
     await policy.load(state)

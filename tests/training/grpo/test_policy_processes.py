@@ -36,7 +36,7 @@ class Rank:
     async def save(self, folder: Path, *, background: bool = False) -> None:
         await self._called("save", folder)
 
-    async def saved(self) -> None:
+    async def finish_save(self) -> None:
         await self._called("saved")
 
     async def load(self, folder: Path) -> None:

@@ -62,7 +62,7 @@ CALLS: dict[str, Callable[[RemotePolicy, Path], Awaitable[Any]]] = {
     "train": lambda policy, _: policy.train(EMPTY),
     "send": lambda policy, _: policy.send(1, [], clear_cache=True),
     "save": lambda policy, folder: policy.save(folder),
-    "saved": lambda policy, _: policy.saved(),
+    "finish_save": lambda policy, _: policy.finish_save(),
     "load": lambda policy, folder: policy.load(folder),
     "export": lambda policy, folder: policy.export(folder),
 }

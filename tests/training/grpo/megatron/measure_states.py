@@ -40,7 +40,7 @@ async def measured(folder: Path, rank: int, case: dict[str, Any]) -> dict[str, A
         await one.policy.export(folder / case["save"] / "export")
     told = (await one.policy.train(batch(BEFORE))).metrics
     after = await one.weights()
-    await one.policy.saved()
+    await one.policy.finish_save()
     full = await error_of_full_disk(one, folder / case["save"] / "full") if "save" in case else ""
     await one.policy.stop()
     if rank:
