@@ -7,8 +7,9 @@ CPU     three defects of vLLM 0.32 are made up for. The base's `update_weights` 
         where there is none. An output head that is tied to the embedding keeps a packed copy of it, made at load; it
         is packed again after each update, or logits would be those of the old embedding. Experts are packed when they
         are loaded first, and not after an update, whose weights would be read in a wrong order: so they are here.
-Death   a trainer may die in the middle of an update. What it left is undone before the next one starts, whose layers
-        would else be loaded from both. Until then the model can't run: vLLM stays paused.
+Broken  an update that ends before its end, because the trainer died or a tensor could not be loaded, is undone at once:
+        layers that wait for weights get back those that they had, or what is sampled when vLLM is resumed would end its
+        engine. The next update's layers are not loaded from both.
 Errors  what loading raises, after all of the update was received: the trainer, which sends on, is not left hanging.
 """
 
@@ -77,14 +78,17 @@ class TransferReceiver(WeightTransferEngine[TransferInit, TransferUpdate]):  # t
         self._group = WorkerGroup.join(init_info.transport, address, port, place)
 
     def start_weight_update(self) -> None:
-        if self._is_updating:
-            self._undo()
         self._is_updating, self._is_complete = True, False
         self._tied_heads = _tied_heads(self.model) if self.device.type == "cpu" else ()
         import_module(RELOAD).initialize_layerwise_reload(self.model)
 
     def update_weights(self, update_info: dict[str, Any]) -> None:
-        self.receive_weights(self.parse_update_info(update_info))
+        try:
+            self.receive_weights(self.parse_update_info(update_info))
+        except Exception:
+            if self._is_updating:
+                self._undo()
+            raise
         if torch.accelerator.is_available():
             torch.accelerator.synchronize()
 

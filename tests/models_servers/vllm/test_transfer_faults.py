@@ -22,6 +22,8 @@ SCRIPT = Path(__file__).parent / "send_to_many.py"
 TIMEOUT_S, SLACK_S = 10.0, 20.0
 """As the script has it; and what a busy machine takes beside it."""
 PROMPT = list(range(20, 80))
+LONG_TOKENS = 3000
+"""Of an answer that is being sampled all the while."""
 pytestmark = [
     pytest.mark.vllm,
     pytest.mark.long,
@@ -63,15 +65,16 @@ class ManyTrainer:
         family = psutil.Process(process.pid).children(recursive=True)
         return next((one.pid for one in family if "EngineCore" in " ".join(one.cmdline())), family[-1].pid)
 
-    async def answer(self, nth: int) -> tuple[str, list[float]]:
+    async def answer(self, nth: int, tokens: int = 8) -> tuple[str, list[float]]:
         """The label of the weights, and what they make of a prompt."""
-        body = {"model": self._model, "prompt": PROMPT, "max_tokens": 8}
+        body = {"model": self._model, "prompt": PROMPT, "max_tokens": tokens, "ignore_eos": True}
         sampling = {"temperature": 0, "logprobs": 1}
-        async with httpx.AsyncClient(base_url=self.url(nth), timeout=60) as client:
+        async with httpx.AsyncClient(base_url=self.url(nth), timeout=120) as client:
             key = {"Authorization": "Bearer geheim"}
             label = (await client.get("/weight_info")).json()["weight_version"]
-            told = (await client.post("/v1/completions", json={**body, **sampling}, headers=key)).json()
-        return label, told["choices"][0]["logprobs"]["token_logprobs"]
+            answer = await client.post("/v1/completions", json={**body, **sampling}, headers=key)
+        assert answer.status_code == 200, answer.text
+        return label, answer.json()["choices"][0]["logprobs"]["token_logprobs"]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -103,8 +106,10 @@ async def test_both_get_the_same_weights_at_once(trainer: ManyTrainer) -> None:
     assert before[1] != after[1]
 
 
-async def test_one_that_hangs_is_left_out_in_time_and_gets_the_next_ones(trainer: ManyTrainer) -> None:
+async def test_one_that_hangs_is_left_out_in_time_samples_on_and_gets_the_next_ones(trainer: ManyTrainer) -> None:
     core = trainer.core(0)
+    answer = asyncio.create_task(trainer.answer(0, LONG_TOKENS))
+    await asyncio.sleep(0.5)
     try:
         sent = await trainer.send([core, signal.SIGSTOP])
         assert (sent["replicas"], list(sent["failed"])) == (["policy-1"], ["policy-0"])
@@ -113,6 +118,8 @@ async def test_one_that_hangs_is_left_out_in_time_and_gets_the_next_ones(trainer
         assert (await trainer.send())["replicas"] == ["policy-1"], "a paused call of it is still to be answered"
     finally:
         psutil.Process(core).send_signal(signal.SIGCONT)
+    assert not answer.done()
+    assert len((await answer)[1]) == LONG_TOKENS, "half of the weights are others, and it goes on"
     async with asyncio.timeout(120):
         while (await trainer.send())["failed"]:
             await asyncio.sleep(0.5)
