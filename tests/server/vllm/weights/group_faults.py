@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import wait
@@ -84,17 +85,27 @@ class WorkerEngine:
         self.digests: list[str] = []
         self.version: str | None = None
         self.refuses = False
+        self.skips = ""
+        """The call that it answers, and its workers know nothing of."""
+        self.answers = threading.Event()
+        """Cleared: it does not say that it has received an update."""
+        self.answers.set()
 
     def init_weight_transfer_engine(self, init_info: dict[str, Any]) -> None:
         if self.refuses:
             raise RuntimeError("refused")
+        if self.skips == "join":
+            return
         self._all([{**init_info, "rank": init_info["rank_offset"] + nth} for nth in range(len(self.workers))])
 
     def start_weight_update(self) -> None:
         self.digests = []
 
     def update_weights(self, update_info: dict[str, Any]) -> None:
+        if self.skips == "update":
+            return
         self.digests = [answer["digest"] for answer in self._all([update_info] * len(self.workers))]
+        self.answers.wait(60.0)
 
     def finish_weight_update(self, weight_version: str | None = None) -> None:
         self.version = weight_version
@@ -149,10 +160,10 @@ class CountingCollective:
 
 
 class ScriptedNccl:
-    """What NCCL is between ranks: a broadcast is through when all have begun it, and nobody sees an abort."""
+    """What NCCL is between ranks: a broadcast is through when all take part, and nobody sees an abort."""
 
     def __init__(self) -> None:
-        self.begun: dict[int, list[torch.Tensor]] = {}
+        self.broadcasts: dict[int, list[torch.Tensor]] = {}
         self.aborted: list[int] = []
 
 
@@ -166,18 +177,18 @@ class ScriptedNcclEnd:
 
     def broadcast(self, data: torch.Tensor) -> Callable[[], bool]:
         self._number += 1
-        begun = self._wire.begun.setdefault(self._number, [])
+        tensors = self._wire.broadcasts.setdefault(self._number, [])
         if self._place.rank == 0:
-            begun.insert(0, data)
+            tensors.insert(0, data.clone())  # the others may read it when the trainer's buffer has the next but one
         else:
-            begun.append(data)
+            tensors.append(data)
 
         def is_through() -> bool:
             if self._place.rank in self._wire.aborted:
                 raise RuntimeError("the communicator was aborted")
-            if len(begun) < self._place.world_size:
+            if len(tensors) < self._place.world_size:
                 return False
-            data.copy_(begun[0])
+            data.copy_(tensors[0])
             return True
 
         return is_through
@@ -311,6 +322,28 @@ def case_refuses(site: FaultSite) -> dict[str, Any]:
 def case_does_not_come(site: FaultSite) -> dict[str, Any]:
     site.signal("a", signal.SIGSTOP)
     return broken(site, lambda: site.connect("abc"), "bc")
+
+
+def case_joins_in_word(site: FaultSite) -> dict[str, Any]:
+    site.engines["b"].skips = "join"
+    return broken(site, lambda: site.connect("abc"), "ac")
+
+
+def case_updates_in_word(site: FaultSite) -> dict[str, Any]:
+    group = site.connect("abc")
+    site.engines["b"].skips = "update"
+    ended = broken(site, lambda: group.send(stream(), "1"), "ac")
+    return {**ended, "version": site.engines["b"].version}
+
+
+def case_answers_late(site: FaultSite) -> dict[str, Any]:
+    group = site.connect("abc")
+    late = site.engines["b"]
+    late.answers.clear()
+    ended = broken(site, lambda: group.send(stream(), "1"), "ac")
+    late.answers.set()
+    time.sleep(1.0)
+    return {**ended, "version": late.version}
 
 
 def case_aborted(_: FaultSite) -> dict[str, Any]:

@@ -11,7 +11,10 @@ import pytest
 SCRIPT = Path(__file__).parent / "group_faults.py"
 TIMEOUT_S, SLACK_S = 3.0, 8.0
 """As the script has it; and what a loaded machine takes beside it."""
-CASES = ("whole", "killed", "stopped", "stopped_before", "refuses", "does_not_come", "aborted", "never_made")
+CASES = (
+    *("whole", "killed", "stopped", "stopped_before", "refuses", "does_not_come"),
+    *("joins_in_word", "updates_in_word", "answers_late", "aborted", "never_made"),
+)
 pytestmark = [pytest.mark.vllm, pytest.mark.long, pytest.mark.timeout(450)]
 
 

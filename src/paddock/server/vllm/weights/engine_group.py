@@ -3,8 +3,8 @@
 Law     the next bucket is filled while the last one is sent. A bucket that is not through `timeout_s` after it was
         begun, an engine whose call ends before all was sent, and a broken connection end the group: what was begun is
         aborted on all ranks, and whoever does not leave within `LEAVING_S` is to blame. Then the group is closed.
-        What an engine was half sent can't be sampled from: it has to stay paused until all was sent again, by this
-        trainer or the next one, over a new group.
+        What an engine was half sent is no version of the weights, until all was sent again, by this trainer or the next
+        one, over a new group. An engine that says it has them without that is to blame, and is not labelled.
 Memory  two buckets; one more copy of what comes from elsewhere is its source's.
 Source  the side of vLLM is `models_servers/vllm/transfer`, a plugin of vLLM. vLLM's own endpoints take a rank for their
         first worker (`rank_offset`, vLLM 0.32, `distributed/weight_transfer/nccl_common.py`): so all are in one group.
@@ -45,6 +45,7 @@ from paddock.server.vllm.weights.store import (
 )
 from paddock.server.vllm.weights.threads import in_thread
 from paddock.server.vllm.weights.transfer import BrokenGroupError, TransferTarget
+from paddock.types import JsonObject
 
 LEAVING_S = 10.0
 """How long those that live may take to leave a broken group, in which a bucket is loaded; less, where a bucket has less
@@ -65,6 +66,8 @@ class EngineGroup:
         self._collective: Collective | None = None
         self._number = 0
         """How many updates were begun."""
+        self._all_sent = False
+        """In the last one."""
         ends = list(accumulate((engine.n_workers for engine in engines), initial=1))
         self._ranks = {engine.name: range(*ends[nth : nth + 2]) for nth, engine in enumerate(engines)}
         self._world_size = ends[-1]
@@ -86,11 +89,7 @@ class EngineGroup:
         group._store, port = open_store(address, port, settings.timeout_s)
         info = {"master_address": address, "master_port": port, "world_size": group._world_size}
         info |= {"transport": transport, "timeout_s": settings.timeout_s}
-        calls = group._call_all(
-            lambda engine: engine.client.init_weight_transfer_engine(
-                {**info, "rank_offset": group._ranks[engine.name].start}
-            )
-        )
+        calls = group._call_all(lambda engine: group._join(engine, info))
         place = CollectivePlace(0, group._world_size, address, device, settings.timeout_s)
         try:
             group._await_workers(0, calls)
@@ -108,9 +107,8 @@ class EngineGroup:
     def send(self, tensors: Tensors, version: str | None) -> dict[str, BaseException]:
         """Send all tensors; returns when they are loaded, with what kept engines from it. `version` is their label;
         None: the label stays."""
-        if self._collective is None:
-            raise RuntimeError("the group of the trainer and the engines is closed: connect again")
-        self._number += 1
+        self._raise_closed()
+        self._number, self._all_sent = self._number + 1, False
         calls = self._call_all(lambda engine: self._update(engine, version))
         try:
             self._await_workers(self._number, calls)
@@ -135,7 +133,15 @@ class EngineGroup:
     def _call_all(self, call: Callable[[TransferTarget], None]) -> Calls:
         return {engine.name: in_thread(partial(call, engine)) for engine in self._engines}
 
+    def _join(self, engine: TransferTarget, info: JsonObject) -> None:
+        ranks = self._ranks[engine.name]
+        engine.client.init_weight_transfer_engine({**info, "rank_offset": ranks.start})
+        if not self._store.check(arrival_keys(0, ranks)):
+            raise RuntimeError(f"it has answered, and not all of its {len(ranks)} workers have come")
+
     def _update(self, engine: TransferTarget, version: str | None) -> None:
+        """Raises where the engine says that it has weights which it was not sent. Where the group has ended meanwhile
+        no further call is made, which would be one of another update."""
         client = engine.client
         try:
             client.start_weight_update()
@@ -145,7 +151,11 @@ class EngineGroup:
             # A trainer before this one may have died in the middle of its update, which vLLM still counts as begun.
             client.finish_weight_update()
             client.start_weight_update()
+        self._raise_closed()
         client.update_weights({"number": self._number})
+        self._raise_closed()
+        if not self._all_sent:
+            raise RuntimeError("it has ended the update before all was sent")
         client.finish_weight_update(version)
 
     def _await_workers(self, number: int, calls: Calls) -> None:
@@ -153,8 +163,7 @@ class EngineGroup:
         deadline = time.monotonic() + self._settings.timeout_s
 
         def check() -> None:
-            # One that has arrived may be through already, where its workers are fewer than it says.
-            _raise_done(calls, "does not have so many workers")
+            _raise_failed(calls)
             self._raise_late(deadline, f"not all of {len(keys)} workers of the engines came")
 
         with _transfer_errors():
@@ -168,6 +177,7 @@ class EngineGroup:
             self._finish_bucket(sent, calls)
             sent = self._begin_bucket(nth, bucket)
         self._finish_bucket(sent, calls)
+        self._all_sent = True
         with _transfer_errors():
             self._store.set(bucket_key(self._number, nth + 1), as_header([]))
 
@@ -182,7 +192,7 @@ class EngineGroup:
 
     def _finish_bucket(self, sent: "_PendingBucket", calls: Calls) -> None:
         def check() -> None:
-            _raise_done(calls, "has ended the update before all was sent")
+            _raise_failed(calls)
             self._raise_late(sent.deadline, "a bucket was not through")
 
         with _transfer_errors():
@@ -195,6 +205,10 @@ class EngineGroup:
             raise _TransferError from TimeoutError(
                 f"{', '.join(names)} did not end it within {self._settings.timeout_s:g} s"
             )
+
+    def _raise_closed(self) -> None:
+        if self._collective is None:
+            raise RuntimeError("the group of the trainer and the engines is closed: connect again")
 
     def _raise_late(self, deadline: float, what: str) -> None:
         if time.monotonic() > deadline:
@@ -262,8 +276,7 @@ def _errors(calls: Calls) -> dict[str, BaseException]:
     return {name: error for name, error in errors if error is not None}
 
 
-def _raise_done(calls: Calls, what: str) -> None:
-    for name, call in calls.items():
+def _raise_failed(calls: Calls) -> None:
+    for call in calls.values():
         if call.done():
             call.result()
-            raise RuntimeError(f"{name} {what}")
