@@ -79,8 +79,8 @@ class ScriptedReplica:
     def handle(self, request: httpx.Request) -> httpx.Response:
         """In place of the network."""
         body = orjson.loads(request.content) if request.content else None
-        status, told = self.answer(request.method, request.url.raw_path.decode(), body)
-        return httpx.Response(status, json=told)
+        status, reply = self.answer(request.method, request.url.raw_path.decode(), body)
+        return httpx.Response(status, json=reply)
 
 
 class ScriptedGroup:
@@ -302,12 +302,12 @@ def test_a_replica_that_cannot_be_labelled_keeps_its_weights() -> None:
     assert (made.replicas[0].label, len(made.replicas[0].received), made.replicas[0].paused) == ("1", 1, False)
 
 
-def test_both_of_two_errors_are_told() -> None:
+def test_both_of_two_errors_are_named() -> None:
     made = site(1)
     made.replicas[0].faults = {"transfer": "500", "/resume": "500"}
-    told = made.send(1).failed["policy-0"]
-    assert told.startswith("RuntimeError: closed by peer; then InfraError")
-    assert "/resume answered 500" in told
+    failure = made.send(1).failed["policy-0"]
+    assert failure.startswith("RuntimeError: closed by peer; then InfraError")
+    assert "/resume answered 500" in failure
 
 
 def test_one_that_does_not_answer_is_dead_after_its_deadline() -> None:
@@ -315,6 +315,15 @@ def test_one_that_does_not_answer_is_dead_after_its_deadline() -> None:
         control = ReplicaControl(f"http://127.0.0.1:{deaf.getsockname()[1]}", health_timeout_s=0.1)
         with pytest.raises(InfraError, match="GET /health: ReadTimeout"):
             control.check_health()
+
+
+@pytest.mark.parametrize("count", [0, -1, "3", None])
+def test_one_that_says_nonsense_of_its_workers_is_left_out(count: Any) -> None:
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json={"world_size": count})
+
+    with pytest.raises(InfraError, match="not a number of workers"):
+        ReplicaControl("http://replica", transport=httpx.MockTransport(answer)).n_workers()
 
 
 def test_all_connections_end_and_replicas_forget_them() -> None:

@@ -87,7 +87,7 @@ class ReplicaControl:
 
     def n_workers(self) -> int:
         body = self._call("GET", "/get_world_size").json()
-        if not isinstance(body, dict) or not isinstance(count := body.get("world_size"), int):
+        if not isinstance(body, dict) or not isinstance(count := body.get("world_size"), int) or count < 1:
             raise InfraError(f"{self.url}: /get_world_size answered {body!r}, not a number of workers", kind="replica")
         return count
 
