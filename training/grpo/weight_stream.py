@@ -1,7 +1,8 @@
 """The weights of all ranks as a stream on rank 0: gathered while they are sent, so that they are never whole in memory.
 
 Law     gathering is a collective: each pass over the weights is made by all ranks, to its end, however early rank 0
-        loses interest. Rank 0 tells the others how many passes there are: a sending that broke is made again.
+        loses interest. Rank 0 tells the others how many passes there are: a sending that broke is made again. Where
+        gathering itself fails on rank 0 the others wait in it, and are told nothing: that would be another collective.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -25,6 +26,8 @@ class WeightStream:
         self._share = share
         self._pass: Iterator[tuple[str, torch.Tensor]] = iter(())
         """The one that rank 0 has made last, maybe not to its end."""
+        self._broken = False
+        """Gathering has failed on this rank."""
 
     @contextmanager
     def leading(self) -> Iterator[Callable[[], Tensors]]:
@@ -34,7 +37,8 @@ class WeightStream:
             yield self._lead
         finally:
             self._end_pass()
-            self._share(DONE)
+            if not self._broken:
+                self._share(DONE)
 
     def follow(self) -> None:
         """On the other ranks: take part until rank 0 needs no more."""
@@ -45,8 +49,15 @@ class WeightStream:
     def _lead(self) -> Tensors:
         self._end_pass()
         self._share(AGAIN)
-        self._pass = iter(self._make_pass())
+        self._pass = self._gather()
         return islice(self._pass, None)  # whoever closes it does not close the pass
+
+    def _gather(self) -> Iterator[tuple[str, "torch.Tensor"]]:
+        try:
+            yield from self._make_pass()
+        except Exception:
+            self._broken = True
+            raise
 
     def _end_pass(self) -> None:
         for _ in self._pass:

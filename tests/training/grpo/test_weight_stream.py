@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paddock.training.grpo.weight_stream import WeightStream
+from paddock.training.grpo.weight_stream import AGAIN, WeightStream
 
 N_RANKS, N_TENSORS = 3, 5
 TIMEOUT_S = 20.0
@@ -83,3 +83,19 @@ def test_an_error_of_the_sending_lets_the_others_go() -> None:
 
     with pytest.raises(RuntimeError, match="no engine took them"):
         run(breaks)
+
+
+def test_an_error_of_the_gathering_is_raised_before_a_collective_that_the_others_are_not_in() -> None:
+    shared: list[Any] = []
+
+    def share(own: Any) -> list[Any]:
+        shared.append(own)
+        return [own]
+
+    def gather() -> Iterator[tuple[str, Any]]:
+        yield "0", 0
+        raise MemoryError("no room to gather")
+
+    with pytest.raises(MemoryError), WeightStream(gather, share).leading() as source:
+        list(source())
+    assert shared == [AGAIN]
