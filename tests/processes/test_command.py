@@ -1,6 +1,7 @@
 """Host commands of a build, under the event loops that the project runs on."""
 
 import asyncio
+import gc
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -42,3 +43,9 @@ def test_a_program_that_is_not_there_and_one_that_does_not_end_are_the_machines_
         loop(run(["bash", "-c", f"trap '' TERM; (sleep 1; touch {late}) & wait"], timeout_s=0.2))
     time.sleep(1.2)
     assert not late.exists(), "its children are dead too"
+
+
+def test_the_pipe_is_closed_though_a_child_in_another_session_holds_it(loop: Loop) -> None:
+    with pytest.raises(InfraError, match="did not end"):
+        loop(run(["bash", "-c", "setsid sleep 2 & wait"], timeout_s=0.2))
+    gc.collect()

@@ -135,3 +135,6 @@ async def _kill(process: asyncio.subprocess.Process) -> None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
+    # A child that left the group may hold the pipe, and a loop that is closed with it open fails.
+    process._transport.close()  # type: ignore[attr-defined]
+    await asyncio.sleep(0)
