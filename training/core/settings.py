@@ -189,6 +189,11 @@ class GrpoSettings(_Settings):
     """Validation rollouts in flight; None: all (recipes of `examples/nemo_gym`)."""
     max_val_samples: int | None = Field(default=None, ge=1)
     """Validation prompts; None: all."""
+    stop_at_validation_metric: str | None = None
+    """The metric of validations by which the run ends, as it is logged without `validation/`: `accuracy`, `pass_k`, one
+    of an environment's; None: it ends by none."""
+    stop_at_validation_threshold: float | None = None
+    """The value of that metric with which the run ends, or above."""
     seed: int = 42
     """The seed of the order of prompts and of all random choices."""
     async_grpo: AsyncGrpoSettings = AsyncGrpoSettings()
@@ -201,6 +206,15 @@ class GrpoSettings(_Settings):
             raise ValueError(f"advantage_clip_low ({low}) is above advantage_clip_high ({high})")
         if self.use_leave_one_out_baseline and self.num_generations_per_prompt < 2:
             raise ValueError("use_leave_one_out_baseline needs num_generations_per_prompt of 2 or more")
+        return self
+
+    @model_validator(mode="after")
+    def _stop(self) -> Self:
+        metric = self.stop_at_validation_metric
+        if (metric is None) != (self.stop_at_validation_threshold is None):
+            raise ValueError("stop_at_validation_metric and stop_at_validation_threshold need each other: set both")
+        if metric == "pass_k" and self.val_num_generations_per_prompt < 2:
+            raise ValueError("stop_at_validation_metric pass_k needs val_num_generations_per_prompt of 2 or more")
         return self
 
     @model_validator(mode="after")

@@ -46,7 +46,7 @@ class LoopState(NamedTuple):
     """The loop's own part of a checkpoint."""
 
     fields: JsonObject
-    """The ledger, and the count of failures in a row."""
+    """The ledger, the count of failures in a row, and the metrics of the validation after this step."""
     waiting: Sequence[Group]
 
 

@@ -389,4 +389,8 @@ class TrainConfig(SettingsBlock):
                 f"checkpointing.metric_name {self.checkpointing.metric_name!r} needs validations: set grpo.val_period, "
                 "or take a `train:` metric"
             )
+        if self.grpo.stop_at_validation_metric is not None and not self.validates:
+            raise ValueError(
+                "grpo.stop_at_validation_metric needs validations: set grpo.val_period, or it and its threshold to null"
+            )
         return self

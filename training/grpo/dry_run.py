@@ -376,7 +376,9 @@ def _when(config: TrainConfig) -> str:
 
 
 def _ends(config: TrainConfig) -> Iterator[str]:
-    yield _line("ends", f"after {config.grpo.max_num_steps} steps, or when the epochs are over")
+    metric, threshold = config.grpo.stop_at_validation_metric, config.grpo.stop_at_validation_threshold
+    early = f", or with the step after which validation/{metric} is {threshold:g} or more" if metric else ""
+    yield _line("ends", f"after {config.grpo.max_num_steps} steps, or when the epochs are over{early}")
     rule = config.checkpointing
     if rule.enabled:
         by = f"the best {rule.keep_top_k} by {rule.metric}" if rule.metric else f"the newest {rule.keep_top_k}"

@@ -5,6 +5,7 @@ Step    step `s` takes its groups, trains weights `s` on them, gives up groups t
         `core.ledger` admits them. Which groups are a step's, and what becomes of others, `core.age_policies` say.
 Sending with `in_flight_weight_updates` groups run on, and continue under the new weights; without, those that run end
         first. No group starts between the end of a training step and the end of its sending.
+End     after `max_num_steps`, with the rows, by the clock, or with a step whose validation is good: `early_stop`.
 Resume  the report of a step is on the disk before its checkpoint is. A run that goes on from a checkpoint has to forget
         what was reported after it. Groups that ran are started again under their ids.
 Errors  a PaddockError with what failed and from which checkpoint to go on, raised once all groups have been cancelled
@@ -15,133 +16,31 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from paddock.config import nearest
 from paddock.errors import BugError, ConfigError, PaddockError
 from paddock.training.core.batches import make_batch
 from paddock.training.core.curriculum import make_curriculum
-from paddock.training.core.distillation import DistillationSettings
 from paddock.training.core.ledger import Ledger, LostGroup
 from paddock.training.core.metrics import batch_metrics, durations
-from paddock.training.core.order import RowOrder, RowPool
+from paddock.training.core.order import RowOrder
 from paddock.training.core.records import Batch, Group
 from paddock.training.core.rollout_tally import RolloutTally
-from paddock.training.core.settings import CurriculumSettings, GroupSettings, GrpoSettings
 from paddock.training.grpo.calls import role_call
 from paddock.training.grpo.checkpoints import Checkpoint, Checkpoints, LoopState, write_whole_folder
+from paddock.training.grpo.early_stop import EarlyStop
 from paddock.training.grpo.engines import Engines
 from paddock.training.grpo.in_flight import InFlightGroups
+from paddock.training.grpo.loop_records import EndReason, LoopSettings, LoopStatus, RunResult, StepReport
 from paddock.training.grpo.roles import Policy, Rollouts, TrainResult, ValidationResult
 from paddock.training.grpo.saves import CheckpointSaves
 from paddock.training.grpo.stopwatch import Stopwatch
 
 _log = logging.getLogger("paddock.training")
-EndReason = Literal["steps", "rows", "time"]
 POLICY_S = ("wait_s", "drain_s", "train_s", "send_s")
 """Names of the spans of the policy's time; in the first two it waits."""
-
-
-class LoopSettings(NamedTuple):
-    """The settings of a loop."""
-
-    grpo: GrpoSettings
-    groups: GroupSettings
-    pools: Sequence[RowPool]
-    """The rows of the training dataset, and how often they are drawn."""
-    max_length: int
-    """`policy.max_total_sequence_length`, in tokens."""
-    curriculum: CurriculumSettings = CurriculumSettings()
-    """How often they come by their pass rates."""
-    pass_rates: Mapping[int, float] = {}
-    """Mean rewards that were measured before, by the row's index."""
-    environments: Mapping[str, str] = {}
-    """The resources server of each agent, by their names: whose failures are counted together."""
-    shuffle: bool = True
-    metric: str | None = None
-    """The metric by which checkpoints are kept, as it is logged (`train/total_reward/mean`, `validation/accuracy`)."""
-    save_period: int = 10
-    """Steps between checkpoints; another one is stored at the end of a run."""
-    save_in_background: bool = False
-    """The next steps go on while a checkpoint is written; it counts once all of it is on the disk."""
-    must_save_by_s: float | None = None
-    """After so long the run ends with the current step and stores a checkpoint; None: it has no such limit."""
-    send_deadline_s: float = 600.0
-    """How long the run tries to send weights to engines that fail or have not started."""
-    poll_s: float = 5.0
-    """How often the loop checks, while the policy waits, whether an engine was restarted and needs weights."""
-    retry_s: float = 1.0
-    """Pause between two tries to send."""
-    distillation: DistillationSettings | None = None
-    """What teachers' scores do to advantages; None: there are none."""
-    replays_experts: bool = False
-    """The policy goes through the engine's experts."""
-    export: Path | None = None
-    """Folder to which the weights of the best checkpoint (the last ones, where none is stored) are written at the end,
-    in the format of Hugging Face; None: they are not written."""
-
-
-class StepReport(NamedTuple):
-    """The metrics of one step; or of a validation at the start or the end, where `batch` is None."""
-
-    steps: int
-    """How many steps have been done: the x axis of every curve; 0 before the first."""
-    batch: Batch | None
-    lost: tuple[LostGroup, ...]
-    """Groups lost since the last report."""
-    metrics: dict[str, float]
-    """`train/...`, `validation/...`, `timing/...` (seconds, shares), `buffer/...` (groups), `lost/...` (how many
-    seconds the groups lost since the last report had run, all and by reason), `rollouts/...` (`rollout_tally`)."""
-
-
-class LoopStatus(NamedTuple):
-    """What a loop does now."""
-
-    step: int
-    """The step to train next, from 0."""
-    span: str | None
-    """`wait_s`, `train_s`, `drain_s`, `send_s`, `validate_s` or `checkpoint_s`; None: between them."""
-    span_s: float
-    """Seconds since the span began."""
-    n_waiting: int
-    """Groups that have ended and wait for their step."""
-    n_needed: int
-    """Groups that a step takes."""
-    running: dict[int, float]
-    """Seconds that each running group has run, by its id, the longest first."""
-
-
-class RunResult(NamedTuple):
-    """How a run ended."""
-
-    why: EndReason
-    """`steps`: `max_num_steps` were done; `rows`: all epochs are over; `time`: `must_save_by_s` was reached."""
-    steps: int
-    n_started: int
-    """Groups started in the whole run, with those that were left at the end."""
-    n_trained: int
-    lost: dict[str, int]
-    """Lost groups, by reason."""
-    n_retries: int
-    """Lost groups whose row was run again."""
-    wait_share: float
-    """The share of its time that the policy waited (0 to 1), since this start; the rest it trained and sent."""
-    checkpoint: Path | None
-    """The newest checkpoint."""
-    best: Path | None
-    """The best checkpoint by its metric."""
-    exported: int | None
-    """How many steps the exported weights have had; None: none were exported."""
-
-    @property
-    def failure(self) -> str | None:
-        """Why the run failed though it came to its end: it had rows, and made no step of them. None: it did not."""
-        if self.steps or self.why != "rows":
-            return None
-        lost = ", ".join(f"{count} {reason}" for reason, count in self.lost.items() if count)
-        return f"no step was made: {self.n_started} groups are not enough for one (lost: {lost or 'none'})"
 
 
 class Loop:
@@ -180,7 +79,9 @@ class Loop:
         self._ages: Callable[[], dict[int, float]] = dict
         background = settings.save_in_background
         self._saves = CheckpointSaves(checkpoints, policy, rollouts, background=background)
+        self._early_stop = EarlyStop(self._grpo)
         self._metrics: dict[str, float] = {}
+        """What was reported last."""
         self._stopwatch = Stopwatch(clock)
         self._policy_seconds = dict.fromkeys(POLICY_S, 0.0)
         self._started = clock()
@@ -265,6 +166,8 @@ class Loop:
             state.fields["ledger"], state.waiting, grpo=self._grpo, order=self._order(), groups=self._settings.groups
         )
         self._saves.newest = checkpoint
+        self._early_stop = EarlyStop(self._grpo, resumed=True)
+        self._metrics = state.fields.get("validation", {})
         with role_call("the policy", "load"):
             await self._policy.load(checkpoint.policy)
         with role_call("the rollout worker", "restore"):
@@ -275,13 +178,16 @@ class Loop:
         await self._engines.update(self._ledger.step)
         self._ledger.finish_sending()
         if self._grpo.val_at_start and not resumed:
-            self._report(StepReport(0, None, (), await self._validate()))
+            self._metrics = await self._validate()
+            self._report(StepReport(0, None, (), self._metrics))
         self._stopwatch.lap()
         if not self._all_steps_done:
             self._groups.open()
 
     async def _steps(self) -> EndReason:
         ledger = self._ledger
+        if self._early_stop.ends(self._metrics):
+            return "validation"
         while not self._all_steps_done:
             with self._stopwatch("wait_s"):
                 await self._groups.wait_until(
@@ -296,6 +202,8 @@ class Loop:
                 return "rows"
             await self._step(groups)
             await self._saves.collect()
+            if self._early_stop.ends(self._metrics):
+                return "validation"
         return "steps"
 
     async def _update_restarted(self) -> None:
@@ -412,7 +320,11 @@ class Loop:
         metric = self._judged_by(self._settings.metric)
         with self._stopwatch("checkpoint_s"):
             await self._saves.finish()  # groups end meanwhile: the state is taken after it
-            fields = {"ledger": self._ledger.to_wire(), "failures_in_a_row": self._groups.failures_in_a_row}
+            fields = {
+                "ledger": self._ledger.to_wire(),
+                "failures_in_a_row": self._groups.failures_in_a_row,
+                "validation": {name: value for name, value in self._metrics.items() if name.startswith("validation/")},
+            }
             state = LoopState(fields, self._ledger.waiting.groups)
             await self._saves.save(self._ledger.step, metric, state)
 

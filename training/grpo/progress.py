@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from paddock.collect.progress import failure_line
 from paddock.collect.results import FailedAttempt
-from paddock.training.grpo.loop import LoopStatus
+from paddock.training.grpo.loop_records import LoopStatus
 
 if TYPE_CHECKING:
     from rich.live import Live

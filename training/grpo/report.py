@@ -13,7 +13,7 @@ from pathlib import Path
 import orjson
 
 from paddock.collect.folder import write_json
-from paddock.training.grpo.loop import RunResult, StepReport
+from paddock.training.grpo.loop_records import RunResult, StepReport
 from paddock.training.grpo.metrics_log import METRICS, MetricsLog
 from paddock.training.grpo.plots import draw
 from paddock.training.grpo.progress import Progress

@@ -38,6 +38,7 @@ CHANGEABLE_KEYS = (
     "train.grpo.max_num_epochs",
     "train.grpo.val_",
     "train.grpo.max_val_samples",
+    "train.grpo.stop_at_validation_",
     "train.grpo.async_grpo.max_generation_failures",
     "train.checkpointing.metric_name",
     "train.checkpointing.higher_is_better",

@@ -31,7 +31,8 @@ from paddock.training.grpo.config import TrainConfig
 from paddock.training.grpo.environment import require_verdicts
 from paddock.training.grpo.journals import cut
 from paddock.training.grpo.layout_check import require_layout, require_nodes
-from paddock.training.grpo.loop import Loop, LoopSettings, RunResult
+from paddock.training.grpo.loop import Loop
+from paddock.training.grpo.loop_records import LoopSettings, RunResult
 from paddock.training.grpo.model_server import engine_settings
 from paddock.training.grpo.pass_rates import pass_rates
 from paddock.training.grpo.placement import RoleNeed, needs_of

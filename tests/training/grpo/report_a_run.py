@@ -7,7 +7,7 @@ from pathlib import Path
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from paddock.training.core.records import Batch, Group, Member
-from paddock.training.grpo.loop import RunResult, StepReport
+from paddock.training.grpo.loop_records import RunResult, StepReport
 from paddock.training.grpo.metrics_log import MetricsLog
 from paddock.training.grpo.read_config import read_config
 from paddock.training.grpo.report import RunReporter

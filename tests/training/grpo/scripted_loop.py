@@ -5,7 +5,8 @@ from typing import Any
 
 from paddock.training.core.order import all_rows
 from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
-from paddock.training.grpo.loop import Loop, LoopSettings, RunResult, StepReport
+from paddock.training.grpo.loop import Loop
+from paddock.training.grpo.loop_records import LoopSettings, RunResult, StepReport
 from paddock.training.grpo.roles import GroupJob
 from paddock.training.grpo.testing import ScriptedPolicy, ScriptedRollouts, ScriptedRun, now, virtually
 

@@ -4,7 +4,8 @@ import pytest
 from tests.training.grpo.scripted_loop import PROMPTS, STEPS, LoopRun, settings, slow
 
 from paddock.errors import InfraError, PaddockError
-from paddock.training.grpo.loop import Loop, StepReport
+from paddock.training.grpo.loop import Loop
+from paddock.training.grpo.loop_records import StepReport
 from paddock.training.grpo.roles import GroupJob
 from paddock.training.grpo.testing import ScriptedPolicy, ScriptedRun, now, virtually
 from paddock.types import Outcome

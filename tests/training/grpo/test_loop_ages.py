@@ -4,7 +4,7 @@ import pytest
 from tests.training.grpo.scripted_loop import STEPS, LoopRun, settings, slow
 
 from paddock.training.core.settings import GroupSettings
-from paddock.training.grpo.loop import LoopSettings
+from paddock.training.grpo.loop_records import LoopSettings
 
 CANCEL = GroupSettings(age_policy="cancel")
 LATE = GroupSettings(age_policy="accept_late")

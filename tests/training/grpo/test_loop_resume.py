@@ -20,7 +20,8 @@ from paddock.training.core.records import Group
 from paddock.training.core.settings import AgePolicyName, AsyncGrpoSettings, GroupSettings, GrpoSettings
 from paddock.training.core.testing import as_lists
 from paddock.training.grpo.checkpoints import LOOP, OLD_NAMES, Checkpoints
-from paddock.training.grpo.loop import Loop, LoopSettings, RunResult, StepReport
+from paddock.training.grpo.loop import Loop
+from paddock.training.grpo.loop_records import LoopSettings, RunResult, StepReport
 from paddock.training.grpo.roles import GroupJob
 from paddock.training.grpo.testing import ScriptedPolicy, ScriptedRollouts, ScriptedRun, now, virtually
 from paddock.types import Outcome
@@ -387,7 +388,7 @@ def test_failures_in_a_row_are_counted_over_a_kill(quick: Path) -> None:
     newest = history.plan.checkpoints.newest()
     assert newest is not None
     state = newest.read()
-    assert set(state.fields) == {"ledger", "failures_in_a_row"}
+    assert set(state.fields) == {"ledger", "failures_in_a_row", "validation"}
     old_names = {new: old for old, new in OLD_NAMES.items()}
     stored = {
         **state.fields,

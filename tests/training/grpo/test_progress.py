@@ -8,7 +8,8 @@ from contextlib import suppress
 from paddock.collect.results import FailedAttempt
 from paddock.training.core.order import all_rows
 from paddock.training.core.settings import AsyncGrpoSettings, GroupSettings, GrpoSettings
-from paddock.training.grpo.loop import Loop, LoopSettings, LoopStatus
+from paddock.training.grpo.loop import Loop
+from paddock.training.grpo.loop_records import LoopSettings, LoopStatus
 from paddock.training.grpo.progress import Progress, status_lines
 from paddock.training.grpo.roles import GroupJob
 from paddock.training.grpo.testing import ScriptedPolicy, ScriptedRollouts, ScriptedRun, now, virtually

@@ -113,7 +113,7 @@ def test_an_inert_key_is_named_with_its_reason_and_refused_by_strict(folder: Pat
 @pytest.mark.parametrize(
     ("blocks", "said"),
     [
-        ({"grpo": {"stop_at_validation_metric": "accuracy"}}, "max_num_steps"),
+        ({"grpo": {"stop_at_validation_metric": "accuracy", "stop_at_validation_threshold": 0.5}}, "needs validations"),
         ({"grpo": {"use_best_at_k": True}}, "grpo_passk"),
         ({"on_policy_distillation": {"use_orm_advantage": True}}, "with_rewards"),
         ({"grpo": {"adv_estimator": {"name": "opd"}}}, "on_policy_distillation.enabled"),

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from paddock.errors import ConfigError, InfraError, PaddockError
-from paddock.training.grpo.loop import RunResult
+from paddock.training.grpo.loop_records import RunResult
 from paddock.training.grpo.read_config import RunConfig, read_config
 from paddock.training.grpo.rows import n_rows_of
 from paddock.training.grpo.run_lock import CONFIG, claim
