@@ -37,6 +37,17 @@ class TrainFile(DataFile):
     weights: dict[str, Annotated[float, Field(gt=0)]] | None = None
     """Which part of the prompts each agent's rows are, by the agent's instance name: its weight over the sum of all.
     Each agent's rows come round by themselves, so a heavy one's come more often. None: each row comes once an epoch."""
+    split_validation_size: float = Field(default=0, ge=0)
+    """Rows of this file that are validated on, and not trained on: a share below 1, or their number. 0: none are."""
+    seed: int = Field(default=42, ge=0)
+    """The seed by which they are drawn."""
+
+    @field_validator("split_validation_size")
+    @classmethod
+    def _whole(cls, size: float) -> float:
+        if size >= 1 and size % 1:
+            raise ValueError(f"{size:g} is no number of rows: take a whole one, or a share below 1")
+        return size
 
 
 class DataConfig(SettingsBlock):
@@ -45,9 +56,22 @@ class DataConfig(SettingsBlock):
     train: TrainFile
     """Rows to train on."""
     validation: DataFile | None = None
-    """Rows to validate on; None: there is no validation."""
+    """Rows to validate on; None: those of `train.split_validation_size`, or there is no validation."""
     shuffle: bool = True
     """Each epoch has the rows in an order of its own, drawn from `grpo.seed`; False: as in the file."""
+
+    @property
+    def has_validation(self) -> bool:
+        return self.validation is not None or self.train.split_validation_size > 0
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if self.validation is not None and self.train.split_validation_size:
+            raise ValueError(
+                "train.split_validation_size and validation both give rows to validate on: set the first to 0, or the "
+                "second to null"
+            )
+        return self
 
 
 class DetectionConfig(SettingsBlock):
@@ -378,10 +402,10 @@ class TrainConfig(SettingsBlock):
 
     @model_validator(mode="after")
     def _validation(self) -> Self:
-        if self.validates and self.data.validation is None:
+        if self.validates and not self.data.has_validation:
             raise ValueError(
-                "grpo.val_period, val_at_start and val_at_end need rows: set data.validation.data_path, or val_period "
-                "to 0 and the others to false"
+                "grpo.val_period, val_at_start and val_at_end need rows: set data.validation.data_path, or "
+                "data.train.split_validation_size, or val_period to 0 and the others to false"
             )
         metric = self.checkpointing.metric or ""
         if self.checkpointing.enabled and metric.startswith("validation/") and not self.validates:

@@ -34,7 +34,7 @@ from paddock.training.grpo.policy_config import PolicyConfig
 from paddock.training.grpo.preflight import gpu_problem, machine_problem, missing_packages, server_checks
 from paddock.training.grpo.ray_session import ray_session
 from paddock.training.grpo.read_config import RunConfig
-from paddock.training.grpo.rows import TRAIN, VALIDATION, missing_files, n_rows_of, row_pools, rows_files
+from paddock.training.grpo.rows import TRAIN, VALIDATION, missing_files, n_rows_of, row_pools, rows_files, split_of
 
 EXTERNAL = "external"
 NEMO_GYM = "nemo_gym"
@@ -334,6 +334,9 @@ def _rows(read: RunConfig) -> Iterator[str]:
     if held_out is not None and VALIDATION not in missing:
         file = rows_files(config.data)[VALIDATION]
         yield _line("validation", f"{file}: {_count(file_facts(file).n_rows, 'row')}, {_when(config)}")
+    elif config.data.train.split_validation_size and TRAIN not in missing:
+        count = len(split_of(config.data).validation)
+        yield _line("validation", f"{_count(count, 'row')} of that file, not trained on, {_when(config)}")
     for key, path in missing.items():
         when = f", {_when(config)}" if key == VALIDATION else ""
         yield _line("rows" if key == TRAIN else "validation", f"{path}, which is not here{when}")

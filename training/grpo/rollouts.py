@@ -39,6 +39,8 @@ class RowSettings(NamedTuple):
     train_rows: Path
     validation_rows: Path | None
     grpo: GrpoSettings
+    held_out: Sequence[int] | None = None
+    """Which rows of `validation_rows` are validated on, by index; None: all."""
     sampling: JsonObject = {}
     """Sampling parameters that are set on the requests of training rows."""
     validation_sampling: JsonObject = {}
@@ -73,12 +75,13 @@ class RunRows:
         if self._validation is None:
             return []
         grpo, run_id = self._settings.grpo, f"{self._settings.run_id}-validation"
-        count = min(len(self._validation), grpo.max_val_samples or len(self._validation))
+        held_out = self._settings.held_out
+        indices = (range(len(self._validation)) if held_out is None else held_out)[: grpo.max_val_samples]
         size = grpo.val_num_generations_per_prompt
-        seeds = (self._seed("validation", step, index) for index in range(count))
+        seeds = (self._seed("validation", step, index) for index in indices)
         return [
             self._validation.group(index, size=size, epoch=step, run_id=run_id, sampling=sampling)
-            for index, sampling in enumerate(seeds)
+            for index, sampling in zip(indices, seeds, strict=True)
         ]
 
     def _seed(self, *parts: int | str) -> dict[str, int]:

@@ -16,13 +16,14 @@ from paddock.collect import EvalSettings, Plan, PlannedGroup, make_plan
 from paddock.collect.rows import RowFileLine, file_facts
 from paddock.config import Config, find_file, validate
 from paddock.errors import ConfigError
-from paddock.training.core.order import RowPool, all_rows
+from paddock.training.core.order import RowPool
 from paddock.training.grpo.config import DataConfig, TrainConfig
+from paddock.training.grpo.row_split import HeldOutSplit, split_rows
 from paddock.types import JsonObject
 from paddock.types.responses import new_id
 
 _NO_SAMPLING: Mapping[str, int] = MappingProxyType({})
-TRAIN, VALIDATION = "data.train.data_path", "data.validation.data_path"
+TRAIN, VALIDATION, SPLIT = "data.train.data_path", "data.validation.data_path", "data.train.split_validation_size"
 
 
 class IndexedRows:
@@ -91,27 +92,40 @@ def _find(key: str, path: str) -> Path:
         raise ConfigError(f"{key}: {error.message}", kind=error.kind) from error
 
 
+def split_of(data: DataConfig) -> HeldOutSplit:
+    """The rows of the training file that are trained on, and those that are held out of it."""
+    return split_rows(file_facts(rows_files(data)[TRAIN]).n_rows, data.train.split_validation_size, data.train.seed)
+
+
 def n_rows_of(config: TrainConfig) -> int:
-    """The number of rows of the training data. ConfigError where they make no step."""
-    count = file_facts(rows_files(config.data)[TRAIN]).n_rows
+    """The number of rows that are trained on. ConfigError where they make no step."""
+    return len(_train_rows(config))
+
+
+def _train_rows(config: TrainConfig) -> Sequence[int]:
+    rows = split_of(config.data).train
+    count = len(rows)
     if count * config.grpo.max_num_epochs < config.grpo.num_prompts_per_step:
         raise ConfigError(
-            f"{config.data.train.data_path} has {count} row{'' if count == 1 else 's'} (data.train.data_path): "
-            f"grpo.max_num_epochs ({config.grpo.max_num_epochs}) of them make no step of grpo.num_prompts_per_step "
-            f"({config.grpo.num_prompts_per_step})",
+            f"{config.data.train.data_path} has {count} row{'' if count == 1 else 's'} to train on "
+            f"(data.train.data_path): grpo.max_num_epochs ({config.grpo.max_num_epochs}) of them make no step of "
+            f"grpo.num_prompts_per_step ({config.grpo.num_prompts_per_step})",
             kind="rows_missing",
         )
-    return count
+    return rows
 
 
 def row_pools(config: TrainConfig, environment: Config) -> Sequence[RowPool]:
     """The training rows by agent where `data.train.weights` weighs them, else all in one pool. `environment`: the
     config of the servers. ConfigError for weights that do not fit the agents of the rows."""
-    n_rows, weights = n_rows_of(config), config.data.train.weights
+    trained, weights = _train_rows(config), config.data.train.weights
     if weights is None:
-        return all_rows(n_rows)
+        return [RowPool(trained)]
     by_agent: dict[str, list[int]] = {}
+    known = set(trained)
     for group in _plan(environment, rows_files(config.data)[TRAIN]).groups():
+        if group.line.index not in known:
+            continue
         if group.agent is None:
             assert group.error is not None
             raise ConfigError(f"data.train.weights: {group.error.message}", kind=group.error.kind)

@@ -12,6 +12,7 @@ Errors  ConfigError `folder_taken`, `run_differs`, `checkpoints_taken`, and for 
         written then.
 """
 
+import hashlib
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from paddock.training.grpo.config import DataConfig
 from paddock.training.grpo.journals import NAMES
 from paddock.training.grpo.metrics_log import METRICS
 from paddock.training.grpo.read_config import RunConfig
-from paddock.training.grpo.rows import rows_files
+from paddock.training.grpo.rows import SPLIT, rows_files, split_of
 from paddock.types import JsonObject
 from paddock.types.responses import new_id
 
@@ -110,10 +111,12 @@ def claim_folder(
 
 
 def _rows(data: DataConfig) -> Iterator[tuple[str, str]]:
-    """The number and hash of the rows, by the key of their file."""
+    """The number and hash of the rows, by the key of their file; of held-out ones, the hash of their indices."""
     for key, path in rows_files(data).items():
         facts = file_facts(path)
         yield key, f"{facts.n_rows} rows, sha256 {facts.sha256[:16]}"
+    if held_out := split_of(data).validation:
+        yield SPLIT, f"{len(held_out)} rows, sha256 {hashlib.sha256(str(sorted(held_out)).encode()).hexdigest()[:16]}"
 
 
 def _read(path: Path, keys: Collection[str]) -> JsonObject:

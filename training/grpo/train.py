@@ -44,7 +44,7 @@ from paddock.training.grpo.remote import start_policy, start_samplers
 from paddock.training.grpo.report import RunReporter
 from paddock.training.grpo.roles import Policy, Rollouts
 from paddock.training.grpo.rollouts import RowSettings, RunRollouts, RunRows
-from paddock.training.grpo.rows import TRAIN, VALIDATION, row_pools, rows_files
+from paddock.training.grpo.rows import TRAIN, VALIDATION, row_pools, rows_files, split_of
 from paddock.training.grpo.run_lock import claim
 from paddock.training.grpo.worker import WorkerSettings
 from paddock.types import JsonObject
@@ -179,11 +179,13 @@ def row_settings(config: TrainConfig, out: Path) -> RowSettings:
         **limits,
     }
     files = rows_files(config.data)
+    held_out = split_of(config.data).validation or None
     return RowSettings(
         run_id=hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:12],
         folder=out.resolve(),
         train_rows=files[TRAIN],
-        validation_rows=files.get(VALIDATION),
+        validation_rows=files[TRAIN] if held_out else files.get(VALIDATION),
+        held_out=held_out,
         grpo=config.grpo,
         sampling=_given(training),
         validation_sampling=_given(validation),

@@ -105,6 +105,15 @@ def test_a_curriculum_is_planned(run_file: Path, capsys: pytest.CaptureFixture[s
     assert "easy rows" not in capsys.readouterr().out
 
 
+def test_rows_that_are_held_out_are_counted_apart(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run_file.parent / "rows.jsonl").write_text("{}\n" * 12)
+    overrides = ["data.train.data_path=rows.jsonl", "data.train.split_validation_size=0.2", "grpo.val_period=2"]
+    main(["train", str(run_file), "--dry-run", *overrides])
+    plan = " ".join(capsys.readouterr().out.split())
+    assert "rows.jsonl: 9, " in plan
+    assert "validation 3 rows of that file, not trained on, 1 rollout each, every 2 steps" in plan
+
+
 @pytest.mark.parametrize(("budget_s", "is_refused"), [(1200, True), (1800, True), (1801, False)])
 def test_a_budget_that_ends_rollouts_before_their_verdict_is_refused(
     run_file: Path, capsys: pytest.CaptureFixture[str], budget_s: int, *, is_refused: bool
