@@ -47,6 +47,7 @@ def test_micro_batches_change_nothing(results: Any) -> None:
 @pytest.mark.parametrize("batching", ["packed", "padded", "units", "clip_cov"])
 def test_nor_does_it_how_many_rows_share_a_forward_pass(results: Any, batching: str) -> None:
     assert results["invariance"][batching] < 1e-5
+    assert all(moved > 0.01 for moved in results["invariance"]["moved"].values())
 
 
 def test_tokens_are_chosen_over_the_whole_optimiser_step(results: Any) -> None:
