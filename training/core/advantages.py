@@ -4,14 +4,11 @@ Formula `reward - baseline`. The baseline is the mean of the others (leave-one-o
         (GRPO, arXiv 2402.03300). Normalised: divided by `std + 1e-6`, the standard deviation (with n - 1) of just
         those that the baseline is the mean of, or of all rewards of the batch. Where it is 0, or of a single one,
         nothing is divided: a member whose others are all alike keeps its difference. Clipped last.
-Others  REINFORCE++ (arXiv 2501.03262): the reward, less the group's mean, normalised over the trained tokens of the
-        batch, `(a - mean) / sqrt(max(variance, 1e-8))`, the variance with n (`whitened`). MaxRL: `(reward - mean) /
-        (mean + 1e-6)`; 0 where the mean is not above 0. Pass@k (arXiv 2503.19595): the best member has `best - second`,
-        normalised by the group's deviation, the others 0.
-Source  NeMo-RL, `calculate_baseline_and_std_per_prompt`, `GRPOAdvantageEstimator` and
-        `ReinforcePlusPlusAdvantageEstimator`; SkyRL for MaxRL, verl for pass@k, TRL (`scale_rewards: batch`). NeMo-RL's
-        takes the variance as a difference of squares in float32, where rewards that are all alike may have one of
-        1e-8; here they have 0.
+Others  REINFORCE++: the reward, less the group's mean; the training step makes of it each token's
+        (`token_advantages.py`). MaxRL: `(reward - mean) / (mean + 1e-6)`; 0 where the mean is not above 0. Pass@k
+        (arXiv 2503.19595): the best member has `best - second`, normalised by the group's deviation, the others 0.
+Source  NeMo-RL, `calculate_baseline_and_std_per_prompt` and `GRPOAdvantageEstimator`; SkyRL for MaxRL, verl for pass@k,
+        TRL (`scale_rewards: batch`).
 Law     a member without a reward has no advantage, and no other's depends on its being there.
 """
 
@@ -19,14 +16,10 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
-import numpy as np
-import numpy.typing as npt
-
 from paddock.errors import ConfigError
 from paddock.training.core.settings import GrpoSettings
 
 STD_EPSILON = 1e-6
-SMALLEST_VARIANCE = 1e-8
 
 
 def advantages(
@@ -56,19 +49,6 @@ def group_advantages(rewards: Sequence[float | None], grpo: GrpoSettings) -> lis
 def batch_deviation(rewards: Sequence[float | None]) -> float:
     """The standard deviation (with n - 1) of all rewards of a batch."""
     return _std([reward for reward in rewards if reward is not None])
-
-
-def whitened(values: Sequence[npt.NDArray[np.float64]], grpo: GrpoSettings) -> list[npt.NDArray[np.float64]]:
-    """REINFORCE++'s advantages `[trained tokens]` of each row: their mean over all rows is 0, their variance 1."""
-    n = sum(map(len, values))
-    if not n:
-        return list(values)
-    mean = math.fsum(float(row.sum()) for row in values) / n
-    variance = math.fsum(float(((row - mean) ** 2).sum()) for row in values) / n
-    scale = math.sqrt(max(variance, SMALLEST_VARIANCE))
-    low, high = grpo.advantage_clip_low, grpo.advantage_clip_high
-    bounds = -math.inf if low is None else low, math.inf if high is None else high
-    return [np.clip((row - mean) / scale, *bounds) for row in values]
 
 
 def _group(rewards: Sequence[float], grpo: GrpoSettings, batch_std: float | None) -> list[float]:

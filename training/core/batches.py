@@ -17,7 +17,7 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 
-from paddock.training.core.advantages import batch_deviation, whitened
+from paddock.training.core.advantages import batch_deviation
 from paddock.training.core.distillation import DistillationSettings, teacher_advantages
 from paddock.training.core.groups import repair
 from paddock.training.core.records import (
@@ -88,8 +88,6 @@ def make_batch(
         for member, sample_credit in zip(group.members, credits_by_member, strict=True):
             if sample_credit is not None:
                 _add(batch, _MemberRef(group.id, member.nth), member, sample_credit, rules)
-    if grpo.adv_estimator.name == "reinforce_plus_plus":
-        _whiten(batch.rows, grpo)
     return batch._replace(reward_components=reward_components)
 
 
@@ -99,14 +97,6 @@ def _repaired(batch: Batch, group: Group, settings: GroupSettings) -> Group | No
     if whole is None:
         batch.dropped.append(group.id)
     return whole
-
-
-def _whiten(rows: Sequence[TrainRow], grpo: GrpoSettings) -> None:
-    """Normalise the advantages of all trained tokens, in place."""
-    for row, values in zip(
-        rows, whitened([row.advantages[row.loss_mask].astype(np.float64) for row in rows], grpo), strict=True
-    ):
-        row.advantages[row.loss_mask] = values
 
 
 def _failed_members(group: Group) -> Iterator[MaskEntry]:

@@ -2,8 +2,11 @@
 
 Formula `A_t = sum over l of (gamma lambda)^l d_{t+l}`, `d_t = r_t + gamma V_{t+1} - V_t`, and the return `A_t + V_t`,
         over the trained tokens of a sample, one after the other: what stands between them (tools' answers) takes no
-        time. V_t is the value before token t, that behind the last is 0; the reward is the last token's.
-Source  GAE (arXiv 1506.02438), PPO (arXiv 1707.06347); verl's `compute_gae_advantage_return`, with its `masked_whiten`.
+        time. V_t is the value before token t, that behind the last is 0; the rollout's reward is the last token's, less
+        what `loss_fn.use_kl_in_reward` takes off each.
+VAPO    returns may have a lambda of their own, and advantages one by the length of the sample (arXiv 2504.05118).
+Source  GAE (arXiv 1506.02438), PPO (arXiv 1707.06347); verl's `compute_gae_advantage_return`, with its `masked_whiten`;
+        NeMo-RL's `GeneralizedAdvantageEstimator`.
 """
 
 from collections.abc import Sequence
@@ -26,13 +29,31 @@ class TokenCredits(NamedTuple):
     """What the critic is to predict."""
 
 
-def gae(values: "NDArray[np.floating]", reward: float, *, gamma: float, lam: float) -> TokenCredits:
-    """The credits of a sample by the critic's values `[tokens]`."""
+def token_rewards(
+    reward: float, n_tokens: int, penalties: "NDArray[np.float64] | None" = None
+) -> "NDArray[np.float64]":
+    """The reward of each trained token of a sample: the last has the rollout's, and each less its penalty."""
+    rewards = np.zeros(n_tokens) if penalties is None else -penalties
+    rewards[-1:] += reward
+    return rewards
+
+
+def gae(
+    values: "NDArray[np.floating]",
+    rewards: "NDArray[np.float64]",
+    *,
+    gamma: float,
+    lam: float,
+    lam_returns: float | None = None,
+) -> TokenCredits:
+    """The credits of a sample by the critic's values and the rewards of its tokens, both `[tokens]`. `lam_returns`: the
+    lambda of returns; None: that of advantages."""
     own = values.astype(np.float64)
-    differences = gamma * np.append(own[1:], 0.0) - own
-    differences[-1:] += reward
+    differences = rewards + gamma * np.append(own[1:], 0.0) - own
     advantages = discounted_sums(differences, gamma * lam)
-    return TokenCredits(advantages, advantages + own)
+    if lam_returns is None or lam_returns == lam:
+        return TokenCredits(advantages, advantages + own)
+    return TokenCredits(advantages, discounted_sums(differences, gamma * lam_returns) + own)
 
 
 def discounted_sums(x: "NDArray[np.float64]", factor: float) -> "NDArray[np.float64]":

@@ -3,6 +3,8 @@
 Formula d = log-prob of the reference - log-prob, k1 = -d, k2 = d^2 / 2, k3 = exp(d) - 1 - d. `d` is bounded by
         `kl_input_clamp_value`, the outcome by `kl_output_clamp_value`.
 Source  Schulman 2020, http://joschu.net/blog/kl-approx.html; NeMo-RL, `calculate_kl` and `ClippedPGLossFn`.
+Reward  with `use_kl_in_reward` the estimate is a number that is taken off a token's reward (`token_advantages.py`), as
+        in InstructGPT (arXiv 2203.02155); there is no such term in the loss then.
 Weight  the tokens come from the policy itself, so a KL term's gradient also goes through their probability (arXiv
         2506.09477). So the estimate is multiplied by exp(p - p without gradient), 1 in value, or, with
         `use_on_policy_kl_approximation`, by exp(p - engine's log-prob), which corrects for who sampled as well. Where d
@@ -35,9 +37,23 @@ def penalty(tokens: TrainedTokens[A], settings: LossSettings, arrays: Arrays[A])
     bound = settings.kl_input_clamp_value
     if bound is not None:
         weight = arrays.where(arrays.within(difference, -bound, bound), weight, arrays.detach(weight))
-        difference = arrays.clamp(difference, -bound, bound)
-    kl = estimate(difference, settings.reference_policy_kl_type, arrays)
+    kl = _bounded_estimate(difference, settings, arrays)
     if settings.reference_policy_kl_gradient == "corrected":
         kl = weight * kl
-    bound = settings.kl_output_clamp_value
-    return kl if bound is None else arrays.clamp(kl, -bound, bound)
+    return _bounded(kl, settings.kl_output_clamp_value, arrays)
+
+
+def reward_penalty(log_probs: A, reference: A, settings: LossSettings, arrays: Arrays[A]) -> A:
+    """What is taken off the reward of each token, `[tokens]`: `reference_policy_kl_penalty` times the estimate.
+    `log_probs` are the policy's before the step."""
+    kl = _bounded_estimate(reference - log_probs, settings, arrays)
+    return _bounded(kl, settings.kl_output_clamp_value, arrays) * settings.reference_policy_kl_penalty
+
+
+def _bounded_estimate(difference: A, settings: LossSettings, arrays: Arrays[A]) -> A:
+    bounded = _bounded(difference, settings.kl_input_clamp_value, arrays)
+    return estimate(bounded, settings.reference_policy_kl_type, arrays)
+
+
+def _bounded(values: A, bound: float | None, arrays: Arrays[A]) -> A:
+    return values if bound is None else arrays.clamp(values, -bound, bound)

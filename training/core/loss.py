@@ -41,7 +41,7 @@ def policy_loss(
         per_token = arrays.where(keeping, per_token, arrays.full(per_token, 0.0))
     loss = _mean(per_token, tokens, totals, settings, arrays)
     divergence = None
-    if settings.reference_policy_kl_penalty > 0:
+    if settings.has_kl_term:
         divergence = _mean(kl.penalty(tokens, settings, arrays), tokens, totals, settings, arrays)
         loss = loss + divergence * settings.reference_policy_kl_penalty
     entropy = None

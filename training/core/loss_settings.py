@@ -123,6 +123,9 @@ class LossSettings(BaseModel):
     reference_policy_kl_gradient: Literal["corrected", "plain"] = "corrected"
     """`corrected`: with the gradient through the tokens' probability, as in NeMo-RL; `plain`: of the estimate alone, as
     in the GRPO paper, TRL and verl (`low_var_kl`)."""
+    use_kl_in_reward: bool = False
+    """True: the KL estimate is taken off each token's reward, before advantages, and the loss has no KL term; for
+    `grpo.adv_estimator.name` `reinforce_plus_plus` and for a critic (`value.enabled`)."""
     kl_input_clamp_value: float | None = Field(default=20.0, gt=0)
     """Bound, both ways, of the difference of log-probs that the estimate is made of; None: none."""
     kl_output_clamp_value: float | None = Field(default=10.0, gt=0)
@@ -217,10 +220,15 @@ class LossSettings(BaseModel):
         return self.sequence_level_importance_ratios if level is None else level == "sequence"
 
     @property
+    def has_kl_term(self) -> bool:
+        """Whether the loss has a KL term."""
+        return self.reference_policy_kl_penalty > 0 and not self.use_kl_in_reward
+
+    @property
     def needs_every_row(self) -> bool:
         """Whether a row whose advantages are all 0 has a part in the gradient: through a term beside the surrogate."""
         others = self.needs_entropies or self.chooses_tokens or self.positive_example_nll_weight > 0
-        return self.reference_policy_kl_penalty > 0 or others
+        return self.has_kl_term or others
 
     @property
     def needs_entropies(self) -> bool:
@@ -286,5 +294,9 @@ class LossSettings(BaseModel):
             yield f"mean_over `{self.mean_over}` needs token_level_loss: false"
 
     def _terms(self) -> Iterator[str]:
+        if self.use_kl_in_reward and not self.reference_policy_kl_penalty:
+            yield "use_kl_in_reward takes nothing off a reward: set reference_policy_kl_penalty above 0 (recipes: 0.01)"
+        if self.use_kl_in_reward and self.use_on_policy_kl_approximation:
+            yield "use_on_policy_kl_approximation weighs the KL term of the loss, which use_kl_in_reward leaves out"
         if self.use_on_policy_kl_approximation and self.reference_policy_kl_gradient == "plain":
             yield "use_on_policy_kl_approximation weighs the KL term, and so corrects its gradient: take one of the two"

@@ -138,10 +138,10 @@ def _rows(batch: Batch) -> Iterator[tuple[str, float]]:
     yield "staleness/mean", sum(age * length for age, length in zip(ages, lengths, strict=True)) / sum(lengths)
     yield "staleness/max", float(max(ages))
     yield "mixed_versions_rate", fmean(row.oldest != row.newest for row in rows)
-    yield from _advantages(rows)
+    yield from advantage_metrics(rows)
 
 
-def _advantages(rows: Sequence[TrainRow]) -> Iterator[tuple[str, float]]:
+def advantage_metrics(rows: Sequence[TrainRow]) -> Iterator[tuple[str, float]]:
     """As `spread`, over the trained tokens; row by row, because all of them together are large."""
     rows = [row for row in rows if row.tokens]
     if not rows:

@@ -127,6 +127,9 @@ class AdvantageSettings(_Settings):
     """Whose standard deviation `normalize_rewards` divides by: the group's, or that of all rewards of the batch."""
     minus_baseline: bool = True
     """Of `reinforce_plus_plus`: rewards are taken less the group's mean (REINFORCE++-baseline)."""
+    kl_credit: Literal["token", "reward_to_go"] = "token"
+    """Of `reinforce_plus_plus` with `loss_fn.use_kl_in_reward`: what a token's advantage is charged with; its own KL
+    estimate, as in NeMo-RL, or the sum of its own and of those behind it in its sample, as in the paper and verl."""
 
 
 class GrpoSettings(_Settings):

@@ -362,6 +362,17 @@ class TrainConfig(SettingsBlock):
         return self
 
     @model_validator(mode="after")
+    def _kl_in_reward(self) -> Self:
+        by_token = self.value.enabled or self.grpo.adv_estimator.name == "reinforce_plus_plus"
+        if self.loss_fn.use_kl_in_reward and not by_token:
+            raise ValueError(
+                f"loss_fn.use_kl_in_reward: by grpo.adv_estimator.name {self.grpo.adv_estimator.name} all tokens of a "
+                "rollout have one advantage: take reinforce_plus_plus or a critic (value.enabled), or set the key to "
+                "false"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _critic(self) -> Self:
         if not self.value.enabled:
             return self

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import torch
 from transformers import AutoModel
 
-from paddock.training.core.gae import TokenCredits, gae, whitened
+from paddock.training.core.gae import TokenCredits, gae, token_rewards, whitened
 from paddock.training.core.records import TrainRow
+from paddock.training.core.token_advantages import TokenNumbers, with_advantages
 from paddock.training.grpo.language_model import ShardedModel, load_model
 from paddock.training.grpo.microbatches import MicroBatch, RankShare, micro_batches
 from paddock.training.grpo.optimizer import make_optimizer, make_scheduler, update
@@ -61,20 +62,18 @@ class Critic:
         self.model.release()
         return merge(self._shard_group.share(own))
 
-    def credited(self, rows: Sequence[TrainRow], values: LogProbs) -> tuple[list[TrainRow], LogProbs]:
+    def credited(
+        self, rows: Sequence[TrainRow], values: LogProbs, penalties: Mapping[int, TokenNumbers] | None = None
+    ) -> tuple[list[TrainRow], LogProbs]:
         """The rows with GAE's advantages in place of their own, and the returns."""
-        config = self.config
-        found: dict[int, TokenCredits] = {
-            nth: gae(own.numpy(), rows[nth].reward, gamma=config.gae_gamma, lam=config.gae_lambda)
-            for nth, own in values.items()
-        }
+        found: dict[int, TokenCredits] = {}
+        for nth, own in values.items():
+            rewards = token_rewards(rows[nth].reward, len(own), None if penalties is None else penalties[nth])
+            lam, gamma = self.config.lam_advantages(len(own)), self.config.gae_gamma
+            found[nth] = gae(own.numpy(), rewards, gamma=gamma, lam=lam, lam_returns=self.config.lam_returns)
         advantages = [credits.advantages for credits in found.values()]
-        advantages = whitened(advantages) if config.normalize_advantages else advantages
-        replaced = list(rows)
-        for nth, own in zip(found, advantages, strict=True):
-            by_id = rows[nth].advantages.copy()
-            by_id[rows[nth].loss_mask] = own
-            replaced[nth] = rows[nth]._replace(advantages=by_id)
+        advantages = whitened(advantages) if self.config.normalize_advantages else advantages
+        replaced = with_advantages(rows, dict(zip(found, advantages, strict=True)))
         return replaced, {nth: torch.from_numpy(credits.returns).float() for nth, credits in found.items()}
 
     def step(self, rows: Sequence[TrainRow], part: Sequence[int], targets: ValueTargets) -> Mapping[str, float]:

@@ -34,7 +34,7 @@ class Learner:
     def __init__(self, settings: PolicySettings, shard_group: ShardGroup) -> None:
         self._settings = settings
         self._shard_group = shard_group
-        torch.manual_seed(settings.seed + shard_group.rank_info.rank)
+        torch.manual_seed(settings.grpo.seed + shard_group.rank_info.rank)
         self.model = self._language_model()
         self.optimizer = make_optimizer(self.model.model, settings.policy.optimizer)
         self.scheduler = make_scheduler(self.optimizer, settings.policy.scheduler)
@@ -116,5 +116,5 @@ class Learner:
             add_adapters(model, lora, dtype=DTYPES[policy.precision])
         made = LanguageModel(model, policy, self._shard_group)
         if lora.enabled:
-            start_adapters(model, lora, seed=self._settings.seed)
+            start_adapters(model, lora, seed=self._settings.grpo.seed)
         return made

@@ -276,8 +276,8 @@ class Loop:
             self._policy_seconds[name] += times.get(name, 0.0)
         lost = self._groups.take_lost()
         self._metrics = {
-            **{name if "/" in name else f"train/{name}": value for name, value in trained.metrics.items()},
             **others,
+            **{name if "/" in name else f"train/{name}": value for name, value in trained.metrics.items()},
             **{f"timing/{name}": value for name, value in times.items()},
             "timing/wait_share": _wait_share(times),
             "timing/tokens_per_s": batch.tokens / max(times["step_s"], 1e-9),

@@ -4,6 +4,7 @@ from typing import NamedTuple, Self
 
 from paddock.server.vllm.weights.settings import WeightsSettings
 from paddock.training.core.loss_settings import LossSettings
+from paddock.training.core.settings import GrpoSettings
 from paddock.training.grpo.blocks import SettingsBlock
 from paddock.training.grpo.config import TrainConfig
 from paddock.training.grpo.policy_config import PolicyConfig
@@ -16,8 +17,7 @@ class PolicySettings(SettingsBlock):
     policy: PolicyConfig
     """Of its `generation` the temperature alone is used."""
     loss: LossSettings = LossSettings()
-    seq_logprob_error_threshold: float | None = None
-    seed: int = 42
+    grpo: GrpoSettings = GrpoSettings()
     value: ValueConfig = ValueConfig()
     """The critic."""
     weights: WeightsSettings = WeightsSettings()
@@ -28,8 +28,7 @@ class PolicySettings(SettingsBlock):
         return cls(
             policy=config.policy,
             loss=config.loss_fn,
-            seq_logprob_error_threshold=config.grpo.seq_logprob_error_threshold,
-            seed=config.grpo.seed,
+            grpo=config.grpo,
             value=config.value,
             weights=config.paddock.weights,
         )

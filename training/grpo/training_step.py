@@ -3,11 +3,13 @@
 Law     every process gets the whole batch and the same answer. The loss is divided by the trained tokens (or rows) of
         the whole optimiser step, so that neither the number of processes nor micro-batches change it.
         The log-probs before the step are those of the gradient's own forward pass where a batch is one optimiser step;
-        where it is several, or rows may be left out for disagreeing, they are computed first.
+        where it is several, rows may be left out for disagreeing, or rewards have a KL term, they are computed first.
+        Advantages that need all rows of the step, log-probs or a critic's values are made here, of rows not left out.
         A row whose advantages are all 0 is neither computed forwards nor backwards where it can't change a gradient; it
         stays in the divisors. One row of each optimiser step always is computed, so that the optimizer steps as ever.
 Metrics `train/*`: those of each step (means over the optimiser steps, but of extremes), agreement with the engine over
-        all rows that are computed, also those left out for it, `optimizer_steps`, `rows`, `computed_rows`.
+        all rows that are computed, also those left out for it, `optimizer_steps`, `rows`, `computed_rows`;
+        `kl_in_reward`, what was taken off the reward of a token, on average; `advantages/*` where they are made here.
 """
 
 import math
@@ -18,13 +20,21 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import torch
 
+from paddock.training.core import kl
 from paddock.training.core.agreement import Agreements, agreements, disagreeing_rows
 from paddock.training.core.covariance import StepTokens, chosen_tokens
 from paddock.training.core.loss import policy_loss
 from paddock.training.core.loss_inputs import BatchTotals, TrainedTokens
 from paddock.training.core.loss_metrics import LossMetrics
 from paddock.training.core.loss_settings import LossSettings, MeanOver
+from paddock.training.core.metrics import advantage_metrics
 from paddock.training.core.records import Batch, TrainRow
+from paddock.training.core.token_advantages import (
+    TokenNumbers,
+    reinforce_plus_plus,
+    trained_advantages,
+    with_advantages,
+)
 from paddock.training.grpo.microbatches import MicroBatch, require_trainable, step_parts
 from paddock.training.grpo.policy_settings import PolicySettings
 from paddock.training.grpo.roles import TokenNll, TrainResult
@@ -55,6 +65,15 @@ class ValueTargets(NamedTuple):
     values: LogProbs
     """Its own before the step."""
     returns: LogProbs
+
+
+class StepRows(NamedTuple):
+    """The rows of a step with the advantages that are trained on."""
+
+    rows: Sequence[TrainRow]
+    targets: ValueTargets | None = None
+    """None: there is no critic."""
+    metrics: Mapping[str, float] = {}
 
 
 class StepPart(NamedTuple):
@@ -93,8 +112,11 @@ class ValueModel(Protocol):
         """The value before each trained token of the rows of those indices."""
         ...
 
-    def credited(self, rows: Sequence[TrainRow], values: LogProbs) -> tuple[list[TrainRow], LogProbs]:
-        """The rows with advantages by these values, and the returns that values are to predict."""
+    def credited(
+        self, rows: Sequence[TrainRow], values: LogProbs, penalties: Mapping[int, TokenNumbers] | None = None
+    ) -> tuple[list[TrainRow], LogProbs]:
+        """The rows with advantages by these values, and the returns that values are to predict. `penalties`: what is
+        taken off the reward of each trained token, by the row's index."""
         ...
 
     def step(self, rows: Sequence[TrainRow], part: Sequence[int], targets: ValueTargets) -> Mapping[str, float]:
@@ -104,7 +126,8 @@ class ValueModel(Protocol):
 
 def train(backend: Backend, batch: Batch, settings: PolicySettings, critic: ValueModel | None = None) -> TrainResult:
     """Train on a batch: the result of the whole step."""
-    rows, threshold = batch.rows, settings.seq_logprob_error_threshold
+    rows: Sequence[TrainRow] = batch.rows
+    threshold = settings.grpo.seq_logprob_error_threshold
     require_trainable(rows, settings.policy.max_total_sequence_length)
     active = [nth for nth, row in enumerate(rows) if row.tokens]
     n_steps = settings.optimizer_steps(len(active))
@@ -115,12 +138,10 @@ def train(backend: Backend, batch: Batch, settings: PolicySettings, critic: Valu
         masked = {active[nth] for nth in disagreeing_rows([rows[nth] for nth in active], own, threshold)}
     trained = [nth for nth in active if nth not in masked]
     reference = backend.score(rows, trained, reference=True) if settings.loss.reference_policy_kl_penalty else None
+    if old is None and settings.loss.use_kl_in_reward:
+        old = backend.score(rows, trained)
+    rows, targets, of_advantages = _step_rows(rows, trained, FixedLogProbs(old, reference), settings, critic)
     metrics_of_steps: list[Mapping[str, float]] = []
-    targets: ValueTargets | None = None
-    if critic is not None:
-        values = critic.values(rows, trained)
-        rows, returns = critic.credited(rows, values)
-        targets = ValueTargets(values, returns)
     warms_up = critic is not None and batch.step < settings.value.policy_training_start_step
     wholes = step_parts(trained, n_steps)
     mean_over = settings.loss.mean_over
@@ -149,7 +170,43 @@ def train(backend: Backend, batch: Batch, settings: PolicySettings, critic: Valu
         "train/rows": float(len(trained)),
         "train/computed_rows": float(sum(len(part.indices) for part in parts)),
     }
-    return TrainResult({**_join_metrics(metrics_of_steps), **agreement.metrics(), **counts}, tuple(sorted(masked)))
+    metrics = {**_join_metrics(metrics_of_steps), **agreement.metrics(), **of_advantages, **counts}
+    return TrainResult(metrics, tuple(sorted(masked)))
+
+
+def _step_rows(
+    rows: Sequence[TrainRow],
+    trained: Sequence[int],
+    fixed: FixedLogProbs,
+    settings: PolicySettings,
+    critic: ValueModel | None,
+) -> StepRows:
+    """The rows, those of the indices `trained` with advantages that are made in the step, if any are."""
+    penalties, targets = _reward_penalties(trained, fixed, settings.loss), None
+    if critic is not None:
+        values = critic.values(rows, trained)
+        rows, returns = critic.credited(rows, values, penalties)
+        targets = ValueTargets(values, returns)
+    elif settings.grpo.adv_estimator.name == "reinforce_plus_plus":
+        charges = None if penalties is None else [penalties[nth] for nth in trained]
+        own = reinforce_plus_plus([trained_advantages(rows[nth]) for nth in trained], charges, settings.grpo)
+        rows = with_advantages(rows, dict(zip(trained, own, strict=True)))
+    else:
+        return StepRows(rows)
+    metrics = {f"train/{name}": value for name, value in advantage_metrics([rows[nth] for nth in trained])}
+    if penalties:
+        metrics["train/kl_in_reward"] = float(np.concatenate(list(penalties.values())).mean())
+    return StepRows(rows, targets, metrics)
+
+
+def _reward_penalties(
+    trained: Sequence[int], fixed: FixedLogProbs, loss: LossSettings
+) -> dict[int, TokenNumbers] | None:
+    """What the KL takes off the reward of each trained token, by the row's index; None: nothing."""
+    if not loss.use_kl_in_reward or fixed.old is None or fixed.reference is None:
+        return None
+    pairs = {nth: (fixed.old[nth].double(), fixed.reference[nth].double()) for nth in trained}
+    return {nth: kl.reward_penalty(*pair, loss, ARRAYS).numpy() for nth, pair in pairs.items()}
 
 
 def token_nll(backend: Backend, batch: Batch, settings: PolicySettings) -> TokenNll:

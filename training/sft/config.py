@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from paddock.tokens.export import Mode
 from paddock.training.core.loss_settings import LossSettings
+from paddock.training.core.settings import GrpoSettings
 from paddock.training.grpo.blocks import SettingsBlock
 from paddock.training.grpo.config import CheckpointConfig, ClusterConfig, TrackerConfig
 from paddock.training.grpo.policy_config import GenerationConfig, PolicyConfig, RouterReplayConfig
@@ -128,7 +129,7 @@ class SftConfig(SettingsBlock):
     def policy_settings(self) -> PolicySettings:
         """The settings that the policy gets: each of its calls is one optimiser step."""
         policy = self.policy.model_copy(update=_UNUSED)
-        return PolicySettings(policy=policy, loss=NLL, seed=self.sft.seed)
+        return PolicySettings(policy=policy, loss=NLL, grpo=GrpoSettings(seed=self.sft.seed))
 
     @model_validator(mode="after")
     def _held_out(self) -> Self:

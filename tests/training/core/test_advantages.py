@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from paddock.errors import ConfigError
-from paddock.training.core.advantages import advantages, batch_deviation, group_advantages, whitened
+from paddock.training.core.advantages import advantages, batch_deviation, group_advantages
 from paddock.training.core.settings import GrpoSettings
+from paddock.training.core.token_advantages import reinforce_plus_plus
 
 THEIRS = GrpoSettings()
 REWARDS = st.floats(-10, 10).map(lambda value: round(value, 3))
@@ -139,12 +140,21 @@ def test_reinforce_plus_plus_is_normalised_over_the_tokens_of_the_batch() -> Non
     assert advantages([1.0, 0.0, None], estimator("reinforce_plus_plus")) == approx([0.5, -0.5, None])
     raw = estimator("reinforce_plus_plus", minus_baseline=False, use_leave_one_out_baseline=False)
     assert advantages([1.0], raw) == [1.0]
-    rows = whitened([np.array([1.0, 1.0, 1.0]), np.array([0.0])], raw)
+    rows = reinforce_plus_plus([np.array([1.0, 1.0, 1.0]), np.array([0.0])], None, raw)
     assert rows[0] == pytest.approx([0.25 / math.sqrt(3 / 16)] * 3)
     assert rows[1] == pytest.approx([-0.75 / math.sqrt(3 / 16)])
     bounded = estimator("reinforce_plus_plus", advantage_clip_low=-1.0, advantage_clip_high=0.5)
-    assert [row.tolist() for row in whitened([np.array([1.0, 0.0])], bounded)] == [[0.5, -1.0]]
-    assert whitened([], raw) == []
+    assert [row.tolist() for row in reinforce_plus_plus([np.array([1.0, 0.0])], None, bounded)] == [[0.5, -1.0]]
+    assert reinforce_plus_plus([], None, raw) == []
+
+
+@pytest.mark.parametrize(("credit", "off"), [("token", [0.0, 0.0, 0.5]), ("reward_to_go", [0.5, 0.5, 0.5])])
+def test_the_kl_of_a_token_or_of_all_behind_it_is_taken_off_its_reward(credit: str, off: list[float]) -> None:
+    settings = GrpoSettings.model_validate({"adv_estimator": {"name": "reinforce_plus_plus", "kl_credit": credit}})
+    rewards, penalties = [np.ones(3), np.zeros(2)], [np.array([0.0, 0.0, 0.5]), np.zeros(2)]
+    plain = reinforce_plus_plus([np.ones(3) - off, np.zeros(2)], None, settings)
+    found = reinforce_plus_plus(rewards, penalties, settings)
+    assert [row.tolist() for row in found] == [row.tolist() for row in plain]
 
 
 @pytest.mark.parametrize(

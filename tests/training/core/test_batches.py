@@ -163,18 +163,6 @@ def test_no_settings_of_a_group_reach_another() -> None:
     assert rows[:2] == rows[2:]
 
 
-def test_reinforce_plus_plus_is_normalised_over_all_trained_tokens_of_a_batch() -> None:
-    """Six trained tokens at 1/2 or -1/2 of their groups' means, and no other position."""
-    grpo = GrpoSettings.model_validate({"adv_estimator": {"name": "reinforce_plus_plus"}})
-    long = member(2, 1.0, samples=(sample(TWO_TURNS),))
-    found = batch(group(member(0, 0.0), long), group(member(0, 5.0), member(1, 5.0), group_id=1), grpo=grpo)
-    values = [value for row in found.rows for value in row.advantages[row.loss_mask].tolist()]
-    assert sum(values) == pytest.approx(0, abs=1e-6)
-    assert sum(value * value for value in values) / len(values) == pytest.approx(1, abs=1e-6)
-    assert len({round(value, 5) for value in values}) == 3
-    assert all(not row.advantages[~row.loss_mask].any() for row in found.rows)
-
-
 def test_the_batch_s_deviation_is_that_of_all_its_rewards() -> None:
     grpo = GrpoSettings.model_validate({"adv_estimator": {"normalize_over": "batch"}})
     found = batch(group(member(0, 1.0), member(1, 0.0)), group(member(0, 5.0), member(1, 3.0), group_id=1), grpo=grpo)

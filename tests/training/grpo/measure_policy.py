@@ -112,7 +112,7 @@ async def invariance(folder: Path) -> dict[str, Any]:
     moved: dict[str, float] = {}
     first, _, _ = await trained(settings(folder))
     for name, terms in {"units": of_units, "clip_cov": clips}.items():
-        # Gently: by Adam's usual eps, rounding of a gradient that is nearly 0 moves a weight by 2e-5 on some processors.
+        # Gently: by Adam's usual eps, rounding of a gradient near 0 moves a weight by 2e-5 on some processors.
         means = {**loss, **terms}
         whole, told_whole, _ = await trained(settings(folder, means, train_micro_batch_size=1, **GENTLE), *halves)
         cut, told_cut, _ = await trained(settings(folder, means, train_micro_batch_size=6, **GENTLE), *halves)

@@ -94,10 +94,13 @@ def test_a_critic_needs_no_groups() -> None:
     assert PolicySettings.of(config).value.gae_lambda == 0.9
 
 
-def test_the_config_of_the_page_is_read() -> None:
+def test_the_configs_of_the_page_are_read() -> None:
     page = (ROOT / "docs" / "warm_start.md").read_text()
-    (block,) = (block for block in blocks(page) if block.title == "critic.yaml")
-    assert TrainConfig.model_validate({**TREE, **yaml.safe_load(block.text)}).value.policy_training_start_step == 10
+    found = {block.title: yaml.safe_load(block.text) for block in blocks(page)}
+    critic, vapo = (TrainConfig.model_validate({**TREE, **found[f"{name}.yaml"]}).value for name in ("critic", "vapo"))
+    assert critic.policy_training_start_step == 10
+    assert [critic.lam_returns, critic.lam_advantages(1000)] == [0.95, 0.95]
+    assert [vapo.lam_returns, vapo.lam_advantages(1000), vapo.lam_advantages(5)] == [1.0, 0.98, 0.0]
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ import pytest
 from tests.training.grpo.scripted_loop import PROMPTS, STEPS, LoopRun, settings, slow
 
 from paddock.errors import InfraError, PaddockError
+from paddock.training.core.records import Batch
 from paddock.training.grpo.loop import Loop
 from paddock.training.grpo.loop_records import StepReport
-from paddock.training.grpo.roles import GroupJob
+from paddock.training.grpo.roles import GroupJob, TrainResult
 from paddock.training.grpo.testing import ScriptedPolicy, ScriptedRun, now, virtually
 from paddock.types import Outcome
 
@@ -88,6 +89,20 @@ def test_the_policy_trains_while_groups_run() -> None:
     assert ended.wait_share == pytest.approx(1 / (1 + STEPS))
     behind = LoopRun(settings(0), seconds=lambda work: 1.0)
     assert behind.run().wait_share == pytest.approx(0.5)
+
+
+class RecreditingPolicy(ScriptedPolicy):
+    """A policy that makes advantages of its own."""
+
+    async def train(self, batch: Batch) -> TrainResult:
+        trained = await super().train(batch)
+        return trained._replace(metrics={**trained.metrics, "train/advantages/max": 7.0})
+
+
+def test_advantages_that_the_policy_makes_are_those_that_are_reported() -> None:
+    one = LoopRun(settings(0), policy=RecreditingPolicy)
+    one.run()
+    assert {report.metrics["train/advantages/max"] for report in one.told if report.batch} == {7.0}
 
 
 def test_times_are_told() -> None:

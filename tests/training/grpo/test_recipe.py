@@ -120,7 +120,11 @@ def test_an_inert_key_is_named_with_its_reason_and_refused_by_strict(folder: Pat
         ({"grpo": {"reward_shaping": {"enabled": True, "max_response_length": 9}}}, "overlong_buffer_length"),
         ({"grpo": {"adv_estimator": {"name": "gdpo"}}}, "reinforce_plus_plus"),
         ({"grpo": {"adv_estimator": {"normalize_rewards": False}, "normalize_rewards": True}}, "keep one"),
-        ({"loss_fn": {"use_kl_in_reward": True}}, "use_kl_in_reward"),
+        (
+            {"loss_fn": {"use_kl_in_reward": True, "reference_policy_kl_penalty": 0.1}},
+            "loss_fn.use_kl_in_reward: by grpo.adv_estimator.name grpo all tokens",
+        ),
+        ({"loss_fn": {"use_kl_in_reward": True}}, "set reference_policy_kl_penalty above 0"),
         ({"reward_penalties": {"penalize_unwanted_tokens": True}}, "token_ids.unwanted"),
         ({"on_policy_distillation": {"enabled": True}}, "which agent has which teacher"),
         ({"data": {"train": {"dataset_name": "OpenMathInstruct-2"}}}, "set data.train.data_path"),

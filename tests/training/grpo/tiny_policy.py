@@ -67,7 +67,9 @@ def _no_connection(engines: Sequence[TransferTarget]) -> TransferGroup:
     raise AssertionError(f"nothing connects with {engines}")
 
 
-def settings(folder: Path, loss: Any = None, threshold: float | None = None, **policy: Any) -> PolicySettings:
+def settings(
+    folder: Path, loss: Any = None, threshold: float | None = None, grpo: Any = None, **policy: Any
+) -> PolicySettings:
     optimizer = {"kwargs": {"lr": 7e-4, "weight_decay": 0.0}}
     own = {"max_total_sequence_length": 64, "precision": "float32", "optimizer": optimizer, "max_grad_norm": 0.3}
     own["logprob_chunk_size"] = 10  # several for most micro-batches
@@ -76,7 +78,7 @@ def settings(folder: Path, loss: Any = None, threshold: float | None = None, **p
         {
             "policy": {"model_name": str(folder), "torch_cfg": place, **own, **policy},
             "loss": loss or {},
-            "seq_logprob_error_threshold": threshold,
+            "grpo": {"seq_logprob_error_threshold": threshold, **(grpo or {})},
         }
     )
 

@@ -12,13 +12,17 @@ from typing import Any
 import torch
 from nemo_rl.algorithms.advantage_estimator import (
     AdvEstimatorConfig,
+    GeneralizedAdvantageEstimator,
     GRPOAdvantageEstimator,
     ReinforcePlusPlusAdvantageEstimator,
 )
 from nemo_rl.algorithms.loss.loss_functions import ClippedPGLossConfig, ClippedPGLossFn
 from nemo_rl.distributed.batched_data_dict import BatchedDataDict
 from tests.training.parity.random_batch import CLIP, PLAIN, ROWS, LossDifference, RandomBatch
-from tests.training.parity.random_rewards import AdvantageDifference, RandomRewards
+from tests.training.parity.random_rewards import CRITICS, AdvantageDifference, RandomRewards, kl_in_reward
+
+from paddock.training.core.loss_settings import LossSettings
+from paddock.training.grpo.value_config import ValueConfig
 
 ESTIMATORS = {"grpo": GRPOAdvantageEstimator, "reinforce_plus_plus": ReinforcePlusPlusAdvantageEstimator}
 
@@ -81,32 +85,67 @@ def losses(batch: RandomBatch) -> dict[str, LossDifference]:
     return {name: batch.compared(loss_of(**keys), **keys) for name, keys in cases().items()}
 
 
-def advantages_of(**keys: Any) -> Callable[[RandomRewards], torch.Tensor]:
-    """NeMo-RL's advantages, by the keys of its `grpo.adv_estimator`."""
+def advantages_of(loss: LossSettings | None = None, **keys: Any) -> Callable[[RandomRewards], torch.Tensor]:
+    """NeMo-RL's advantages, by the keys of its `grpo.adv_estimator`. `loss`: whose KL is taken off rewards."""
     config = AdvEstimatorConfig(**keys)
 
     def found(given: RandomRewards) -> torch.Tensor:
         prompts = torch.tensor(given.group)[:, None]
-        values: torch.Tensor = ESTIMATORS[config.name](config, ClippedPGLossConfig()).compute_advantage(
-            prompts, given.rewards.clone(), given.mask
+        values: torch.Tensor = ESTIMATORS[config.name](config, loss_config(loss)).compute_advantage(
+            prompts,
+            given.rewards.clone(),
+            given.mask,
+            logprobs_policy=given.log_probs,
+            logprobs_reference=given.reference,
         )
         return values
 
     return found
 
 
+def by_critic(
+    value: ValueConfig, loss: LossSettings | None = None
+) -> Callable[[RandomRewards], tuple[torch.Tensor, torch.Tensor]]:
+    """NeMo-RL's advantages and returns by GAE."""
+    names = ("gae_lambda", "gae_gamma", "gae_lambda_value", "gae_lambda_policy", "length_adaptive_alpha")
+    config = {"normalize_advantages": True, **{name: getattr(value, name) for name in names}}
+
+    def found(given: RandomRewards) -> tuple[torch.Tensor, torch.Tensor]:
+        pair: tuple[torch.Tensor, torch.Tensor]
+        pair = GeneralizedAdvantageEstimator(config, loss_config(loss)).compute_advantage(
+            None, given.rewards.clone(), given.mask, given.values, given.reference, given.log_probs
+        )
+        return pair
+
+    return found
+
+
+def loss_config(loss: LossSettings | None) -> ClippedPGLossConfig:
+    names = ("use_kl_in_reward", "reference_policy_kl_penalty", "reference_policy_kl_type")
+    return ClippedPGLossConfig(**({} if loss is None else {name: getattr(loss, name) for name in names}))
+
+
 def compared_advantages(rewards: RandomRewards) -> dict[str, AdvantageDifference]:
     found = {}
     for leave_one_out in (True, False):
         for normalised in (True, False):
-            keys = {"use_leave_one_out_baseline": leave_one_out, "normalize_rewards": normalised}
+            keys: dict[str, Any] = {"use_leave_one_out_baseline": leave_one_out, "normalize_rewards": normalised}
             name = f"{'leave-one-out' if leave_one_out else 'mean of all'}{', normalised' if normalised else ''}"
             found[name] = rewards.compared(advantages_of(**keys), **keys)
     for baseline in (True, False):
-        own = {"name": "reinforce_plus_plus", "minus_baseline": baseline}
+        own: dict[str, Any] = {"name": "reinforce_plus_plus", "minus_baseline": baseline}
         found[f"REINFORCE++{'-baseline' if baseline else ''}"] = rewards.compared(
             advantages_of(**own), adv_estimator=own
         )
+        for kind in ("k1", "k2", "k3"):
+            loss = kl_in_reward(kind)
+            name = f"REINFORCE++{'-baseline' if baseline else ''}, KL {kind} in reward"
+            found[name] = rewards.compared(advantages_of(loss, **own), loss=loss, adv_estimator=own)
+    for name, lambdas in CRITICS.items():
+        value = ValueConfig.model_validate(lambdas)
+        found[name] = rewards.compared_by_critic(by_critic(value), value)
+        loss = kl_in_reward("k3")
+        found[f"{name}, KL k3 in reward"] = rewards.compared_by_critic(by_critic(value, loss), value, loss)
     return found
 
 

@@ -77,7 +77,7 @@ def advantages_of(name: str, **keys: Any) -> Callable[[RandomRewards], torch.Ten
 
 
 def compared_advantages(rewards: RandomRewards) -> dict[str, AdvantageDifference]:
-    own = {"use_leave_one_out_baseline": False}
+    own: dict[str, Any] = {"use_leave_one_out_baseline": False}
     return {
         "GRPO": rewards.compared(advantages_of("grpo", grpo_norm_by_std=True), **own),
         "RLOO": rewards.compared(advantages_of("rloo"), normalize_rewards=False),

@@ -9,11 +9,19 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 from tests.training.parity.random_batch import CLIP, PLAIN, ROWS, LossDifference, RandomBatch
-from tests.training.parity.random_rewards import AdvantageDifference, RandomRewards
-from verl.trainer.ppo.core_algos import agg_loss, get_adv_estimator_fn, get_policy_loss_fn, kl_penalty
+from tests.training.parity.random_rewards import CRITICS, AdvantageDifference, RandomRewards, kl_in_reward
+from verl.trainer.ppo.core_algos import (
+    agg_loss,
+    compute_gae_advantage_return,
+    get_adv_estimator_fn,
+    get_policy_loss_fn,
+    kl_penalty,
+)
 from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_weights, compute_rollout_rejection_mask
 from verl.workers.config import ActorConfig
 from verl.workers.config.actor import PolicyLossConfig
+
+from paddock.training.grpo.value_config import ValueConfig
 
 DUAL_CLIP = 3.0
 Theirs = Callable[[RandomBatch], torch.Tensor]
@@ -139,8 +147,8 @@ def losses(batch: RandomBatch) -> dict[str, LossDifference]:
     return found
 
 
-def advantages_of(name: str, **keys: Any) -> Callable[[RandomRewards], torch.Tensor]:
-    """verl's advantages of that name."""
+def advantages_of(name: str, kind: str | None = None, **keys: Any) -> Callable[[RandomRewards], torch.Tensor]:
+    """verl's advantages of that name. `kind`: verl's name of the KL estimate that is taken off rewards."""
     config = OmegaConf.create({"gamma": 1.0, "norm_adv_by_std_in_grpo": True, **keys})
 
     def found(given: RandomRewards) -> torch.Tensor:
@@ -148,10 +156,45 @@ def advantages_of(name: str, **keys: Any) -> Callable[[RandomRewards], torch.Ten
         own = {"norm_adv_by_std_in_grpo": config.norm_adv_by_std_in_grpo} if name == "grpo" else {}
         index = {} if name == "reinforce_plus_plus" else {"index": given.group}
         values, _ = get_adv_estimator_fn(name)(
-            token_level_rewards=given.at_end, response_mask=given.mask, config=config, **index, **own
+            token_level_rewards=charged(given, kind), response_mask=given.mask, config=config, **index, **own
         )
         return values
 
+    return found
+
+
+def charged(given: RandomRewards, kind: str | None) -> torch.Tensor:
+    """The rewards of tokens, less the KL as in verl's `apply_kl_penalty`."""
+    if kind is None:
+        return given.at_end
+    divergence: torch.Tensor = kl_penalty(given.log_probs, given.reference, kl_penalty=kind)
+    return given.at_end - 0.3 * divergence * given.mask
+
+
+def by_critic(
+    value: ValueConfig, kind: str | None = None
+) -> Callable[[RandomRewards], tuple[torch.Tensor, torch.Tensor]]:
+    """verl's advantages and returns by GAE."""
+
+    def found(given: RandomRewards) -> tuple[torch.Tensor, torch.Tensor]:
+        pair: tuple[torch.Tensor, torch.Tensor] = compute_gae_advantage_return(
+            charged(given, kind), given.values, given.mask, value.gae_gamma, value.gae_lambda
+        )
+        return pair
+
+    return found
+
+
+def kl_in_rewards(rewards: RandomRewards, of_n: float) -> dict[str, AdvantageDifference]:
+    value = ValueConfig.model_validate(CRITICS["GAE"])
+    own = {"name": "reinforce_plus_plus", "minus_baseline": False, "kl_credit": "reward_to_go"}
+    found = {"GAE": rewards.compared_by_critic(by_critic(value), value)}
+    for kind in ("k1", "k2", "k3"):
+        loss = kl_in_reward(kind)
+        found[f"GAE, KL {kind} in reward"] = rewards.compared_by_critic(by_critic(value, kind), value, loss)
+        found[f"REINFORCE++, KL {kind} in reward"] = rewards.compared(
+            advantages_of("reinforce_plus_plus", kind), factor=of_n, loss=loss, adv_estimator=own
+        )
     return found
 
 
@@ -159,8 +202,9 @@ def compared_advantages(rewards: RandomRewards) -> dict[str, AdvantageDifference
     """verl whitens with the variance of n - 1 (Bessel's correction), we as NeMo-RL with that of n."""
     n = float(rewards.mask.sum())
     of_n = (n / (n - 1)) ** 0.5
-    own, plain = {"use_leave_one_out_baseline": False}, {"normalize_rewards": False}
-    unscaled = {"norm_adv_by_std_in_grpo": False}
+    own: dict[str, Any] = {"use_leave_one_out_baseline": False}
+    plain: dict[str, Any] = {"normalize_rewards": False}
+    unscaled: dict[str, Any] = {"norm_adv_by_std_in_grpo": False}
     plus_plus = {"name": "reinforce_plus_plus"}
     return {
         "GRPO": rewards.compared(advantages_of("grpo"), **own),
@@ -176,6 +220,7 @@ def compared_advantages(rewards: RandomRewards) -> dict[str, AdvantageDifference
         "pass@k, not normalised": rewards.compared(
             advantages_of("grpo_passk", **unscaled), **plain, adv_estimator={"name": "grpo_passk"}
         ),
+        **kl_in_rewards(rewards, of_n),
     }
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from verl.trainer.ppo.core_algos import compute_gae_advantage_return, compute_value_loss
 
-from paddock.training.core.gae import gae, whitened
+from paddock.training.core.gae import gae, token_rewards, whitened
 from paddock.training.grpo.critic import value_loss
 
 ROWS, LENGTH, GAMMA, LAM, CLIP = 6, 400, 0.99, 0.95, 0.2
@@ -23,7 +23,15 @@ def main() -> None:
         by_token[row, int(mask[row].nonzero()[-1])] = rewards[row]
     theirs, returns = compute_gae_advantage_return(by_token, values, mask, GAMMA, LAM)
     on = mask.bool()
-    own = [gae(values[row][on[row]].numpy(), float(rewards[row]), gamma=GAMMA, lam=LAM) for row in range(ROWS)]
+    own = [
+        gae(
+            values[row][on[row]].numpy(),
+            token_rewards(float(rewards[row]), int(on[row].sum())),
+            gamma=GAMMA,
+            lam=LAM,
+        )
+        for row in range(ROWS)
+    ]
     flat = np.concatenate([credits.returns for credits in own])
     loss, clipped = compute_value_loss(now, returns, values, mask, CLIP)
     found = value_loss(now[on], values[on], torch.from_numpy(flat), CLIP)

@@ -77,7 +77,7 @@ class MegatronPolicy(ThreadedPolicy):
         from paddock.training.grpo.megatron.learner import MegatronLearner
         from paddock.training.grpo.megatron.ranks import Ranks
 
-        ranks = Ranks(config, self._rank_info, self._device, self._settings.seed)
+        ranks = Ranks(config, self._rank_info, self._device, self._settings.grpo.seed)
         return _RankState(ranks, MegatronLearner(self._settings, ranks))
 
     def _send(self, version: int, replicas: list[ReplicaInfo], *, clear_cache: bool) -> SendResult:
