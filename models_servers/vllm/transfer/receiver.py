@@ -10,12 +10,17 @@ CPU     three defects of vLLM 0.32 are made up for. The base's `update_weights` 
 Broken  an update that ends before its end, because the trainer died or a tensor could not be loaded, is undone at once:
         layers that wait for weights get back those that they had, or what is sampled when vLLM is resumed would end its
         engine. The next update's layers are not loaded from both.
+Several a worker among others of one model that can't load a tensor ends its process, and so its vLLM, which starts
+        anew: the others may have loaded all and wait for the end of the update, unable to run, and vLLM's own reply to
+        the trainer leaves theirs unread, to be taken for those of later calls.
 Errors  what loading raises, after all of the update was received: the trainer, which sends on, is not left hanging.
 """
 
+import logging
+import os
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from vllm.distributed.weight_transfer.base import (
@@ -28,6 +33,7 @@ from paddock.server.vllm.weights.collectives import CollectivePlace, Transport
 from paddock.server.vllm.weights.store import address_towards
 from paddock.server.vllm.weights.worker_group import WorkerGroup
 
+_log = logging.getLogger("vllm.paddock")  # vLLM shows what is below its own name
 RELOAD = "vllm.model_executor.model_loader.reload"
 EMBEDDING = "vllm.model_executor.layers.vocab_parallel_embedding"
 
@@ -100,6 +106,8 @@ class TransferReceiver(WeightTransferEngine[TransferInit, TransferUpdate]):  # t
             if failure is None:
                 failure = self._load(tensors)
         if failure is not None:
+            if self.parallel_config.world_size_across_dp > 1:
+                _end_process(failure)
             raise failure
         self._is_complete = True
 
@@ -136,6 +144,12 @@ class TransferReceiver(WeightTransferEngine[TransferInit, TransferUpdate]):  # t
         except Exception as error:  # noqa: BLE001 - raised when all was received
             return error
         return None
+
+
+def _end_process(failure: Exception) -> NoReturn:
+    _log.error("a tensor of new weights could not be loaded: this vLLM ends", exc_info=failure)
+    logging.shutdown()
+    os._exit(1)  # at once: what is tidied up at an end waits for the other workers
 
 
 def _tied_heads(model: Any) -> tuple[tuple[Any, Any], ...]:

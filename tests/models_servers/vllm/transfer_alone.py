@@ -55,7 +55,7 @@ class Side:
         self.given: dict[str, list[Any]] = {}
         self.ended = ""
         self._fault = fault
-        parallel = SimpleNamespace(rank=0, world_size=1, data_parallel_index=0)
+        parallel = SimpleNamespace(rank=0, world_size=1, world_size_across_dp=1, data_parallel_index=0)
         config = SimpleNamespace(parallel_config=parallel, model_config=None)
         model = SimpleNamespace(load_weights=self._load)
         self._receiver = TransferReceiver(None, config, torch.device("cpu"), model)

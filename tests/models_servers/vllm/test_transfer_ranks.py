@@ -1,0 +1,33 @@
+"""Of two workers of a real vLLM one can not load new weights: the vLLM ends at once, and does not hang at a token."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.models_servers.vllm.conftest import SmallVllm
+
+SCRIPT = Path(__file__).parent / "transfer_ranks.py"
+SOON_S = 60.0
+"""On a busy machine; vLLM itself gives a worker five minutes for a token."""
+pytestmark = [pytest.mark.vllm, pytest.mark.long, pytest.mark.timeout(500)]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_vllm_ends_where_one_worker_alone_can_not_load_a_tensor(small_vllm: "SmallVllm", rank: int) -> None:
+    # Two workers on one node of memory: vLLM has to be told where their threads are.
+    cores = sorted(os.sched_getaffinity(0))
+    threads = {"VLLM_CPU_OMP_THREADS_BIND": f"{cores[0]}|{cores[-1]}", "VLLM_ALLOW_INSECURE_SERIALIZATION": "1"}
+    argv = [small_vllm.python, "-P", str(SCRIPT), str(small_vllm.model), str(rank)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=450, env={**small_vllm.env, **threads})
+    assert done.returncode == 0, done.stderr
+    found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
+    assert found["first"] == [{}, "8 tokens"]
+    assert list(found["failed"]) == ["vllm"]
+    assert found["later"] == "EngineDeadError"
+    assert found["took_s"] < SOON_S
+    assert "no room for model.layers.1.post_attention_layernorm.weight" in done.stdout, "vLLM's log"
