@@ -107,6 +107,10 @@ class CheckpointConfig(SettingsBlock):
     """Steps between checkpoints."""
     checkpoint_must_save_by: str | None = Field(default=None, pattern=r"^(\d+:){2,3}\d+$")
     """`days:hours:minutes:seconds` after which the run stores a checkpoint and ends; None: no such time."""
+    is_async: bool = False
+    """The next step runs while a checkpoint is written (NeMo-RL's `is_async`, and `async_save` on Megatron-core). Each
+    process then holds its part of the state twice, once in memory of the CPU, until it is on the disk: with Adam 12
+    bytes for each trained weight, over all processes."""
 
     @model_validator(mode="after")
     def _named(self) -> Self:
@@ -130,15 +134,6 @@ class CheckpointConfig(SettingsBlock):
         name = self.metric_name.replace("train:", "train/", 1).replace("val:", "validation/", 1)
         # The recipes' word for the mean reward of a validation.
         return "validation/accuracy" if name == "validation/total_reward/mean" else name
-
-
-class LoopCheckpointConfig(CheckpointConfig):
-    """`checkpointing`."""
-
-    is_async: bool = False
-    """The next step runs while a checkpoint is written (NeMo-RL's `is_async`, and `async_save` on Megatron-core). Each
-    process then holds its part of the state twice, once in memory of the CPU, until it is on the disk: with Adam 12
-    bytes for each trained weight, over all processes."""
 
 
 class WandbConfig(SettingsBlock):
@@ -247,7 +242,7 @@ class TrainConfig(SettingsBlock):
     """The rows to train and to validate on."""
     env: EnvConfig = EnvConfig()
     """The environment that rollouts run in."""
-    checkpointing: LoopCheckpointConfig = LoopCheckpointConfig()
+    checkpointing: CheckpointConfig = CheckpointConfig()
     """When checkpoints are written, and which are kept."""
     logger: LoggerConfig = LoggerConfig()
     """Where metrics go."""

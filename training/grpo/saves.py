@@ -15,10 +15,10 @@ from paddock.training.grpo.roles import Policy, Rollouts
 
 
 class CheckpointSaves:
-    """The saves of one run. `checkpoints` None: none are stored."""
+    """The saves of one run. `checkpoints` None: none are stored; `rollouts` None: none are collected."""
 
     def __init__(
-        self, checkpoints: Checkpoints | None, policy: Policy, rollouts: Rollouts, *, background: bool
+        self, checkpoints: Checkpoints | None, policy: Policy, rollouts: Rollouts | None, *, background: bool
     ) -> None:
         self.newest: Checkpoint | None = None
         """The newest whole checkpoint of the run."""
@@ -38,8 +38,9 @@ class CheckpointSaves:
         async def fill(folder: Path) -> None:
             with role_call("the policy", "save"):
                 await self._policy.save(folder / "policy", background=self._background)
-            with role_call("the rollout worker", "checkpoint"):
-                await self._rollouts.checkpoint(folder / "rollouts")
+            if self._rollouts is not None:
+                with role_call("the rollout worker", "checkpoint"):
+                    await self._rollouts.checkpoint(folder / "rollouts")
             taken.set()
             if self._background:
                 with role_call("the policy", "save"):

@@ -6,6 +6,7 @@ Loss    of a step, and held out, in nats: the mean negative log-prob of all trai
         in.
 Resume  a run that goes on from a checkpoint has the steps that it would have had, to the bit: which samples a step has
         depends on its number alone. The report of a step is on the disk before its checkpoint is.
+Saves   as `grpo.saves` says; the last is whole before weights are exported.
 Errors  those of the policy; InfraError when the disk refuses.
 """
 
@@ -17,6 +18,7 @@ from typing import NamedTuple
 
 from paddock.training.grpo.checkpoints import Checkpoint, Checkpoints, LoopState, write_whole_folder
 from paddock.training.grpo.roles import ScoringPolicy
+from paddock.training.grpo.saves import CheckpointSaves
 from paddock.training.sft.samples import SftSample, batch_of
 
 SHOWN_METRICS = ("train/loss", "train/grad_norm", "train/lr", "train/skipped_updates")
@@ -60,6 +62,8 @@ class SftLoopSettings(NamedTuple):
     """Folder to which the weights of the best checkpoint are written at the end, in the format of Hugging Face."""
     must_save_by_s: float | None = None
     """After so long the run ends with the current step and stores a checkpoint; None: it has no such limit."""
+    save_in_background: bool = False
+    """Whether the next steps run while a checkpoint is written."""
 
 
 class SftResult(NamedTuple):
@@ -93,18 +97,24 @@ class SftLoop:
         self._held_out = held_out
         self._report = report
         self._checkpoints = checkpoints
+        self._saves = CheckpointSaves(checkpoints, policy, None, background=settings.save_in_background)
         self._started = time.monotonic()
-        self._last: Checkpoint | None = None
         self._measured: dict[int, float] = {}
 
     async def run(self, resumed: Checkpoint | None = None) -> SftResult:
         """Train to the end. `resumed`: the checkpoint to go on from."""
+        try:
+            return await self._run(resumed)
+        finally:
+            await self._saves.cancel()
+
+    async def _run(self, resumed: Checkpoint | None) -> SftResult:
         settings, step = self._settings, 0
         if self._checkpoints is not None:
             self._checkpoints.clean()
         if resumed is not None:
             await self._policy.load(resumed.policy)
-            step, self._last = resumed.step, resumed
+            step, self._saves.newest = resumed.step, resumed
         elif settings.val_at_start and self._held_out:
             self._report(0, await self._held_out_loss(0))
         ends = step >= settings.n_steps
@@ -118,7 +128,10 @@ class SftLoop:
             self._report(step, metrics)
             if ends or epoch_ends or step % settings.save_period == 0:
                 await self._save(step, metrics)
-        return SftResult(step, self._last.folder if self._last else None, await self._export(step), self._measured)
+            await self._saves.collect()
+        await self._saves.finish()
+        newest = self._saves.newest
+        return SftResult(step, newest.folder if newest else None, await self._export(step), self._measured)
 
     async def _step(self, step: int) -> dict[str, float]:
         start = time.monotonic()
@@ -146,14 +159,9 @@ class SftLoop:
         return {"validation/loss": loss, "timing/validate_s": time.monotonic() - start}
 
     async def _save(self, step: int, metrics: Mapping[str, float]) -> None:
-        if self._checkpoints is None:
-            return
-
-        async def fill(folder: Path) -> None:
-            await self._policy.save(folder / "policy")
-
+        await self._saves.finish()
         metric = metrics.get(self._settings.metric) if self._settings.metric is not None else None
-        self._last = await self._checkpoints.write(step, metric, LoopState({"step": step}, []), fill)
+        await self._saves.save(step, metric, LoopState({"step": step}, []))
 
     async def _export(self, step: int) -> int:
         best = self._checkpoints.best() if self._checkpoints is not None else None

@@ -46,6 +46,7 @@ CHANGEABLE_KEYS = (
     "sft.sft.policy_timeout_s",
     "sft.checkpointing.keep_top_k",
     "sft.checkpointing.save_period",
+    "sft.checkpointing.is_async",
     "sft.checkpointing.checkpoint_must_save_by",
     "sft.logger",
     "sft.cluster",
@@ -181,6 +182,7 @@ def _loop_settings(config: SftConfig, plan: SftPlan, export: Path) -> SftLoopSet
         metric=config.checkpointing.metric,
         export=export,
         must_save_by_s=config.checkpointing.must_save_by_s,
+        save_in_background=config.checkpointing.is_async,
     )
 
 
