@@ -31,6 +31,9 @@ class TeacherServer(SettingsBlock):
     """Samples of one rollout worker that it scores at once."""
     max_attempts: int = Field(default=4, ge=1)
     """How often the scores of a sample are asked for before it is masked."""
+    max_silence_s: float = Field(default=1800.0, gt=0)
+    """Seconds without any answer, from the first call that had none, after which the next one that has none ends the
+    run: a teacher that hangs ends it after this time and `timeout_s`."""
 
 
 class DistillationConfig(DistillationSettings):

@@ -5,7 +5,8 @@ Law     what is scored are the sample's own ids, never its text; the ids are the
         scores do not come, or are not one log-prob for each of its ids, is without them, and is masked for that.
 Scores  vLLM's `prompt_logprobs`, at temperature 1: of the whole distribution, whatever the policy's sampling.
 Errors  ConfigError for a teacher with another vocabulary; InfraError `teacher_unreachable` for one that does not answer
-        or score at the start, `teacher_failed` where no sample was scored for a long time.
+        or score at the start, `teacher_failed` where no sample was scored for `max_silence_s`, or one after the other
+        failed.
 """
 
 import asyncio
@@ -90,8 +91,8 @@ class Teachers:
             _log.warning(
                 "teacher %s: a sample of %s tokens is masked: %s", teacher.name, len(sample.ids), error.message
             )
-            if teacher.failures_in_a_row >= MAX_FAILURES_IN_A_ROW:
-                text = f"no sample was scored, {teacher.failures_in_a_row} times in a row: {error.message}"
+            if (given_up := teacher.given_up) is not None:
+                text = f"no sample was scored, {given_up}: {error.message}"
                 raise InfraError(f"teacher {teacher.name}: {text}", kind="teacher_failed") from error
             return sample
         teacher.failures_in_a_row = 0
@@ -105,6 +106,16 @@ class _Teacher:
         self._server = server
         self._client = client
         self._room = asyncio.Semaphore(server.concurrency)
+        self._silent_since: float | None = None
+        """The loop's time at which the first call after the last answer was made; None: there was none."""
+
+    @property
+    def given_up(self) -> str | None:
+        """Why it is taken for dead, in words; None: it is not."""
+        if self.failures_in_a_row >= MAX_FAILURES_IN_A_ROW:
+            return f"{self.failures_in_a_row} times in a row"
+        silent_s = 0.0 if self._silent_since is None else asyncio.get_running_loop().time() - self._silent_since
+        return f"for {silent_s:.0f} s (max_silence_s)" if silent_s >= self._server.max_silence_s else None
 
     async def require_scores(self, probe: str, ids: Sequence[int]) -> None:
         """Raise an error where it tokenises the probe otherwise, or does not score its beginning."""
@@ -136,11 +147,18 @@ class _Teacher:
         """One for each id; that of the first, which nothing predicts, is 0."""
         async with self._room:
             for attempts_left in reversed(range(self._server.max_attempts)):
+                if self._silent_since is None:
+                    self._silent_since = asyncio.get_running_loop().time()
                 try:
-                    return await self._scores(ids, self._server.timeout_s)
+                    found = await self._scores(ids, self._server.timeout_s)
                 except PaddockError as error:
-                    if not attempts_left or not error.retryable:
+                    if not error.retryable:
+                        self._silent_since = None  # it answered, though without scores
+                    if not attempts_left or not error.retryable or self.given_up is not None:
                         raise
+                else:
+                    self._silent_since = None
+                    return found
                 await asyncio.sleep(FIRST_WAIT_S * 2 ** (self._server.max_attempts - 1 - attempts_left))
         raise AssertionError("unreachable")
 

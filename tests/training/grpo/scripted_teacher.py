@@ -27,12 +27,14 @@ class ScriptedTeacher:
         *answers: TeacherAnswer,
         tokens: Callable[[str], Any] | None = None,
         probe: TeacherAnswer = scores,
+        seconds: float = 0.01,
     ) -> None:
         """`tokens`: what /tokenize answers; None: as the vocabulary has it. `probe`: the first answer of all, whose
-        body is not recorded."""
+        body is not recorded. `seconds`: until any other answer."""
         self._probe: TeacherAnswer | None = probe
         self._tokens = tokens or known.encode
         self._answers = list(answers)
+        self._seconds = seconds
         self.bodies: list[Any] = []
         self.headers: list[Any] = []
         self.busiest = self._busy = 0
@@ -42,7 +44,7 @@ class ScriptedTeacher:
         app = web.Application()
         app.router.add_post("/tokenize", self._tokenize)
         app.router.add_post("/v1/completions", self._complete)
-        runner = web.AppRunner(app)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
@@ -65,7 +67,7 @@ class ScriptedTeacher:
         self.headers.append(dict(request.headers))
         self._busy += 1
         self.busiest = max(self.busiest, self._busy)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(self._seconds)
         self._busy -= 1
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         return _reply(answer(body["prompt"]))

@@ -1,6 +1,8 @@
 """Claims about teachers: what they are asked for, what is taken of their answers, and whose vocabulary is refused."""
 
+import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +127,32 @@ async def test_a_teacher_that_scores_nothing_any_more_ends_the_run(
                 await scored(folder, teacher, *members)
         else:
             assert len(await scored(folder, teacher, *members)) == n_members
+
+
+async def test_a_teacher_that_hangs_ends_the_run_within_its_silence_and_one_call(folder: Path) -> None:
+    """Three samples by two at a time, four attempts of 0.3 s each: without a bound it would be masked samples only."""
+    teacher = ScriptedTeacher(small_vocabulary("chatml"), scores, seconds=60)
+    started = time.monotonic()
+    with pytest.raises(InfraError, match=r"teacher big: no sample was scored, for \d+ s \(max_silence_s\)") as raised:
+        members = [member(nth) for nth in range(3)]
+        await scored(folder, teacher, *members, concurrency=2, timeout_s=0.3, max_silence_s=0.5)
+    assert time.monotonic() - started < 5
+    assert raised.value.kind == "teacher_failed"
+
+
+async def test_a_pause_in_which_nothing_is_asked_is_no_silence(folder: Path) -> None:
+    teacher = ScriptedTeacher(small_vocabulary("chatml"), scores, lambda _ids: 400, lambda _ids: 400, scores)
+    found = []
+    async with teacher.serving() as url:
+        teachers = Teachers(config(url, max_silence_s=0.2), folder)
+        try:
+            await teachers.start()
+            for nth in range(4):
+                found += of(await teachers.scored([member(nth)]))
+                await asyncio.sleep(0.3)
+        finally:
+            await teachers.stop()
+    assert [one.teacher_log_probs is None for one in found] == [False, True, True, False]
 
 
 async def test_a_teacher_that_scores_nothing_is_not_hidden_by_another_that_does(
