@@ -5,9 +5,9 @@ Source  NVIDIA-NeMo/RL, `examples/configs/grpo_math_1B.yaml` and `nemo_rl/algori
 Errors  a value or a pair of values that is not allowed is a ValidationError with what would be right.
 """
 
-from typing import Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 AgePolicyName = Literal["target_step", "accept_late", "cancel"]
 
@@ -200,7 +200,12 @@ class GrpoSettings(_Settings):
     seed: int = 42
     """The seed of the order of prompts and of all random choices."""
     async_grpo: AsyncGrpoSettings = AsyncGrpoSettings()
-    """How far rollouts may run ahead of training."""
+    """How far rollouts may run ahead of training; null: as with `enabled` false."""
+
+    @field_validator("async_grpo", mode="before")
+    @classmethod
+    def _synchronous(cls, value: Any) -> Any:
+        return {"enabled": False} if value is None else value
 
     @model_validator(mode="after")
     def _usable(self) -> Self:

@@ -4,7 +4,7 @@ Model   the body of the policy's model with a head of one number. It is sharded,
         and has an optimizer of its own.
 Value   of a token: the head's number at the position before it.
 Loss    `max((V - R)^2, (clip(V, V_old - cliprange, V_old + cliprange) - R)^2) / 2`, the mean over the trained tokens of
-        the optimiser step; PPO (arXiv 1707.06347) as in verl's `compute_value_loss`.
+        the optimiser step, times `loss_scale`; PPO (arXiv 1707.06347) as in verl's `compute_value_loss`.
 Metrics `train/value/*`: loss, share of tokens whose value the clip holds, mean of values and returns, gradient norm.
 """
 
@@ -99,7 +99,8 @@ class Critic:
         old, returns = micro.flat(targets.values), micro.flat(targets.returns)
         found = value_loss(now, old, returns, self.config.cliprange)
         # A process without a row computes all the same, as FSDP needs.
-        (found.loss * self._shard_group.rank_info.world_size / n_tokens + now.sum() * 0).backward()
+        scale = self.config.loss_scale * self._shard_group.rank_info.world_size / n_tokens
+        (found.loss * scale + now.sum() * 0).backward()
         numbers = (found.loss.detach(), found.clipped, now.detach().sum(), returns.sum())
         return torch.stack([number.to("cpu", torch.float64) for number in numbers])
 

@@ -25,7 +25,7 @@ from paddock.training.grpo.compose import ConfigTree, compose
 from paddock.training.grpo.config import DetectionConfig, TrainConfig
 from paddock.training.grpo.model_server import compose_servers
 from paddock.training.grpo.preflight import UnsetVariable, replace_unset
-from paddock.training.grpo.recipe import in_recipes, recipe_keys, rule_for, translate
+from paddock.training.grpo.recipe import in_recipes, other_algorithm, recipe_keys, rule_for, translate
 from paddock.training.grpo.recipe_source import UnreadKey, deviation_lines, deviation_problems, unread_keys
 from paddock.types import JsonObject
 
@@ -64,6 +64,7 @@ def read_config(
     files = [paths] if isinstance(paths, str | Path) else list(paths)
     changes = parse_overrides(overrides)
     composed = compose(files, [change for change in changes if not _of_servers(change)])
+    raise_all(other_algorithm(composed.tree))
     register_resolvers()
     unset_variables = replace_unset(composed.tree) if plan else []
     parts = _parts(composed.tree)

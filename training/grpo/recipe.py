@@ -3,9 +3,11 @@
 Law     a key of a recipe that changes the loss, the mask, the advantages or the batch is a setting here, is read as
         one, or is refused: never inert, but for values by which it changes nothing. Keys without an entry are left as
         they are, for the settings to judge. Notes name keys, never values.
+        Keys of a block that is read as one of ours are read as that one's, by name, but for those with entries.
 Errors  problems are collected; a table of another form raises pydantic's ValidationError when it is first read.
 """
 
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
@@ -24,6 +26,14 @@ _TABLE = Path(__file__).with_name("recipe.yaml")
 _LATE: tuple[KeyPath, ...] = (("policy", "generation", "vllm"),)
 """Kept as written: variables of the environment in it are read by the servers."""
 _MEGATRON: KeyPath = ("policy", "megatron_cfg")
+OTHER_ALGORITHMS = {
+    "sft": "fine-tuning on rollouts is `paddock sft` (docs/warm_start.md)",
+    "dpo": "there is no loss on preferences: train on rewards (grpo)",
+    "rm": "reward models are not trained here: a judge is a resources server of type genrm",
+    "distillation": "its loss is over a teacher's whole distribution: here a teacher's log-probs of sampled tokens are "
+    "advantages, by on_policy_distillation (docs/warm_start.md)",
+}
+"""Blocks of NeMo-RL that make a recipe one of another algorithm, and what there is in its place."""
 _EXTRA_ARGS: KeyPath = ("policy", "generation", "vllm", "launch", "extra_args")
 
 
@@ -37,6 +47,10 @@ class RecipeRule(Record):
     refused: str | None = None
     times: str | None = None
     """Of `to`: a key of the recipe by whose number the value is multiplied, where it is given."""
+    values: dict[str, Any] | None = None
+    """Of `to`: our value for each of theirs, any other is refused; None: it is the same."""
+    implies: dict[str, Any] = {}
+    """Of `to`: further keys of ours, and what the key makes of them."""
     only: list[Any] | None = None
     """Of `inert`: the values that have no effect; None: any."""
     backend: Literal["torch", "megatron"] | None = None
@@ -49,8 +63,16 @@ class RecipeRule(Record):
         given = [name for name in ("to", "argument", "inert", "disabled", "refused") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"needs exactly one of to, argument, inert, disabled, refused; has {given}")
-        for name, owner in (("times", "to"), ("only", "inert"), ("backend", "inert"), ("enabled", "disabled")):
-            if getattr(self, name) is not None and given != [owner]:
+        owners = {
+            "times": "to",
+            "values": "to",
+            "implies": "to",
+            "only": "inert",
+            "backend": "inert",
+            "enabled": "disabled",
+        }
+        for name, owner in owners.items():
+            if getattr(self, name) not in (None, {}) and given != [owner]:
                 raise ValueError(f"`{name}` belongs to `{owner}`")
         return self
 
@@ -88,6 +110,13 @@ def recipe_keys(path: KeyPath) -> list[str]:
     return sorted({key[depth] for key in recipe_table() if key[:depth] == path and len(key) > depth})
 
 
+def other_algorithm(tree: JsonObject) -> Iterator[str]:
+    """The problem of a recipe that is none of reinforcement learning."""
+    for key, instead in OTHER_ALGORITHMS.items():
+        if isinstance(tree.get(key), dict):
+            yield f"`{key}` makes it a recipe of another algorithm: {instead}"
+
+
 def translate(tree: JsonObject, composed: ConfigTree, resolver: Resolver) -> TranslatedRecipe:
     """`tree` in our keys: the part of the composed one that is not the servers'."""
     translation = _RecipeTranslation(composed, resolver)
@@ -95,6 +124,21 @@ def translate(tree: JsonObject, composed: ConfigTree, resolver: Resolver) -> Tra
         translation.visit((key,), value, None)
     translation.put_moved()
     return TranslatedRecipe(translation.tree, translation.notes, translation.problems)
+
+
+class _PlacedRule(NamedTuple):
+    """A rule, and the key or block that it stands at."""
+
+    rule: RecipeRule
+    path: KeyPath
+
+    def is_open(self, path: KeyPath) -> bool:
+        """Whether in a block `path`, at it or below, each key has a rule or a value of its own to judge."""
+        return self.rule.only is not None or (self.rule.backend is None and in_recipes(path))
+
+    def target(self, path: KeyPath) -> KeyPath:
+        """The key of ours that `path`, at it or below, is read as."""
+        return (*split(self.rule.to or ""), *path[len(self.path) :])
 
 
 class _MovedValue(NamedTuple):
@@ -118,7 +162,7 @@ class _RecipeTranslation:
         rule = recipe_table().get(path)
         return None if rule is None or rule.backend not in (None, self.backend) else rule
 
-    def visit(self, path: KeyPath, node: Any, above: RecipeRule | None) -> None:
+    def visit(self, path: KeyPath, node: Any, above: _PlacedRule | None) -> None:
         """`above`: the rule of a block that this key is in."""
         own = self.rule(path)
         if own is not None and own.disabled is not None and not self.enabled(path, node):
@@ -127,13 +171,14 @@ class _RecipeTranslation:
         if own is not None and own.enabled is not None:
             self.problem(path, own.enabled)
             return
-        rule = None if own is not None and own.disabled is not None else own or above
-        judged_by_value = rule is None or rule.only is not None
-        if isinstance(node, dict) and node and judged_by_value and path not in _LATE:
+        placed = _PlacedRule(own, path) if own is not None else above
+        placed = None if own is not None and own.disabled is not None else placed
+        is_open = placed is None or placed.is_open(path)
+        if isinstance(node, dict) and node and is_open and path not in _LATE:
             for key, value in node.items():
-                self.visit((*path, key), value, rule)
-        elif rule is not None:
-            self.apply(rule, path, node)
+                self.visit((*path, key), value, placed)
+        elif placed is not None:
+            self.apply(placed, path, node)
         else:
             _put(self.tree, path, self.value(path, node))
 
@@ -145,10 +190,10 @@ class _RecipeTranslation:
         plain = node == {} or any(path[: len(late)] == late for late in _LATE)
         return copy_tree(node) if plain else copy_tree(self.resolver.collect(path, self.problems))
 
-    def apply(self, rule: RecipeRule, path: KeyPath, node: Any) -> None:
+    def apply(self, placed: _PlacedRule, path: KeyPath, node: Any) -> None:
+        rule = placed.rule
         if rule.to is not None:
-            self.note(path, "mapped", f"`{rule.to}`")
-            self.move(split(rule.to), path, self.product(rule, path, node))
+            self.apply_to(placed, path, node)
         elif rule.argument is not None:
             self.note(path, "mapped", f"an argument of vLLM, in `{dotted(_EXTRA_ARGS)}`")
             self.arguments += arguments_of(rule.argument, path[-1], self.value(path, node))
@@ -159,6 +204,18 @@ class _RecipeTranslation:
             self.note(path, "inert", rule.inert or "")
         else:
             self.apply_inert(rule, path, self.value(path, node))
+
+    def apply_to(self, placed: _PlacedRule, path: KeyPath, node: Any) -> None:
+        target, value, values = placed.target(path), self.product(placed.rule, path, node), placed.rule.values
+        if value is None and in_recipes(path):
+            return  # the recipes' null in place of a block
+        if values is not None and str(value) not in values:
+            self.problem(path, f"{_as_yaml(value)} is not done here; accepted: {', '.join(values)}")
+            return
+        self.note(path, "mapped", f"`{dotted(target)}`")
+        self.move(target, path, value if values is None else values[str(value)])
+        for key, implied in placed.rule.implies.items():
+            self.move(split(key), path, implied)
 
     def apply_inert(self, rule: RecipeRule, path: KeyPath, value: Any) -> None:
         assert rule.only is not None

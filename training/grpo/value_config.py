@@ -25,6 +25,8 @@ class ValueConfig(SettingsBlock):
     cliprange: float | None = Field(default=0.2, gt=0)
     """How far a value may move in one step before the loss stops rewarding it; None: any distance (theirs:
     `value_loss_fn.cliprange`)."""
+    loss_scale: float = Field(default=1.0, gt=0)
+    """Factor of the loss, which matters where its gradient is clipped (theirs: `value_loss_fn.scale`)."""
     gae_lambda: float = Field(default=0.95, ge=0, le=1)
     """Between the critic's word alone (0) and the reward's alone (1)."""
     gae_lambda_policy: float | None = Field(default=None, ge=0, le=1)

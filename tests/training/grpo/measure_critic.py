@@ -129,10 +129,19 @@ async def invariance(folder: Path) -> float:
     return max(float((values[0][nth] - values[1][nth]).abs().max()) for nth in values[0])
 
 
+async def scaled(folder: Path, scale: float) -> tuple[float, float]:
+    """Loss and norm of the gradient of the critic's first step, where its loss is scaled so."""
+    policy = TorchPolicy(policy_settings(folder, loss_scale=scale))
+    metrics = (await policy.train(sampled(policy._learner.model.model, 0))).metrics
+    await policy.stop()
+    return metrics["train/value/loss"], metrics["train/value/grad_norm"]
+
+
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
     make_model(folder / "model", VOCABULARY)
     found = asyncio.run(learning(folder / "model"))
+    found["scaled"] = [asyncio.run(scaled(folder / "model", scale)) for scale in (1.0, 0.4)]
     found["apart"] = asyncio.run(invariance(folder / "model"))
     sys.stdout.write(json.dumps(found) + "\n")
 

@@ -69,6 +69,14 @@ def test_padding_and_micro_batches_change_no_value(results: Any) -> None:
 
 @pytest.mark.vllm
 @pytest.mark.long
+def test_a_scale_is_of_the_gradient_and_not_of_the_loss_that_is_shown(results: Any) -> None:
+    (loss, norm), (scaled_loss, scaled_norm) = results["scaled"]
+    assert scaled_loss == loss
+    assert scaled_norm == pytest.approx(0.4 * norm, rel=1e-4)
+
+
+@pytest.mark.vllm
+@pytest.mark.long
 def test_two_processes_hold_a_critic_as_one_does(vllm_python: str, tmp_path: Path) -> None:
     model, script, port = str(tmp_path / "model"), str(HERE / "measure_critic_shards.py"), str(free_port())
     told(started(vllm_python, "-c", MAKE, model))

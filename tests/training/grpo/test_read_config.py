@@ -254,7 +254,7 @@ def test_what_is_wrong_is_named_with_its_place_and_the_nearest_right_name(
 
 
 def test_all_problems_are_told_at_once(folder: Path) -> None:
-    text = refused(folder, {"grpo": {"use_best_at_k": True, "sed": 1}, "data_plane": {"enabled": True}})
+    text = refused(folder, {"grpo": {"use_best_at_k": True, "sed": 1}, "policy": {"model_name": "m", "is_vlm": True}})
     assert "3 problems" in text
     assert "grpo.sed" in text
 
