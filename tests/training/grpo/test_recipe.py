@@ -163,6 +163,7 @@ def test_an_inert_key_is_named_with_its_reason_and_refused_by_strict(folder: Pat
         ({"value": {"dtensor_cfg": {"lora_cfg": {"enabled": True}}}}, "all weights of the critic are trained"),
         ({"policy": {"model_name": "m", "precision": "float32"}, "value": {"precision": "bfloat16"}}, "keep one"),
         ({"async_rl": {"sampler": {"name": "windowed", "max_staleness_versions": 1}}}, "paddock.groups.age_policy"),
+        ({"async_rl": {"sampler": {"max_lookahed_versions": 1}}}, "max_lookahed_versions`: 1 is not done here"),
         ({"policy": {"model_name": "m", "quant_cfg": "NVFP4_DEFAULT_CFG"}}, "take policy.quant_cfg out"),
         ({"env": {"nemo_gym": {**SERVERS, "effort_levels": {"low": 1}}}}, "take env.nemo_gym.effort_levels out"),
         ({"policy": {"model_name": "m", "megatron_cfg": {"enabled": True, "mtp_num_layers": 5}}}, "further tokens"),
