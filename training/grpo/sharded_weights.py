@@ -30,6 +30,11 @@ def weight_files(model_name: str) -> list[Path]:
     folder = Path(model_name)
     if not folder.is_dir():
         folder = Path(snapshot_download(model_name, allow_patterns=["*.safetensors", "*.json"]))
+    return safetensor_files(folder)
+
+
+def safetensor_files(folder: Path) -> list[Path]:
+    """The safetensors of a folder, as its index names them; none where it has others."""
     if not (folder / INDEX).is_file():
         return [folder / FILE] if (folder / FILE).is_file() else []
     return [folder / name for name in sorted(set(json.loads((folder / INDEX).read_text())["weight_map"].values()))]

@@ -29,7 +29,7 @@ class Conversion(Protocol):
         ...
 
     def load(self, models: list[Any]) -> None:
-        """Load the checkpoint's weights into the models."""
+        """Load the checkpoint's weights into the models, tensor by tensor: never is a whole model in memory."""
         ...
 
     def export(self, models: list[Any]) -> Iterator[HfWeight]:

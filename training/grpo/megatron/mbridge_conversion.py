@@ -5,20 +5,20 @@ Source  mbridge 0.15.1: the architecture's settings, which tensors of a checkpoi
         TransformerEngine is missing), and experts that are spread otherwise than the other layers.
 Names   core's own, as TransformerEngine's layers have them: `...mlp.experts.linear_fc1.weight3` is the third expert of
         all, `...linear_qkv.layer_norm_weight` the norm before it.
-Law     each process reads the tensors that it has parts of. `export` gives every weight on every rank, one at a time.
+Law     each process reads its own parts of tensors, a tensor at a time. `export` gives every weight on every rank, one
+        at a time.
 Errors  ConfigError for what can't be read: a folder without safetensors, an architecture that was not tested with
         mbridge, rotary scaling, a vocabulary that can't be divided.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 from mbridge.core.bridge import _MODEL_REGISTRY
-from mbridge.core.safetensor_io import SafeTensorIO
 from megatron.core import parallel_state
 from megatron.core.models.gpt.gpt_layer_specs import HAVE_TE, get_gpt_decoder_block_spec
 from transformers import AutoConfig
@@ -26,6 +26,7 @@ from transformers import AutoConfig
 from paddock.errors import ConfigError
 from paddock.training.grpo.megatron.conversion import HfWeight
 from paddock.training.grpo.megatron.layout import ParallelLayout
+from paddock.training.grpo.megatron.weight_files import WeightFiles, WeightSlice
 
 ARCHITECTURES = ("qwen2", "qwen3", "qwen3_moe")
 _ONE_EXPERT = re.compile(r"\.mlp\.experts\.local_experts\.(\d+)\.(linear_fc[12])\.weight$")
@@ -48,8 +49,8 @@ class MbridgeConversion:
     """The `Conversion` of a folder."""
 
     def __init__(self, folder: Path, layout: ParallelLayout) -> None:
-        self._files = SafeTensorIO(str(folder))
         self._bridge = _bridge(folder, layout)
+        self._files = WeightFiles(folder)
 
     def models(self) -> list[Any]:
         models: list[Any] = self._bridge.get_model(bf16=False)
@@ -82,16 +83,15 @@ class MbridgeConversion:
     def _part(self, name: str, parameter: torch.Tensor) -> torch.Tensor:
         """This rank's part of a weight in the files; `parameter` has its shape."""
         names = self._bridge._weight_name_mapping_mcore_to_hf(name)
-        read = self._files.load_some_hf_weight(names)
-        whole = self._bridge._weight_to_mcore_format(name, [read[hf_name] for hf_name in names])
         size, rank = _shard_of(name)
-        if whole.shape == parameter.shape:
-            return whole.to(parameter.dtype)
-        dim = next(dim for dim, (a, b) in enumerate(zip(whole.shape, parameter.shape, strict=True)) if a != b)
-        if "linear_fc1" not in name:
+        dim = _cut_dim([self._files.shape(one) for one in names], tuple(parameter.shape))
+        if dim is not None and "linear_qkv" in name and self._bridge.hf_config.num_key_value_heads % size:
+            # A part has less than one head of keys and values, and these are between the queries of their head.
+            whole = self._bridge._weight_to_mcore_format(name, [self._files.read(one) for one in names])
             return whole.chunk(size, dim)[rank].to(parameter.dtype)
-        gate, up = whole.chunk(2)
-        return torch.cat([gate.chunk(size)[rank], up.chunk(size)[rank]]).to(parameter.dtype)
+        own = None if dim is None else WeightSlice(dim, size, rank)
+        part = self._bridge._weight_to_mcore_format(name, [self._files.read(one, own) for one in names])
+        return part.to(parameter.dtype)
 
     def _gathered(self, part: StageTensor, own: torch.Tensor | None, stage: int) -> Iterator[HfWeight]:
         value = _from_stage(part, own, stage)
@@ -204,6 +204,13 @@ def _describe(name: str, value: torch.Tensor) -> StageTensor:
     elif getattr(value, "tensor_model_parallel", False):
         cut = value.partition_dim
     return StageTensor(name, tuple(value.shape), value.dtype, cut)
+
+
+def _cut_dim(shapes: Sequence[tuple[int, ...]], own: tuple[int, ...]) -> int | None:
+    """The dimension in which a rank's part is smaller than the tensors of the checkpoint, one below the other; None: it
+    has them whole."""
+    whole = (sum(shape[0] for shape in shapes), *shapes[0][1:])
+    return next((dim for dim, (all_, part) in enumerate(zip(whole, own, strict=True)) if all_ != part), None)
 
 
 def _shard_of(name: str) -> tuple[int, int]:

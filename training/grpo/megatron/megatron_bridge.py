@@ -5,6 +5,8 @@ Source  NVIDIA-NeMo/Megatron-Bridge 0.6.2: `AutoBridge.from_hf_pretrained`, its 
 Layers  TransformerEngine's where it is there; else core's own, in which norms are layers of themselves and experts come
         one after the other. The Bridge maps the names of both. It imports TransformerEngine in any case: where that is
         missing the process's set-up hook has to put something in its place, after `megatron.core` is imported.
+Loads   a tensor at a time: each process reads those of which it has a part, whole, and each tensor's first rank hands
+        out the parts. The Bridge knows no slices of files.
 Law     as in `conversion`. Rank 0 alone has what is exported: as it is where it is the only one, else in memory of the
         CPU, a tensor at a time; the others gather with it.
 Errors  ConfigError where there is no Megatron-Bridge, and for a folder, an architecture or a layout that it can't read.
