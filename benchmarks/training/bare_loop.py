@@ -177,7 +177,7 @@ async def run(task: DemoTask, steps: int) -> list[float]:
             described = await client.get(f"{address.url}/replicas", headers=bearer(address.token))
         url = described.json()["replicas"][0]["url"]
         bare, trainer = BareLoop(task.model, task.rows, url, task.folder / "bare.jsonl"), BareTrainer(task.model)
-        sender = vllm_sender(WeightsSettings(), transport="gloo", device=torch.device("cpu"))
+        sender = vllm_sender(WeightsSettings(), transport="memory", device=torch.device("cpu"))
         seconds = []
         for step in range(steps):
             began = time.perf_counter()

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import torch
 
+from paddock.server.vllm.weights.collectives import Transport
 from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult
 from paddock.server.vllm.weights.sender import WeightSender, vllm_sender
 from paddock.training.grpo.policy_settings import PolicySettings, RankInfo
@@ -24,7 +25,8 @@ T = TypeVar("T")
 
 
 class ThreadedPolicy:
-    """A policy that works in one thread. `sender` None: one that sends to vLLM, over NCCL between GPUs, else gloo."""
+    """A policy that works in one thread. `sender` None: one that sends to vLLM: over NCCL between GPUs, by memory
+    that all share on one GPU or one machine, else gloo."""
 
     def __init__(self, settings: PolicySettings, rank_info: RankInfo, sender: WeightSender | None) -> None:
         self._settings = settings
@@ -33,7 +35,7 @@ class ThreadedPolicy:
         self._colocated = settings.policy.generation.colocated.enabled
         self._sender = sender or vllm_sender(
             settings.weights,
-            transport="nccl" if self._device.type == "cuda" and not self._colocated else "gloo",
+            transport=_transport(self._device, colocated=self._colocated),
             device=self._device,
             address=rank_info.master_address,
             colocated=self._colocated,
@@ -77,3 +79,9 @@ class ThreadedPolicy:
             torch.set_num_threads(threads)
         if self._device.type == "cuda":
             torch.cuda.set_device(self._device)
+
+
+def _transport(device: torch.device, *, colocated: bool) -> Transport:
+    if device.type == "cuda":
+        return "cuda_ipc" if colocated else "nccl"
+    return "memory"

@@ -1,7 +1,8 @@
 """Weights for the engines of a rollout client: TRL's `WeightTransferProtocol`, where TRL's own way is not it.
 
-Vllm    to all vLLMs of a model server, over gloo, through the same sender as the built-in loop's: it pauses engines,
-        labels them with TRL's number of the weights, and resumes them. No GPU and no vLLM is needed beside the trainer.
+Vllm    to all vLLMs of a model server, by shared memory on one machine, else over gloo, through the same sender as the
+        built-in loop's: it pauses engines, labels them with TRL's number of the weights, and resumes them. No GPU and
+        no vLLM is needed beside the trainer.
 Function where the engine is a function: while weights change it is not called. What samples already goes on; a function
         that can't go on under other weights has to end it as `abort`, and is asked again.
 Else    TRL pauses its vLLM server itself, and sends the weights over NCCL: no `weight_transfer` is given.
@@ -47,7 +48,7 @@ class VllmWeights:
         self._client = client
         self._model_server = model_server
         self._give_up_after_s = give_up_after_s
-        self._sender = vllm_sender(WeightsSettings(), transport="gloo", device=torch.device("cpu"), address=address)
+        self._sender = vllm_sender(WeightsSettings(), transport="memory", device=torch.device("cpu"), address=address)
 
     def init_weight_transfer(self) -> None:
         return

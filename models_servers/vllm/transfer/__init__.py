@@ -2,6 +2,7 @@
 
 Source  vLLM's entry point group `vllm.general_plugins`: `register` runs in each process of every vLLM in the
         environment, and in a trainer that calls `vllm.plugins.load_general_plugins`.
+Way     with `gloo` weights come by memory that trainer and workers share, where all can read it, else over gloo.
 Law     it only names classes; they are imported where `weight_transfer_config.backend` or a trainer's
         `init_info.backend` is one of the names. Again, beside another plugin of that name, or in a vLLM without weight
         transfer: nothing happens. vLLM's own `nccl` takes all weights in one call that can't be ended.

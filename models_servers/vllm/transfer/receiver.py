@@ -29,7 +29,8 @@ from vllm.distributed.weight_transfer.base import (
     WeightTransferUpdateInfo,
 )
 
-from paddock.server.vllm.weights.collectives import CollectivePlace, Transport
+from paddock.server.vllm.weights.collectives import CollectivePlace
+from paddock.server.vllm.weights.shared_memory import ReadTrial
 from paddock.server.vllm.weights.store import address_towards
 from paddock.server.vllm.weights.worker_group import WorkerGroup
 
@@ -48,9 +49,10 @@ class TransferInit(WeightTransferInitInfo):  # type: ignore[misc]
     """Rank of this vLLM's first worker."""
     world_size: int
     """The trainer and all workers of all engines."""
-    transport: Transport
     timeout_s: float
     """Longest that the workers may take to connect."""
+    trial: dict[str, str] | None
+    """A `ReadTrial` of memory that trainer and workers may share; None: they are to share none."""
 
 
 @dataclass
@@ -81,7 +83,8 @@ class TransferReceiver(WeightTransferEngine[TransferInit, TransferUpdate]):  # t
         address, port = init_info.master_address, init_info.master_port
         own_address = address_towards(address, port)
         place = CollectivePlace(rank, init_info.world_size, own_address, self.device, init_info.timeout_s)
-        self._group = WorkerGroup.join(init_info.transport, address, port, place)
+        trial = None if init_info.trial is None else ReadTrial.model_validate(init_info.trial)
+        self._group = WorkerGroup.join(address, port, place, trial)
 
     def start_weight_update(self) -> None:
         self._is_updating, self._is_complete = True, False

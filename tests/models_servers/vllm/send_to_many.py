@@ -1,10 +1,12 @@
 """`python send_to_many.py MODEL < commands`: a trainer that sends weights to several vLLMs at once.
 
 Runs in the environment that has vLLM. A command is a line of JSON: `version`, `replicas` (name, URL, start), and
-`signal`, a process and what it is sent in the middle of the transfer. The reply is the result, and how long it took.
+`signal`, a process and what it is sent in the middle of the transfer. The reply is the result, how long it took, and
+how many groups shared no memory.
 """
 
 import json
+import logging
 import os
 import sys
 import time
@@ -21,10 +23,22 @@ NOISE = 0.02
 SETTINGS = WeightsSettings(bucket_bytes=16 << 10, timeout_s=10.0)
 
 
+class GlooLog(logging.Handler):
+    """Counts groups that share no memory."""
+
+    count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.count += "over gloo" in record.getMessage()
+
+
 def main() -> None:
+    log, groups = GlooLog(), logging.getLogger("paddock.server.vllm.weights.engine_group")
+    groups.addHandler(log)
+    groups.setLevel(logging.INFO)
     torch.set_num_threads(1)
     model = AutoModelForCausalLM.from_pretrained(sys.argv[1], dtype=torch.float32)
-    sender = vllm_sender(SETTINGS, transport="gloo", device=torch.device("cpu"))
+    sender = vllm_sender(SETTINGS, transport="memory", device=torch.device("cpu"))
     for line in sys.stdin:
         command = json.loads(line)
         with torch.no_grad():
@@ -42,7 +56,7 @@ def main() -> None:
         began = time.monotonic()
         replicas = [ReplicaInfo(*one) for one in command["replicas"]]
         sent = sender.send(command["version"], weights, replicas, clear_cache=True)
-        result = {**sent._asdict(), "failed": dict(sent.failed), "took_s": time.monotonic() - began}
+        result = {**sent._asdict(), "failed": dict(sent.failed), "took_s": time.monotonic() - began, "gloo": log.count}
         sys.stdout.write(json.dumps(result) + "\n")
         sys.stdout.flush()
     sender.close()

@@ -1,4 +1,5 @@
-"""Two real vLLMs are sent weights at once: one that dies or hangs in the middle is left out, the other samples on."""
+"""Two real vLLMs are sent weights at once, by memory that all share: one that dies or hangs in the middle is left out,
+the other samples on."""
 
 import asyncio
 import json
@@ -96,7 +97,7 @@ async def trainer(small_vllm: "SmallVllm") -> AsyncIterator[ManyTrainer]:
 
 async def test_both_get_the_same_weights_at_once(trainer: ManyTrainer) -> None:
     first = await trainer.send()
-    assert (first["replicas"], first["failed"]) == (["policy-0", "policy-1"], {})
+    assert (first["replicas"], first["failed"], first["gloo"]) == (["policy-0", "policy-1"], {}, 0)
     before = await trainer.answer(0)
     assert before == await trainer.answer(1)
     assert (await trainer.send())["failed"] == {}

@@ -75,8 +75,8 @@ class LaunchSettings(BaseModel):
     enforce_eager: bool = False
     """True: no compilation and no CUDA graphs; starts sooner, samples slower."""
     weight_transfer: str | None = None
-    """The backend by which a trainer sends weights, `gloo` or `paddock_nccl` (a plugin of vLLM), or another one of
-    vLLM's; opens vLLM's routes for that. None: closed."""
+    """The backend by which a trainer sends weights, `gloo` (on one machine or GPU by memory that both share, else over
+    gloo) or `paddock_nccl` (plugins of vLLM), or another one of vLLM's; opens vLLM's routes for that. None: closed."""
     extra_args: Annotated[list[str], BeforeValidator(_strings)] = []
     """Further arguments of vLLM's API server; after ours, so they win. No secrets: those go in `env`."""
     serve_kwargs: JsonObject = {}

@@ -1,4 +1,4 @@
-"""`python group_faults.py CASE...`: a trainer and the workers of three engines without vLLM, as one line of JSON.
+"""`python group_faults.py TRANSPORT CASE...`: a trainer, the workers of three engines and no vLLM, as one line of JSON.
 
 Runs where torch is. Each worker is a process, that its engine's calls drive.
  Of each case: what the group ended in, how long that took, who was to blame, what came where.
@@ -20,9 +20,10 @@ from typing import Any, Self
 import torch
 
 from paddock.errors import InfraError
-from paddock.server.vllm.weights.collectives import CollectivePlace, make_collective
+from paddock.server.vllm.weights.collectives import CollectivePlace, OwnBuffers, Transport, make_collective
 from paddock.server.vllm.weights.engine_group import EngineGroup
 from paddock.server.vllm.weights.settings import WeightsSettings
+from paddock.server.vllm.weights.shared_memory import ReadTrial
 from paddock.server.vllm.weights.store import address_towards
 from paddock.server.vllm.weights.threads import in_thread
 from paddock.server.vllm.weights.transfer import BrokenGroupError, TransferTarget
@@ -85,6 +86,8 @@ class WorkerEngine:
         self.digests: list[str] = []
         self.version: str | None = None
         self.refuses = False
+        self.elsewhere = False
+        """The trainer's memory is not here."""
         self.skips = ""
         """The call that it answers, and its workers know nothing of."""
         self.answers = threading.Event()
@@ -96,6 +99,8 @@ class WorkerEngine:
             raise RuntimeError("refused")
         if self.skips == "join":
             return
+        if self.elsewhere:
+            init_info = {**init_info, "trial": {**init_info["trial"], "content": "00" * 16}}
         self._all([{**init_info, "rank": init_info["rank_offset"] + nth} for nth in range(len(self.workers))])
 
     def start_weight_update(self) -> None:
@@ -131,7 +136,8 @@ def work(pipe: Any) -> None:
                 own_address = address_towards(address, port)
                 cpu = torch.device("cpu")
                 place = CollectivePlace(body["rank"], body["world_size"], own_address, cpu, body["timeout_s"])
-                group, answer = WorkerGroup.join(body["transport"], address, port, place), {}
+                trial = body["trial"] and ReadTrial.model_validate(body["trial"])
+                group, answer = WorkerGroup.join(address, port, place, trial), {}
             else:
                 assert group is not None
                 received: dict[str, torch.Tensor] = {}
@@ -148,7 +154,8 @@ class CountingCollective:
 
     def __init__(self, transport: Any, store: Any, place: CollectivePlace) -> None:
         self._inner = make_collective(transport, store, place)
-        self.device = self._inner.device
+        self.transport = transport
+        self.device, self.buffer, self.free = self._inner.device, self._inner.buffer, self._inner.free
         self.buckets: list[int] = []
 
     def broadcast(self, data: torch.Tensor) -> Callable[[], bool]:
@@ -167,12 +174,13 @@ class ScriptedNccl:
         self.aborted: list[int] = []
 
 
-class ScriptedNcclEnd:
+class ScriptedNcclEnd(OwnBuffers):
     """One rank's end of a wire."""
 
     device = torch.device("cpu")
 
     def __init__(self, wire: ScriptedNccl, place: CollectivePlace) -> None:
+        super().__init__()
         self._wire, self._place, self._number = wire, place, 0
 
     def broadcast(self, data: torch.Tensor) -> Callable[[], bool]:
@@ -211,7 +219,7 @@ class ScriptedNcclEngine:
         place = CollectivePlace(
             init_info["rank_offset"], init_info["world_size"], address, torch.device("cpu"), init_info["timeout_s"]
         )
-        self._group = WorkerGroup.join("nccl", address, port, place, lambda *_: ScriptedNcclEnd(self.wire, place))
+        self._group = WorkerGroup.join(address, port, place, make=lambda *_: ScriptedNcclEnd(self.wire, place))
 
     def start_weight_update(self) -> None:
         self.received: dict[str, torch.Tensor] = {}
@@ -230,7 +238,8 @@ class ScriptedNcclEngine:
 class FaultSite:
     """Three engines, of one, two and one workers."""
 
-    def __init__(self, stack: ExitStack) -> None:
+    def __init__(self, stack: ExitStack, transport: Transport) -> None:
+        self.transport = transport
         self.engines = {
             name: WorkerEngine([stack.enter_context(WorkerProcess()) for _ in range(count)])
             for name, count in (("a", 1), ("b", 2), ("c", 1))
@@ -244,7 +253,7 @@ class FaultSite:
             return self.ends[-1]
 
         engines = [TransferTarget(name, self.engines[name], len(self.engines[name].workers)) for name in names]
-        return EngineGroup.connect(engines, self.settings, address="127.0.0.1", make=make)
+        return EngineGroup.connect(engines, self.settings, address="127.0.0.1", transport=self.transport, make=make)
 
     def signal(self, name: str, number: int) -> None:
         pid = self.engines[name].workers[-1].process.pid
@@ -280,7 +289,13 @@ def case_whole(site: FaultSite) -> dict[str, Any]:
         "sent": sum(buckets) / (2 * n_bytes),
         "buckets": len(buckets) // 2,
         "largest": max(buckets[:-1]),
+        "transport": site.ends[0].transport,
     }
+
+
+def case_elsewhere(site: FaultSite) -> dict[str, Any]:
+    site.engines["b"].elsewhere = True
+    return case_whole(site)
 
 
 def broken(site: FaultSite, send: Callable[[], Any], left: str) -> dict[str, Any]:
@@ -394,7 +409,8 @@ def main() -> None:
     torch.set_num_threads(1)
     answers = {}
     with ExitStack() as stack:
-        sites = {case: FaultSite(stack) for case in sys.argv[1:]}
+        transport: Any = sys.argv[1]
+        sites = {case: FaultSite(stack, transport) for case in sys.argv[2:]}
         for case, site in sites.items():
             answers[case] = globals()[f"case_{case}"](site)
     sys.stdout.write(json.dumps(answers) + "\n")

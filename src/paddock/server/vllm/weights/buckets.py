@@ -6,9 +6,11 @@ Memory  two buckets: one is filled while the other is sent.
 Errors  ValueError: a tensor without a dense layout.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, Self
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Self
+from weakref import ref
 
+import numpy as np
 import orjson
 import torch
 
@@ -41,6 +43,28 @@ class Bucket(NamedTuple):
     data: torch.Tensor
 
 
+class ReceiveMemory:
+    """Memory for the buckets that a worker receives, which is used again when nobody holds what was in it: new pages
+    of the CPU cost more than what is copied to them. Torch does so itself on a GPU."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._held: list[tuple[np.ndarray[Any, Any], ref[np.ndarray[Any, Any]]]] = []
+        """Each with what its last bucket's tensors hold, dead when they are gone."""
+
+    def empty(self, n_bytes: int) -> torch.Tensor:
+        if self._device.type != "cpu":
+            return torch.empty(n_bytes, dtype=torch.uint8, device=self._device)
+        free = [memory for memory, lease in self._held if lease() is None]
+        memory = next((memory for memory in free if len(memory) >= n_bytes), None)
+        if memory is None:
+            memory = np.empty(n_bytes, np.uint8)
+        lease = memory[:n_bytes]
+        kept = [(other, held) for other, held in self._held if held() is not None][-1:]
+        self._held = [*kept, (memory, ref(lease))]
+        return torch.from_numpy(lease)
+
+
 def bucket_size(forms: Sequence[TensorForm]) -> int:
     return sum(_aligned(form.n_bytes) for form in forms)
 
@@ -53,26 +77,26 @@ def from_header(header: bytes) -> list[TensorForm]:
     return [TensorForm(name, dtype, tuple(shape)) for name, dtype, shape in orjson.loads(header)]
 
 
-def pack(tensors: Iterable[tuple[str, torch.Tensor]], bucket_bytes: int, device: torch.device) -> Iterator[Bucket]:
-    """The tensors in buckets on `device`. A bucket is valid until the second one after it is asked for."""
-    buffers: list[torch.Tensor | None] = [None, None]
-    nth, used, forms = 0, 0, list[TensorForm]()
+def pack(
+    tensors: Iterable[tuple[str, torch.Tensor]], bucket_bytes: int, buffer: Callable[[int, int], torch.Tensor]
+) -> Iterator[Bucket]:
+    """The tensors in buckets. `buffer`: gives memory for a bucket, 0 or 1 in turn, of at least so many bytes. A bucket
+    is valid until the second one after it is asked for."""
+    nth, used, forms, data = 0, 0, list[TensorForm](), torch.empty(0)
     for name, tensor in tensors:
         form = TensorForm.of(name, tensor)
         size = _aligned(form.n_bytes)
         if forms and used + size > bucket_bytes:
-            yield _filled(forms, buffers[nth % 2], used)
+            yield Bucket(forms, data[:used])
             nth, used, forms = nth + 1, 0, []
-        buffer = buffers[nth % 2]
-        if buffer is None or len(buffer) < used + size:
-            buffers[nth % 2] = buffer = None
-            buffer = buffers[nth % 2] = torch.empty(max(bucket_bytes, size), dtype=torch.uint8, device=device)
-        target = buffer[used : used + form.n_bytes].view(tensor.dtype).view(tensor.shape)
+        if not forms:
+            data = buffer(nth % 2, max(bucket_bytes, size))
+        target = data[used : used + form.n_bytes].view(tensor.dtype).view(tensor.shape)
         target.copy_(tensor.detach())
         forms.append(form)
         used += size
     if forms:
-        yield _filled(forms, buffers[nth % 2], used)
+        yield Bucket(forms, data[:used])
 
 
 def unpack(bucket: Bucket) -> list[tuple[str, torch.Tensor]]:
@@ -83,11 +107,6 @@ def unpack(bucket: Bucket) -> list[tuple[str, torch.Tensor]]:
         tensors.append((form.name, flat.view(form.shape)))
         start += _aligned(form.n_bytes)
     return tensors
-
-
-def _filled(forms: list[TensorForm], buffer: torch.Tensor | None, used: int) -> Bucket:
-    assert buffer is not None  # something was written to it
-    return Bucket(forms, buffer[:used])
 
 
 def _aligned(n_bytes: int) -> int:

@@ -5,7 +5,9 @@ Law     the next bucket is filled while the last one is sent. A bucket that is n
         aborted on all ranks, and whoever does not leave within `LEAVING_S` is to blame. Then the group is closed.
         What an engine was half sent is no version of the weights, until all was sent again, by this trainer or the next
         one, over a new group. An engine that says it has them without that is to blame, and is not labelled.
-Memory  two buckets; one more copy of what comes from elsewhere is its source's.
+Way     by memory that all share where all workers can read the trainer's (`shared_memory`), else over gloo; between
+        GPUs over NCCL.
+Memory  two buckets, kept on a CPU until the group is closed; a copy of what comes from elsewhere is its source's.
 Source  the side of vLLM is `models_servers/vllm/transfer`, a plugin of vLLM. vLLM's own endpoints take a rank for their
         first worker (`rank_offset`, vLLM 0.32, `distributed/weight_transfer/nccl_common.py`): so all are in one group.
 Errors  BrokenGroupError; InfraError `transfer_stuck`, not retryable: all workers have come, and the communicator is not
@@ -13,10 +15,11 @@ Errors  BrokenGroupError; InfraError `transfer_stuck`, not retryable: all worker
         has received all and does not load it is in what `send` returns.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import accumulate
 from typing import Any, NamedTuple, Self
@@ -26,6 +29,7 @@ import torch
 from paddock.errors import InfraError
 from paddock.server.vllm.weights.buckets import Bucket, as_header, pack
 from paddock.server.vllm.weights.collectives import (
+    SHARED,
     Collective,
     CollectivePlace,
     IsThrough,
@@ -34,6 +38,7 @@ from paddock.server.vllm.weights.collectives import (
     make_collective,
 )
 from paddock.server.vllm.weights.settings import WeightsSettings
+from paddock.server.vllm.weights.shared_memory import CPU, ReadTrial, read_trial
 from paddock.server.vllm.weights.store import (
     COMPLETE,
     ENDED,
@@ -50,7 +55,7 @@ from paddock.types import JsonObject
 LEAVING_S = 10.0
 """How long those that live may take to leave a broken group, in which a bucket is loaded; less, where a bucket has less
 time."""
-CPU = torch.device("cpu")
+_log = logging.getLogger(__name__)
 Tensors = Iterable[tuple[str, torch.Tensor]]
 Calls = Mapping[str, "Future[None]"]
 """One call of each engine, by its name."""
@@ -80,28 +85,31 @@ class EngineGroup:
         *,
         address: str,
         port: int = 0,
-        transport: Transport = "gloo",
+        transport: Transport = "memory",
         device: torch.device = CPU,
         make: MakeCollective = make_collective,
     ) -> Self:
-        """Wait for all workers on `address`. `port` 0: any free one. `device`: this process's GPU, for NCCL."""
+        """Wait for all workers on `address`. `port` 0: any free one. `device`: this process's GPU, for NCCL and
+        cuda_ipc."""
         group = cls(engines, settings)
         group._store, port = open_store(address, port, settings.timeout_s)
         info = {"master_address": address, "master_port": port, "world_size": group._world_size}
-        info |= {"transport": transport, "timeout_s": settings.timeout_s}
-        calls = group._call_all(lambda engine: group._join(engine, info))
         place = CollectivePlace(0, group._world_size, address, device, settings.timeout_s)
-        try:
-            group._await_workers(0, calls)
-            group._store.set(COMPLETE, "")
-            group._collective = _made_in_time(partial(make, transport, group._store, place), settings.timeout_s)
-            group._await_calls(calls)
-            if failed := _errors(calls):
-                raise _TransferError from next(iter(failed.values()))
-        except InfraError:
-            raise
-        except Exception as error:
-            raise group._end(error, calls) from error
+        with _trial_of(transport, device) as trial:
+            info |= {"timeout_s": settings.timeout_s, "trial": trial and trial.model_dump()}
+            calls = group._call_all(lambda engine: group._join(engine, info))
+            try:
+                group._await_workers(0, calls)
+                transport = group._agreed(transport, trial)
+                group._store.set(COMPLETE, transport)
+                group._collective = _made_in_time(partial(make, transport, group._store, place), settings.timeout_s)
+                group._await_calls(calls)
+                if failed := _errors(calls):
+                    raise _TransferError from next(iter(failed.values()))
+            except InfraError:
+                raise
+            except Exception as error:
+                raise group._end(error, calls) from error
         return group
 
     def send(self, tensors: Tensors, version: str | None) -> dict[str, BaseException]:
@@ -128,6 +136,7 @@ class EngineGroup:
         """Close the group; engines go on with the weights that they have."""
         if self._collective is not None:
             self._collective.abort()
+            self._collective.free()
         self._collective = self._store = None
 
     def _call_all(self, call: Callable[[TransferTarget], None]) -> Calls:
@@ -138,6 +147,17 @@ class EngineGroup:
         engine.client.init_weight_transfer_engine({**info, "rank_offset": ranks.start})
         if not self._store.check(arrival_keys(0, ranks)):
             raise RuntimeError(f"it has answered, and not all of its {len(ranks)} workers have come")
+
+    def _agreed(self, transport: Transport, trial: ReadTrial | None) -> Transport:
+        """What all workers can receive by, as they said when they came."""
+        if transport not in SHARED or trial is None:
+            return "gloo" if transport in SHARED else transport
+        for name, ranks in self._ranks.items():
+            for key in arrival_keys(0, ranks):
+                if problem := self._store.get(key).decode():
+                    _log.log(_level(transport), "weights go over gloo, for %s shares no memory: %s", name, problem)
+                    return "gloo"
+        return transport
 
     def _update(self, engine: TransferTarget, version: str | None) -> None:
         """Raises where the engine says that it has weights which it was not sent. Where the group has ended meanwhile
@@ -173,10 +193,12 @@ class EngineGroup:
         assert self._collective is not None  # `send` looks
         sent = _PendingBucket(lambda: True, 0.0)
         nth = -1
-        for nth, bucket in enumerate(pack(tensors, self._settings.bucket_bytes, self._collective.device)):
+        for nth, bucket in enumerate(pack(tensors, self._settings.bucket_bytes, self._collective.buffer)):
             self._finish_bucket(sent, calls)
             sent = self._begin_bucket(nth, bucket)
         self._finish_bucket(sent, calls)
+        if self._collective.device.type != "cpu":  # whose new pages cost more than what is copied to them
+            self._collective.free()
         self._all_sent = True
         with _transfer_errors():
             self._store.set(bucket_key(self._number, nth + 1), as_header([]))
@@ -233,6 +255,8 @@ class EngineGroup:
                 updated |= {name} if self._number else set()
             elif not all(left := self._left(name)):
                 blamed[name] = TimeoutError(f"only some of its workers live: {cause}") if any(left) else own
+        if collective is not None:
+            collective.free()
         self.close()
         return BrokenGroupError(cause, blamed, frozenset(updated))
 
@@ -258,6 +282,24 @@ def _transfer_errors() -> Iterator[None]:
         yield
     except Exception as error:
         raise _TransferError from error
+
+
+@contextmanager
+def _trial_of(transport: Transport, device: torch.device) -> Iterator[ReadTrial | None]:
+    """A trial of memory that may be shared; None: there is none."""
+    with ExitStack() as stack:
+        trial = None
+        if transport in SHARED:
+            try:
+                trial = stack.enter_context(read_trial(CPU if transport == "memory" else device))
+            except (OSError, RuntimeError) as error:
+                _log.log(_level(transport), "weights go over gloo, for no memory can be shared here: %s", error)
+        yield trial
+
+
+def _level(transport: Transport) -> int:
+    """On one GPU it is to be fast, and is not; on the CPU engines may be on other machines."""
+    return logging.WARNING if transport == "cuda_ipc" else logging.INFO
 
 
 def _made_in_time(make: Callable[[], Collective], timeout_s: float) -> Collective:

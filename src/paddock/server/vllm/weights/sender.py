@@ -8,8 +8,8 @@ Broken  an update that fails half-way, or whose trainer dies, leaves unknown wei
         Therefore the engine's label is `INCOMPLETE` before the first byte is sent, and the version's number after the
         last: what is sampled between is masked as of unknown weights. It is resumed all the same: paused it would look
         well, and keep its rollouts waiting for ever. Whether it is well is its model server's to find out.
-Shared  an engine on the trainer's own GPU sleeps while it trains (`sleep_engines`), and is sent weights from memory of
-        the CPU: it takes memory for weights, gets them, and takes memory for its cache when the trainer has left.
+Shared  an engine on the trainer's own GPU sleeps while it trains (`sleep_engines`), and is sent weights when the
+        trainer has left: it takes memory for weights, gets them, and takes memory for its cache.
 Rank    rank 0 of the trainer alone sends. It listens on `address`, on a free port for each group.
 Stuck   a call that an engine does not answer in `timeout_s` goes on by itself, and the engine is left out while it
         does. A communicator of NCCL that all have come for and that is not made in time can't be taken back: that ends
@@ -246,7 +246,7 @@ def vllm_sender(
     address: str = LOOPBACK,
     colocated: bool = False,
 ) -> WeightSender:
-    """A sender to real vLLMs. `device`: the GPU from which NCCL sends."""
+    """A sender to real vLLMs. `device`: the GPU from which NCCL sends, or that the engines share for `cuda_ipc`."""
 
     def connect(engines: Sequence[TransferTarget]) -> TransferGroup:
         from paddock.server.vllm.weights.engine_group import EngineGroup

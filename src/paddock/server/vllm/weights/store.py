@@ -2,9 +2,10 @@
 
 Law     everything listens on the trainer's address alone, 127.0.0.1 unless another is said: torch's store would
         listen on every address of the machine.
-Keys    `arrived/NUMBER/RANK`: a worker is about to receive, 0 for the group, then one per update. `complete`: all
-        workers have arrived. `bucket/NUMBER/NTH`: what comes next, before it comes. `ended`: the trainer has given the
-        group up. `left/RANK`: a worker has left a broken group, and is alive.
+Keys    `arrived/NUMBER/RANK`: a worker is about to receive, 0 for the group, with what keeps it from sharing memory,
+        then one per update. `complete`: all workers have arrived, and how they are sent weights. `bucket/NUMBER/NTH`:
+        what comes next, before it comes. `ended`: the trainer has given the group up. `left/RANK`: a worker has left a
+        broken group, and is alive.
 Errors  what torch raises: DistNetworkError, DistStoreError.
 """
 

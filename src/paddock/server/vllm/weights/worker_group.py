@@ -1,5 +1,7 @@
 """A worker's side of a transfer: buckets come, until the trainer says that there are no more or gives the group up.
 
+Meeting what the trainer and all workers use is the trainer's to say, when each worker has said whether it shares
+        memory with it.
 Law     a worker waits as long as the trainer's store answers and the trainer has not ended the group: how long a
         bucket may take is the trainer's to say. Whoever leaves a broken group writes that it is alive.
 Errors  RuntimeError: the group is broken or was ended; those of the store, where the trainer is gone.
@@ -12,14 +14,14 @@ from typing import Any, Self
 
 import torch
 
-from paddock.server.vllm.weights.buckets import Bucket, bucket_size, from_header, unpack
+from paddock.server.vllm.weights.buckets import Bucket, ReceiveMemory, bucket_size, from_header, unpack
 from paddock.server.vllm.weights.collectives import (
     Collective,
     CollectivePlace,
     MakeCollective,
-    Transport,
     make_collective,
 )
+from paddock.server.vllm.weights.shared_memory import ReadTrial
 from paddock.server.vllm.weights.store import (
     COMPLETE,
     ENDED,
@@ -42,18 +44,18 @@ class WorkerGroup:
     @classmethod
     def join(
         cls,
-        transport: Transport,
         address: str,
         port: int,
         place: CollectivePlace,
+        trial: ReadTrial | None = None,
         make: MakeCollective = make_collective,
     ) -> Self:
-        """Connect to the trainer that listens there; waits for all ranks."""
+        """Connect to the trainer that listens there; waits for all ranks. `trial`: of the memory that may be shared."""
         store = join_store(address, port, place.timeout_s)
-        _write(store, arrival_keys(0, (place.rank,)))
+        _write(store, arrival_keys(0, (place.rank,)), "" if trial is None else trial.problem(place.device))
         try:
             poll(lambda: store.check([COMPLETE]), lambda: _raise_if_ended(store))
-            collective = make(transport, store, place)
+            collective = make(store.get(COMPLETE).decode(), store, place)
         except Exception:
             _leave(store, place.rank)
             raise
@@ -62,9 +64,10 @@ class WorkerGroup:
     def receive(self, number: int) -> Iterator[list[tuple[str, torch.Tensor]]]:
         """The tensors of update `number`, a bucket at a time."""
         _write(self._store, arrival_keys(number, (self._rank,)))
+        memory = ReceiveMemory(self._collective.device)
         for nth in count():
             try:
-                data = self._receive_bucket(number, nth)
+                data = self._receive_bucket(number, nth, memory)
             except Exception:
                 self.close()
                 _leave(self._store, self._rank)
@@ -76,7 +79,7 @@ class WorkerGroup:
     def close(self) -> None:
         self._collective.abort()
 
-    def _receive_bucket(self, number: int, nth: int) -> list[tuple[str, torch.Tensor]]:
+    def _receive_bucket(self, number: int, nth: int, memory: ReceiveMemory) -> list[tuple[str, torch.Tensor]]:
         key = bucket_key(number, nth)
 
         def check() -> None:
@@ -84,7 +87,7 @@ class WorkerGroup:
 
         poll(lambda: self._store.check([key]), check)
         forms = from_header(self._store.get(key))
-        data = torch.empty(bucket_size(forms), dtype=torch.uint8, device=self._collective.device)
+        data = memory.empty(bucket_size(forms))
         if len(data):
             poll(self._collective.broadcast(data), check)
         return unpack(Bucket(forms, data))
@@ -100,6 +103,6 @@ def _leave(store: Any, rank: int) -> None:
         _write(store, left_keys((rank,)))
 
 
-def _write(store: Any, keys: list[str]) -> None:
+def _write(store: Any, keys: list[str], text: str = "") -> None:
     for key in keys:
-        store.set(key, "")
+        store.set(key, text)
