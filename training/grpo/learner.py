@@ -47,9 +47,15 @@ class Learner:
             self._reference.model.requires_grad_(requires_grad=False)
 
     def move(self, device: torch.device) -> None:
-        """Weights, gradients and the optimizer's state, to the device; what is paged moves by itself."""
-        for model in {id(own): own.model for own in (self.model, self._reference)}.values():
-            model.to(device)
+        """All to the device; what is paged moves by itself."""
+        self.model.model.to(device)
+        self.move_rest(device)
+
+    def move_rest(self, device: torch.device) -> None:
+        """All but the weights that are learned, to the device. Gradients, which each step makes anew, are gone."""
+        self.optimizer.zero_grad(set_to_none=True)
+        if self._reference is not self.model:
+            self._reference.model.to(device)
         for state in self.optimizer.state.values():
             for key, value in state.items():
                 if isinstance(value, torch.Tensor) and value.dim() and not getattr(value, "is_paged", False):

@@ -2,8 +2,10 @@
 
 Law     that of `policy_thread`.
 Turns   with an engine on the same GPU (`generation.colocated`): `train` lets the engine sleep and moves the policy
-        there; `send` moves it back to memory of the CPU, from where the engine, which wakes, gets the weights. Between
-        `send` and `train` the GPU is the engine's. A `train` that fails leaves it asleep, as the run ends with it.
+        there; `send` wakes the engine for its weights, hands them over, and moves the policy to memory of the CPU
+        before the engine takes its cache. Where the GPU has no room for both models' weights, the policy goes before
+        the engine wakes. Between `send` and `train` the GPU is the engine's. A `train` that fails leaves it asleep, as
+        the run ends with it.
 Errors  ConfigError for a model or a schedule that can't be made; what torch raises is not caught.
 """
 
@@ -14,7 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult
+from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult, WeightsSource
 from paddock.server.vllm.weights.sender import WeightSender
 from paddock.training.core.records import Batch
 from paddock.training.grpo.language_model import checkpoint_stream
@@ -31,6 +33,10 @@ from paddock.training.grpo.weight_stream import WeightStream
 async def make_policy(settings: PolicySettings, rank_info: RankInfo = SINGLE_RANK) -> "TorchPolicy":
     """Make the policy in this process; of several, each waits for the others."""
     return await asyncio.to_thread(TorchPolicy, settings, rank_info)
+
+
+ENGINE_FACTOR = 1.25
+"""Bytes that an engine takes when it wakes up for its weights, for each of theirs."""
 
 
 class _StoredPart(NamedTuple):
@@ -108,11 +114,32 @@ class TorchPolicy(ThreadedPolicy):
         if not self._colocated:
             stream = WeightStream(each_weight, self._shard_group.share)
             return self._send_stream(stream, version, replicas, clear_cache=clear_cache)
-        # The engine needs the GPU before it takes them.
-        weights = {name: value.to("cpu") for name, value in each_weight()}
-        self._learner.move(self._shard_group.home)
-        return self._sender.send(version, weights.items, replicas, clear_cache=clear_cache)
+        home = self._shard_group.home
+        source: WeightsSource = each_weight
+        self._learner.move_rest(home)
+        if not _has_room(self._device, self._bytes_beside(dtype)):
+            weights = {name: value.to("cpu") for name, value in each_weight()}
+            self._learner.move(home)
+            source = weights.items
+        return self._sender.send(
+            version, source, replicas, clear_cache=clear_cache, leave=lambda: self._learner.move(home)
+        )
+
+    def _bytes_beside(self, dtype: torch.dtype) -> int:
+        """What the engine takes beside the policy's weights, and both for buckets, while it gets its own."""
+        values: list[int] = [value.numel() for value in self._learner.model.model.parameters()]
+        bucket: int = max(self._settings.weights.bucket_bytes, max(values) * dtype.itemsize)
+        engine = int(ENGINE_FACTOR * sum(values) * dtype.itemsize)
+        return engine + 4 * bucket
 
     def _end(self) -> None:
         super()._end()
         self._shard_group.leave()
+
+
+def _has_room(device: torch.device, n_bytes: int) -> bool:
+    """Whether the GPU has so much free memory; one CPU's is not counted."""
+    if device.type != "cuda":
+        return True
+    torch.cuda.empty_cache()
+    return bool(torch.cuda.mem_get_info(device)[0] >= n_bytes)

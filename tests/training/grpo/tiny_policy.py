@@ -1,7 +1,7 @@
 """Tiny random models, batches for it, and the settings of their policy. Runs in the environment that has torch."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from resource import RLIMIT_FSIZE, getrlimit, setrlimit
@@ -57,9 +57,16 @@ class RecordingSender(WeightSender):
         self.weights: dict[str, torch.Tensor] = {}
 
     def send(
-        self, version: int, source: WeightsSource, replicas: Sequence[ReplicaInfo], *, clear_cache: bool
+        self,
+        version: int,
+        source: WeightsSource,
+        replicas: Sequence[ReplicaInfo],
+        *,
+        clear_cache: bool,
+        leave: Callable[[], None] = lambda: None,
     ) -> SendResult:
         self.weights = {name: value.clone() for name, value in source()}
+        leave()
         return SendResult(version, tuple(one.name for one in replicas), 0.0, 0.0, 0.0)
 
 

@@ -32,6 +32,31 @@ def test_an_engine_sleeps_while_the_trainer_computes_and_has_its_weights_before_
     ]
 
 
+def test_the_trainer_leaves_when_the_engine_has_its_weights_and_before_it_takes_its_cache() -> None:
+    made = shared()
+    (only,) = made.replicas
+    made.send(0)
+    made.sender.sleep_engines()
+    seen: list[tuple[str, set[str]]] = []
+    made.send(1, leave=lambda: seen.append((only.label, set(only.asleep))))
+    assert seen == [("1", {"kv_cache"})]
+    only.faults = {"transfer": "500 once"}
+    made.send(2, leave=lambda: seen.append((only.label, set(only.asleep))))
+    assert seen[1:] == [(INCOMPLETE, {"kv_cache"})]
+
+
+def test_a_trainer_that_can_not_leave_keeps_no_engine_asleep() -> None:
+    made = shared()
+    (only,) = made.replicas
+    with pytest.raises(MemoryError):
+        made.send(0, leave=_full)
+    assert (only.paused, only.asleep) == (False, set())
+
+
+def _full() -> None:
+    raise MemoryError
+
+
 def test_an_engine_whose_transfer_breaks_wakes_up_under_no_version() -> None:
     made = shared()
     (only,) = made.replicas

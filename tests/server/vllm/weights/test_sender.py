@@ -3,7 +3,7 @@
 import socket
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -136,12 +136,19 @@ class Site:
             raise httpx.ConnectError("refused")
         return found[0].handle(request)
 
-    def send(self, version: int, *, clear_cache: bool = True, urls: Mapping[int, str] | None = None) -> SendResult:
+    def send(
+        self,
+        version: int,
+        *,
+        clear_cache: bool = True,
+        urls: Mapping[int, str] | None = None,
+        leave: Callable[[], None] = lambda: None,
+    ) -> SendResult:
         infos = [
             ReplicaInfo(f"policy-{nth}", (urls or {}).get(nth, one.url), self.started[nth])
             for nth, one in enumerate(self.replicas)
         ]
-        return self.sender.send(version, self.source, infos, clear_cache=clear_cache)
+        return self.sender.send(version, self.source, infos, clear_cache=clear_cache, leave=leave)
 
     def source(self) -> Iterable[tuple[str, Any]]:
         self.passes += 1

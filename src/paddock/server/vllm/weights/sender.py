@@ -8,8 +8,8 @@ Broken  an update that fails half-way, or whose trainer dies, leaves unknown wei
         Therefore the engine's label is `INCOMPLETE` before the first byte is sent, and the version's number after the
         last: what is sampled between is masked as of unknown weights. It is resumed all the same: paused it would look
         well, and keep its rollouts waiting for ever. Whether it is well is its model server's to find out.
-Shared  an engine on the trainer's own GPU sleeps while it trains (`sleep_engines`), and is sent weights when the
-        trainer has left: it takes memory for weights, gets them, and takes memory for its cache.
+Shared  an engine on the trainer's own GPU sleeps while it trains (`sleep_engines`): it takes memory for weights, gets
+        them, and takes memory for its cache when the trainer has left (`leave`).
 Rank    rank 0 of the trainer alone sends. It listens on `address`, on a free port for each group.
 Stuck   a call that an engine does not answer in `timeout_s` goes on by itself, and the engine is left out while it
         does. A communicator of NCCL that all have come for and that is not made in time can't be taken back: that ends
@@ -86,9 +86,16 @@ class WeightSender:
         """Calls that had no answer in time, and may have one yet."""
 
     def send(
-        self, version: int, source: WeightsSource, replicas: Sequence[ReplicaInfo], *, clear_cache: bool
+        self,
+        version: int,
+        source: WeightsSource,
+        replicas: Sequence[ReplicaInfo],
+        *,
+        clear_cache: bool,
+        leave: Callable[[], None] = lambda: None,
     ) -> SendResult:
-        """Send what `source` gives; it is asked again for each further group that it takes."""
+        """Send what `source` gives; it is asked again for each further group that it takes. `leave`: called when it is
+        not asked any more, before engines take memory for their cache; what it raises is raised."""
         update = _Update(str(version), self._settings.timeout_s)
         members = [_ReplicaUpdate(replica, self._control(replica.url, replica.token)) for replica in replicas]
         update.on_each(members, lambda member: member.control.check_health(), self._unanswered)
@@ -101,7 +108,10 @@ class WeightSender:
             self._transfer(update, touched, source)
             sent = time.monotonic()
         finally:
-            update.on_each(touched, self._resume, self._unanswered)
+            try:
+                leave()
+            finally:
+                update.on_each(touched, self._resume, self._unanswered)
         done = tuple(member.replica.name for member in update.left(members))
         return SendResult(version, done, paused - began, sent - paused, time.monotonic() - sent, update.failed)
 
