@@ -2,7 +2,8 @@
 
 Model   of MODEL (a folder), or of the shape of Qwen3-0.6B with random weights, made here; nothing is downloaded.
 Does    vLLM samples rows, sleeps while the policy trains on them (adapters, or with --all-weights all by AdamW8bit of
-        bitsandbytes), wakes up, gets the weights, and samples again.
+        bitsandbytes), wakes up, gets the weights by memory of the GPU that both share, and samples again. A warning
+        says where they came over gloo instead, and why.
 Tells   as lines and in FOLDER/report.json: the largest memory in use on the GPU while the policy trained and while vLLM
         sampled, beside the sheet's; seconds of steps and sendings; what trainer and vLLM make of the same tokens at
         each step, which have to agree as at the first.

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from paddock.server.vllm.weights.buckets import ReceiveMemory
 from paddock.server.vllm.weights.cuda_memory import CudaNotice, CudaRuntime, loaded_runtime
 from paddock.server.vllm.weights.shared_memory import (
     CPU,
@@ -176,6 +177,22 @@ def case_stopped_trainer() -> dict[str, Any]:
         ended = not reader.is_alive()
         trainer.kill()
     return {"ended": ended}
+
+
+def case_reused() -> dict[str, Any]:
+    """What a worker receives to: `kept` is a part of the first bucket that a module still waits with."""
+    memory = ReceiveMemory(CPU)
+    first = memory.empty(N_BYTES)
+    kept = first[-8:].fill_(7).view(torch.int64)
+    places = [first.data_ptr()]
+    del first
+    for _ in range(4):
+        bucket = memory.empty(N_BYTES).fill_(1)
+        places.append(bucket.data_ptr())
+    whole = int(kept) == int.from_bytes(b"\7" * 8, "little")
+    del kept, bucket
+    places.append(memory.empty(N_BYTES // 2).data_ptr())
+    return {"whole": whole, "places": [places.index(place) for place in places]}
 
 
 def case_cuda() -> dict[str, Any]:

@@ -75,3 +75,10 @@ def test_a_handle_of_cuda_goes_as_digits_and_what_it_opened_is_closed(found: dic
     assert cuda["full"] == "RuntimeError: cudaMalloc: out of memory"
     assert cuda["twice"] == "RuntimeError: cudaFree: invalid argument"
     assert cuda["no runtime"] == "RuntimeError: torch has loaded no runtime of CUDA"
+
+
+def test_memory_of_a_bucket_is_used_again_when_nothing_of_it_is_held(found: dict[str, Any]) -> None:
+    reused = found["reused"]
+    assert reused["whole"], "a tensor that a module waits with stays as it came"
+    assert 0 not in reused["places"][1:]
+    assert len(set(reused["places"])) == 3, "two in turn, beside the one that is held"
