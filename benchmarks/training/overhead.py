@@ -1,10 +1,11 @@
 """Rollouts of one step through our servers, buffer and batches, beside a bare loop over the same vLLM.
 
-Ours is the rollout worker of a run: agent, pivot server and model server (a process of its own), journals, the buffer
-and the step's batch. The floor is one asyncio loop: it renders and tokenises each prompt once, posts its ids raw to the
+Ours is the rollout worker of a run: agent, pivot server and model server (in its process), journals, the buffer and
+the step's batch. The floor is one asyncio loop: it renders and tokenises each prompt once, posts its ids raw to the
 same vLLM as many times, reads the answer with a regular expression, scores it with the same comparator, writes a line,
 and keeps ids, mask, log-probs and advantage. Both have all rollouts of a step in flight.
-CPU     of this process and, for ours, the model server's; not vLLM's, which is the same for both.
+CPU     of this process and, for ours, of the model server that has started vLLM; not vLLM's, which is the same for
+        both.
 Target  less than 10 ms of CPU over the floor's in each rollout. How much longer a step lasts depends on how many cores
         vLLM leaves: on two of them all three compete.
 """
@@ -28,6 +29,7 @@ from paddock.server.loops import spare_collector
 from paddock.training.core.batches import make_batch
 from paddock.training.core.buffer import ReplayBuffer
 from paddock.training.grpo.environment import EngineHost
+from paddock.training.grpo.model_server import SharedEngines, with_own_model_server
 from paddock.training.grpo.read_config import RunConfig, read_config
 from paddock.training.grpo.roles import GroupJob
 from paddock.training.grpo.rollouts import RunRollouts, RunRows, Sampler
@@ -73,7 +75,12 @@ async def _pairs(task: DemoTask) -> list[tuple[StepMeasure, StepMeasure]]:
     engines = EngineHost(read.environment, read.model_server, LOOPBACK, token_urlsafe())
     await engines.start()
     address = await engines.address()
-    worker = RolloutWorker(read.environment, worker_settings(read), address)
+    own = with_own_model_server(
+        read.environment, read.model_server, SharedEngines(address.url, address.token, "rollouts", 1)
+    )
+    if own is None:
+        raise RuntimeError("not under the interpreter that has vLLM")
+    worker = RolloutWorker(own, worker_settings(read))
     rows = RunRows.read(read.environment, row_settings(read.config, task.folder))
     rollouts = RunRollouts([Sampler(worker, engines)], rows, task.folder)
     await worker.start()

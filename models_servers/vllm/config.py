@@ -1,6 +1,6 @@
 """Config of a vllm server: which vLLM, started or only fronted, and how it is asked.
 
-Law     `base_url` (running servers) or `launch` (servers of our own), never both.
+Law     one of `base_url` (running servers), `launch` (servers of our own) and `engines_of` (those of another server).
 Units   seconds, GiB, tokens.
 Errors  a field that can't be used is refused when the config is read; a missing folder when it is asked for
         (`tokenizer_folder`, `template`: ConfigError).
@@ -8,7 +8,7 @@ Errors  a field that can't be used is refused when the config is read; a missing
 
 from typing import Literal
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from paddock.models_servers.vllm.sampling import unknown_names
 from paddock.server.exact.language import LanguageConfig
@@ -16,6 +16,17 @@ from paddock.server.fields import Urls, bare_urls, secret_text
 from paddock.server.vllm.launch_settings import LaunchSettings
 from paddock.server.vllm.launcher import ServedModel
 from paddock.types import JsonObject
+
+
+class EnginesSource(BaseModel):
+    """A model server `vllm` on this machine whose vLLM servers another one asks too."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    url: str
+    """Its root."""
+    token: SecretStr | None = Field(default=None, repr=False)
+    """What it asks for; None: nothing."""
 
 
 class VllmConfig(LanguageConfig):
@@ -27,6 +38,9 @@ class VllmConfig(LanguageConfig):
     """Base URL of a running server, with or without `/v1`; of several, a rollout keeps to one. None: see `launch`."""
     launch: LaunchSettings | None = None
     """Servers of our own, started and ended with this one. None: see `base_url`."""
+    engines_of: EnginesSource | None = None
+    """Another server `vllm` on this machine, whose vLLM servers this one asks too, wherever they are started again; a
+    training run says it for its rollout workers. None: see `base_url`."""
     api_key: SecretStr | None = Field(default=None, repr=False)
     """None or empty: the servers ask for none. Never told on any route: a trainer that needs it has it from the same
     config; vLLM's routes for weights do not ask for it."""
@@ -77,8 +91,11 @@ class VllmConfig(LanguageConfig):
 
     @model_validator(mode="after")
     def _single_origin(self) -> "VllmConfig":
-        if (self.base_url is None) == (self.launch is None):
-            raise ValueError("needs either `base_url` of running servers or `launch` for servers of its own")
+        if sum(origin is not None for origin in (self.base_url, self.launch, self.engines_of)) != 1:
+            raise ValueError(
+                "needs either `base_url` of running servers or `launch` for servers of its own (or `engines_of`, for "
+                "those of another server)"
+            )
         return self
 
     @property

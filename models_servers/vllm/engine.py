@@ -29,6 +29,7 @@ from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.replica import Replica, ReplicaCall
 from paddock.models_servers.vllm.replicas import Replicas
 from paddock.models_servers.vllm.sampling import is_plain, sampling
+from paddock.models_servers.vllm.shared_replicas import SharedReplicas
 from paddock.models_servers.vllm.traits import PATHS, request_body, weight_version
 from paddock.server.dialects import EventReader
 from paddock.server.exact.engine import ROUTED_EXPERTS_START, Chunk
@@ -51,7 +52,7 @@ class VllmEngine:
     """The vLLM servers of one config, as `paddock.server.exact.engine.TokenEngine`."""
 
     def __init__(self, config: VllmConfig, *, name: str) -> None:
-        self.replicas = Replicas(config, name=name)
+        self.replicas = (Replicas if config.engines_of is None else SharedReplicas)(config, name=name)
         self._config = config
         self._slots = asyncio.Semaphore(config.max_concurrency)
 

@@ -130,21 +130,34 @@ class Replica:
         """Watch it from now on, and bring it back when it is down."""
         self._watch_task = asyncio.create_task(self._watch())
 
-    async def stop(self) -> None:
+    async def stop(self, why: str = "it was stopped") -> None:
+        """Have done with it, and end what it has started; may be called again."""
         self._stopped = True
         await _cancel(self._replace_task)
         await _cancel(self._watch_task)
-        self._set_state("lost", "it was stopped")
+        if self.state != "lost":
+            self._set_state("lost", why)
         await self._end_process()
+
+    def drain(self, why: str) -> None:
+        """Give it no new calls: who has started it says that it is being replaced."""
+        if self.state == "ready":
+            self._set_state("draining", why)
+
+    def end_drain(self) -> None:
+        """Give it calls again."""
+        if self.state == "draining":
+            self._set_state("ready", "")
 
     def suspect(self) -> None:
         """Check its health at once, because a call failed on it."""
         self._suspected.set()
 
     async def replace(self) -> None:
-        """No new calls; when those that run have ended, or `drain_s` is over, a launched one is started anew. Ready
-        when it returns. While it is being replaced, whoever asks for it again waits for the same; a caller that does
-        not wait any more changes nothing."""
+        """No new calls; when those that run here have ended, or `drain_s` is over, a launched one is started anew.
+        Ready when it returns. Those of other model servers before it are not waited for: they ask again. While it is
+        being replaced, whoever asks for it again waits for the same; a caller that does not wait any more changes
+        nothing."""
         if self._stopped:
             raise InfraError(f"{self.name}: it was stopped", kind="stopping", retryable=False)
         if self._replace_task is None or self._replace_task.done():
@@ -166,6 +179,11 @@ class Replica:
         finally:
             self.watch()
 
+    def place(self) -> JsonObject:
+        """Name, URL and state, which ask it nothing."""
+        url = self._url if self.process is None else self.process.url
+        return {"name": self.name, "url": url, "state": self.state, "why": self.why}
+
     async def describe(self) -> JsonObject:
         """Name, URL and state; of a ready one also the label of its weights and the number of its workers. None is
         what is not known: the device of one that others started, weights where vLLM's routes for them are closed."""
@@ -176,10 +194,7 @@ class Replica:
                 workers = await world_size(self.client, self._config.health_timeout_s)
         launch = self._config.launch
         return {
-            "name": self.name,
-            "url": self._url if self.process is None else self.process.url,
-            "state": self.state,
-            "why": self.why,
+            **self.place(),
             "device": self._device,
             "weight_transfer": launch.weight_transfer if launch is not None else None,
             "weight_version": version,

@@ -1,10 +1,11 @@
 """vLLM as an exact model server: prompts built from recorded ids, answers recorded as ids with their log-probs.
 
-Law     that of `paddock.server.exact`. Always in a process of its own, under the interpreter of the environment that
-        has vLLM (`python`): what reads its answers is vLLM's own code.
+Law     that of `paddock.server.exact`. In a process of its own, under the interpreter of the environment that has vLLM
+        (`python`): what reads its answers is vLLM's own code. Rollout workers have theirs in process (`worker_server`).
 Routes  those of every model server, and those of a trainer, which ask for the server's token like the others:
         `GET /replicas`, and `/replicas/NAME/CALL` for the calls of vLLM that go with new weights. So vLLMs of our own,
-        whose routes for weights ask for no key, listen on loopback alone, wherever the trainer is.
+        whose routes for weights ask for no key, listen on loopback alone, wherever the trainer is. `GET /engines` is
+        for other model servers on this machine (`shared_replicas`).
 Errors  those of `engine`, `replicas`, `parsing`; ConfigError for a tokenizer or chat template that can't be used.
 """
 
@@ -18,6 +19,7 @@ from paddock.http import Call, Route
 from paddock.models_servers.vllm.config import VllmConfig
 from paddock.models_servers.vllm.engine import VllmEngine
 from paddock.models_servers.vllm.parsing import VllmParsers
+from paddock.models_servers.vllm.shared_replicas import ENGINES_PATH
 from paddock.server.base import Handler
 from paddock.server.exact import Equipment, ExactServer
 from paddock.server.exact.language import load_language
@@ -27,6 +29,11 @@ REPLICAS: Route[JsonObject, JsonObject] = Route(
     "GET",
     "/replicas",
     "The vLLM servers: where a trainer sends weights, and which they have; no key of theirs is shown",
+)
+ENGINES: Route[JsonObject, JsonObject] = Route(
+    "GET",
+    ENGINES_PATH,
+    "The vLLM servers, where they are and in what state, for model servers that ask them too",
 )
 CALLS = {
     "GET": ("health", "get_world_size"),
@@ -85,10 +92,14 @@ class VllmServer(ExactServer[VllmConfig]):
 
     def handlers(self) -> Mapping[Route[Any, Any], Handler]:
         passed_on = {route: partial(self._control, route.method) for route in CONTROL}
-        return {**super().handlers(), REPLICAS: self._replicas, **passed_on}
+        return {**super().handlers(), REPLICAS: self._replicas, ENGINES: self._engines, **passed_on}
 
     async def _replicas(self, _body: JsonObject, _call: Call) -> JsonObject:
         return {"replicas": await self._engine.replicas.describe() if self._engine is not None else []}
+
+    async def _engines(self, _body: JsonObject, _call: Call) -> JsonObject:
+        replicas = self._engine.replicas.all if self._engine is not None else []
+        return {"engines": [replica.place() for replica in replicas]}
 
     async def _control(self, method: str, body: JsonObject, call: Call) -> JsonObject:
         name, path = call.path["name"], call.path["call"]

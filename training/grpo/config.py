@@ -198,8 +198,9 @@ class ClusterConfig(SettingsBlock):
     labels: LabelConfig = LabelConfig()
     """Nodes by role."""
     rollout_workers: int = Field(default=1, ge=1)
-    """Rollout workers, each a process with all agents and environments, on the nodes with the fewest roles; each node
-    with engines has one in any case."""
+    """Rollout workers, each a process with all agents and environments, on the nodes with the fewest roles; at least
+    one for each node with engines. One on such a node has the model server too; there they share its
+    `max_concurrency`."""
     wait_s: float = Field(default=120.0, ge=0)
     """Seconds that a start, and a restart after a node's death, waits until the cluster has a place for every role."""
 

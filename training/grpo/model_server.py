@@ -12,7 +12,9 @@ Errors  ConfigError: agents that ask several model servers, engines that can't t
         `paddock.config.load` refuses.
 """
 
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from paddock.config import Config, Note, load, resolve_class
@@ -26,9 +28,13 @@ from paddock.types.request_fields import SAMPLING
 
 KIND = "models_servers"
 VLLM = "vllm"
+IN_PROCESS = "paddock.models_servers.vllm.worker_server:WorkerVllmServer"
+"""The same in the process of a rollout worker."""
 DEFAULT_NAME = "policy_model"
 _WIRE = {"base_url", "api_key", "model", "engine", "request_token_ids", "upstream_api", "extra_body"}
 """Fields of another model server that say where it is and how it is spoken to, not what it does."""
+_ONE_PROCESS_KEYS = frozenset(("base_url", "launch", "python", "host", "port"))
+"""Fields of a model server that say where its engines are, and where it is itself."""
 _UNSET = tuple(name for name in SAMPLING if name not in ("temperature", "top_p", "stop"))
 """Sampling parameters that nobody sets in training; null: the engine's own."""
 _COLLECTION_KEYS = frozenset(
@@ -87,6 +93,42 @@ def with_launch(config: Config, name: str, fields: JsonObject) -> str:
     tree: Any = parse(config.to_yaml(), "composed config").tree
     tree[name][KIND][VLLM]["launch"].update(fields)
     return dump(tree)
+
+
+class SharedEngines(NamedTuple):
+    """Engines that a rollout worker's own model server asks."""
+
+    url: str
+    """Of the model server that has started them, on the worker's node."""
+    token: str
+    role: str
+    """The worker's."""
+    n_workers: int
+    """Workers there, which share `max_concurrency`."""
+
+
+def with_own_model_server(config: Config, name: str, engines: SharedEngines) -> Config | None:
+    """The config of the servers with the trained model server in the process of its agents, before the same engines.
+    None where it can't be: the parsers of answers are in another environment of Python than this one."""
+    settings = engine_settings(config, name)
+    if settings.python is not None and _environment_of(settings.python) != _environment_of(Path(sys.executable)):
+        return None
+    tree: Any = parse(config.to_yaml(), "composed config").tree
+    (block,) = tree[name][KIND].values()
+    kept = {key: value for key, value in block.items() if key not in _ONE_PROCESS_KEYS}
+    if settings.turn_store.folder is not None:
+        kept["turn_store"] = {**block["turn_store"], "folder": str(settings.turn_store.folder / engines.role)}
+    kept |= {
+        "engines_of": {"url": engines.url, "token": engines.token},
+        "max_concurrency": -(-settings.max_concurrency // engines.n_workers),
+    }
+    tree[name] = {KIND: {IN_PROCESS: kept}}
+    return Config.from_yaml(dump(tree))
+
+
+def _environment_of(python: Path) -> Path:
+    """The folder of an interpreter's programs: an environment has one, whatever its interpreter is a link to."""
+    return python.expanduser().parent.resolve()
 
 
 class _ModelServerBlock(NamedTuple):

@@ -80,7 +80,24 @@ class RolePlacement(NamedTuple):
     """By rank."""
     engines: list[RolePlace]
     rollouts: list[RolePlace]
-    """At least as many as `engines`: the first asks the first of those, and so on, around."""
+    """At least as many as `engines`."""
+
+    @property
+    def workers(self) -> list[list[RolePlace]]:
+        """The rollout workers that ask each role of `engines`: as many to within one, of its own node where there are,
+        for there a worker has its model server in its own process."""
+        hosts, fewest = self.engines, len(self.rollouts) // len(self.engines)
+        shares: list[list[RolePlace]] = [[] for _ in hosts]
+        others: list[RolePlace] = []
+        for worker in self.rollouts:
+            near = [share for host, share in zip(hosts, shares, strict=True) if host.node.id == worker.node.id]
+            share = min(near, key=len, default=None)
+            (others if share is None or len(share) == fewest else share).append(worker)
+        for worker in others:
+            away = [host.node.id != worker.node.id for host in hosts]
+            nth = min(range(len(hosts)), key=lambda nth: (len(shares[nth]), away[nth]))
+            shares[nth].append(worker)
+        return shares
 
     @property
     def all(self) -> list[RolePlace]:

@@ -20,7 +20,7 @@ from paddock.server.access import TOKEN_BYTES
 from paddock.server.vllm.weights.replicas import ReplicaInfo, SendResult
 from paddock.training.core.records import Batch
 from paddock.training.grpo.environment import EngineHost, ModelAddress, require_model_server
-from paddock.training.grpo.model_server import with_launch
+from paddock.training.grpo.model_server import SharedEngines, with_launch, with_own_model_server
 from paddock.training.grpo.placement import RolePlace, RolePlacement
 from paddock.training.grpo.policy_processes import PolicyProcesses
 from paddock.training.grpo.policy_settings import PolicySettings, RankInfo
@@ -129,17 +129,18 @@ async def start_samplers(
     processes: RoleProcesses, placement: RolePlacement, config: Config, settings: WorkerSettings
 ) -> list[Sampler]:
     """Start all engines and rollout workers."""
-    hosts = placement.engines
 
     async def start_host(engines: RolePlace, own: Sequence[RolePlace]) -> list[Sampler]:
         source = await start_engines(processes, engines, config, settings.model_server)
-        workers = (start_rollouts(processes, place, config, settings, source.address) for place in own)
+        near = [place for place in own if place.node.id == engines.node.id]
+        workers = (
+            start_rollouts(processes, place, config, settings, source.address, len(near) if place in near else None)
+            for place in own
+        )
         first, *others = await asyncio.gather(*workers)
         return [Sampler(first, source), *map(Sampler, others)]
 
-    started = await asyncio.gather(
-        *(start_host(place, placement.rollouts[nth :: len(hosts)]) for nth, place in enumerate(hosts))
-    )
+    started = await asyncio.gather(*map(start_host, placement.engines, placement.workers))
     return [sampler for samplers in started for sampler in samplers]
 
 
@@ -158,11 +159,22 @@ async def start_engines(processes: RoleProcesses, place: RolePlace, config: Conf
 
 
 async def start_rollouts(
-    processes: RoleProcesses, place: RolePlace, config: Config, settings: WorkerSettings, model: ModelAddress
+    processes: RoleProcesses,
+    place: RolePlace,
+    config: Config,
+    settings: WorkerSettings,
+    model: ModelAddress,
+    n_near: int | None = None,
 ) -> RemoteWorker:
-    """Start a rollout worker; its servers run when this returns."""
+    """Start a rollout worker; its servers run when this returns. `n_near`: rollout workers on the node of the engines
+    of `model`, this one among them, each with a model server of its own; None: it is on another, and vLLM is asked on
+    its own node alone."""
     role = processes.start(place.role, place)
-    await role.make(_make_worker, config.to_yaml(), settings, model)
+    own = None
+    if n_near is not None:
+        engines = SharedEngines(model.url, model.token, place.role, n_near)
+        own = with_own_model_server(config, settings.model_server, engines)
+    await role.make(_make_worker, (own or config).to_yaml(), settings, model if own is None else None)
     return RemoteWorker(role)
 
 
@@ -192,7 +204,7 @@ async def _make_engines(config: str, *args: str) -> EngineHost:
     return host
 
 
-async def _make_worker(config: str, settings: WorkerSettings, model: ModelAddress) -> RolloutWorker:
+async def _make_worker(config: str, settings: WorkerSettings, model: ModelAddress | None) -> RolloutWorker:
     worker = RolloutWorker(Config.from_yaml(config), settings, model)
     await worker.start()
     return worker

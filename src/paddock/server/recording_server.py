@@ -148,12 +148,17 @@ class RecordingServer(ModelServer[RecordingConfigT]):
     def model_name(self) -> str:
         """The model's name in replies."""
 
+    @property
+    def store_name(self) -> str:
+        """Name of its folder of turns, where the config names none."""
+        return self.name
+
     @abstractmethod
     def sample(self, pending: PendingCall) -> AsyncGenerator[Batch, None]:
         """Ask the engine for an answer, in batches of parts; the answer is the last part of the last batch."""
 
     async def start(self) -> None:
-        self._store = self.config.turn_store.open(self.name, self.engine_kind)
+        self._store = self.config.turn_store.open(self.store_name, self.engine_kind)
 
     async def stop(self) -> None:
         for secret in list(self._running):

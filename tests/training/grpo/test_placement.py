@@ -120,6 +120,25 @@ def test_more_rollout_workers_than_nodes_with_engines_are_spread_over_what_is_le
     assert [one.role for one in placement.rollouts] == ["rollouts-0", "rollouts-1", "rollouts-2"]
 
 
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=4, unique=True), st.lists(st.integers(0, 4), max_size=6))
+def test_engines_have_as_many_workers_each_and_those_of_their_own_node_first(hosts: list[int], more: list[int]) -> None:
+    nodes = [ClusterNode(f"m{nth}", id=str(nth)) for nth in range(5)]
+    workers = [*reversed(hosts), *more]
+    placement = RolePlacement(
+        [],
+        [RolePlace(f"engines-{nth}", nodes[node]) for nth, node in enumerate(hosts)],
+        [RolePlace(f"rollouts-{nth}", nodes[node]) for nth, node in enumerate(workers)],
+    )
+    shares = placement.workers
+    assert sorted(one.role for share in shares for one in share) == sorted(one.role for one in placement.rollouts)
+    counts = [len(share) for share in shares]
+    assert min(counts) > 0
+    assert max(counts) - min(counts) <= 1
+    for host, share in zip(placement.engines, shares, strict=True):
+        near = sum(one.node == host.node for one in placement.rollouts)
+        assert sum(one.node == host.node for one in share) >= min(near, len(workers) // len(hosts))
+
+
 def test_labels_say_which_nodes_run_what() -> None:
     labelled = [
         RoleNeed("policy", 1, label="node=m3"),

@@ -100,7 +100,9 @@ async def test_each_rollout_worker_asks_the_engines_of_one_node(
         return RemoteEngines(SilentProcess(place.role, tmp_path, None), ModelAddress(f"http://{place.node}", "t"))
 
     async def worker(_: Any, place: RolePlace, *args: Any) -> str:
-        return f"{place.role} asks {args[-1].url}"
+        address, n_near = args[-2:]
+        where = "from elsewhere" if n_near is None else f"from there, one of {n_near}"
+        return f"{place.role} asks {address.url} {where}"
 
     monkeypatch.setattr("paddock.training.grpo.remote.start_engines", engines)
     monkeypatch.setattr("paddock.training.grpo.remote.start_rollouts", worker)
@@ -110,7 +112,7 @@ async def test_each_rollout_worker_asks_the_engines_of_one_node(
         RoleProcesses(tmp_path), place(needs, nodes), cast("Any", None), WorkerSettings(GrpoSettings(), GroupSettings())
     )
     assert [(sampler.worker, sampler.engines is not None) for sampler in started] == [
-        ("rollouts-0 asks http://m1", True),
-        ("rollouts-2 asks http://m1", False),
-        ("rollouts-1 asks http://m2", True),
+        ("rollouts-0 asks http://m1 from elsewhere", True),
+        ("rollouts-2 asks http://m1 from elsewhere", False),
+        ("rollouts-1 asks http://m2 from there, one of 1", True),
     ]
