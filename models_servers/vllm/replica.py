@@ -2,7 +2,8 @@
 
 Ready   it answers `/health` and has sampled: a server may be up and die at its first request.
 Dead    its process ended; it refuses connections; `/health` is not 200, or is not answered `health_failures` times in
-        a row: after a death of the engine it may hang. Calls that run on a dead server fail at once.
+        a row: after a death of the engine it may hang. One of our own also where it gives no token for
+        `launch.stall_timeout_s` (`progress_watch`). Calls that run on a dead server fail at once.
 Back    a launched one is started again, with waits that double, at most `max_restarts` times in all, then it is lost.
         A running one of others is checked again for as long as we run.
 """
@@ -201,6 +202,16 @@ class Replica:
             "world_size": workers,
         }
 
+    async def control(self, method: str, call: str, body: JsonObject, timeout_s: float) -> JsonObject:
+        """Pass a trainer's call on; while it is paused, that it gives no token says nothing."""
+        watch = self.process.watch if self.process is not None else None
+        if watch is not None:
+            watch.begins(call, body)
+        reply = await self.client.control(method, f"/{call}", body, timeout_s)
+        if watch is not None:
+            watch.ended(call)
+        return reply
+
     def call(self, deadline: float) -> ReplicaCall:
         """Begin an answer that is sampled until the loop's time `deadline` at most; use it in a `with`."""
         return ReplicaCall(self, deadline)
@@ -261,6 +272,8 @@ class Replica:
         while True:
             if self.process is not None and self.process.exited.done():
                 return f"its process {self.process.exit_text}"
+            if self.process is not None and self.process.stalled.done():
+                return self.process.stalled.result()
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._config.health_interval_s):
                     await self._until_check_is_due()
@@ -289,7 +302,7 @@ class Replica:
             await self._suspected.wait()
             return
         suspected = asyncio.ensure_future(self._suspected.wait())
-        either: set[asyncio.Future[Any]] = {suspected, self.process.exited}
+        either: set[asyncio.Future[Any]] = {suspected, self.process.exited, self.process.stalled}
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -108,4 +108,4 @@ class VllmServer(ExactServer[VllmConfig]):
         if self._engine is None:
             raise InfraError(f"{self.name} has not started", kind="not_started")
         replica = self._engine.replicas.named(name)
-        return await replica.client.control(method, f"/{path}", body, CALL_TIMEOUT_S)
+        return await replica.control(method, path, body, CALL_TIMEOUT_S)

@@ -2,7 +2,8 @@
 
 Serves  what `ScriptedVllm` does, after it has started an engine core that leaves the group and hears nothing.
 Modes   `fail`: it ends at once; `never`: it is never well; `sick`: it is well and can't sample; `deaf`: it does not end
-        when it is told to; `fragile`: it dies at its third generation; `fades`: after a second it is not well any more.
+        when it is told to; `fragile`: it dies at its third generation; `fades`: after a second it is not well any more;
+        `hangs`: the first that is started is well, and answers nothing after its third generation.
 """
 
 from pathlib import Path
@@ -35,7 +36,12 @@ spec = importlib.util.spec_from_file_location("scripted", os.environ["FAKE_SERVE
 scripted = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(scripted)
 
+hangs = mode == "hangs" and not os.path.exists(os.environ["FAKE_PIDS"] + ".hung")
+
 def fault(nth):
+    if hangs and nth > 2:
+        open(os.environ["FAKE_PIDS"] + ".hung", "w").close()
+        return "hang"
     if mode == "fragile" and nth > 1:
         os._exit(7)
     return "500" if mode == "sick" else None

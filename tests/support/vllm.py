@@ -91,6 +91,8 @@ class ScriptedVllm:
         """With the start-up checks, of which there are two."""
         self.cut_off = 0
         """Answers whose client went away."""
+        self.n_tokens: int | None = 0
+        """Sampled so far, as `/metrics` counts them; None: it counts nothing."""
         self.paused: dict[str, str] = {}
         """The query of the last pause."""
         self._peers: set[Any] = set()
@@ -110,6 +112,7 @@ class ScriptedVllm:
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=1 << 30, middlewares=[self._check_key])
         app.router.add_get("/health", self._health)
+        app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/weight_info", self._weight_info)
         app.router.add_get("/get_world_size", self._world_size)
@@ -141,7 +144,7 @@ class ScriptedVllm:
     async def _check_key(self, request: web.Request, handler: Any) -> web.StreamResponse:
         if (
             self._key is not None
-            and request.path != "/health"
+            and request.path not in ("/health", "/metrics")
             and request.headers.get("authorization") != f"Bearer {self._key}"
         ):
             return web.json_response({"error": "Unauthorized"}, status=401)
@@ -152,6 +155,10 @@ class ScriptedVllm:
         if self.well == "silent":
             await asyncio.Event().wait()
         return web.Response(status=200 if self.well == "yes" else 503)
+
+    async def _metrics(self, _request: web.Request) -> web.StreamResponse:
+        counted = "" if self.n_tokens is None else f'vllm:generation_tokens_total{{model_name="m"}} {self.n_tokens}\n'
+        return web.Response(text=f"# HELP scripted\n{counted}")
 
     async def _models(self, _request: web.Request) -> web.StreamResponse:
         entry = {"id": self._model, "root": "/models/scripted", "max_model_len": self._max_model_len}
@@ -215,6 +222,8 @@ class ScriptedVllm:
         limit = params.get("max_tokens") or self.count
         reason = "length" if limit < len(ids) or allowed else "stop"
         ids = ids[:limit]
+        if self.n_tokens is not None:
+            self.n_tokens += len(ids)
         try:
             if not body.get("stream"):
                 await asyncio.sleep(self._chunk_delay_s * len(ids))

@@ -91,6 +91,9 @@ class LaunchSettings(BaseModel):
     """Time for a replica to become well; loading a large model takes minutes."""
     stop_timeout_s: float = Field(default=10.0, ge=0)
     """Time for a replica to end once it is asked to; what is left then is killed."""
+    stall_timeout_s: float | None = Field(default=600.0, gt=0)
+    """Seconds without a token after which a replica that says that it is healthy, and is not paused by a trainer, is
+    ended and started again: its engine hangs. None: it is not watched for that."""
     max_restarts: int = Field(default=20, ge=0)
     """How often one replica that died is started again, in all; then it is given up."""
     restart_wait_s: float = Field(default=1.0, ge=0)

@@ -79,6 +79,9 @@ class Launcher:
             self._settings.start_timeout_s,
             self._settings.stop_timeout_s,
             f"{self._model.model} on a {self.device}",
+            model=self._model.model,
+            key=self._model.key,
+            stall_timeout_s=self._settings.stall_timeout_s,
         )
         return lambda: VllmProcess(f"{self._name}-{nth}", command, session)
 

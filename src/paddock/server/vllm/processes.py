@@ -24,6 +24,8 @@ import aiohttp
 
 from paddock.errors import BugError, InfraError
 from paddock.processes import Supervised, exit_in_words, start_supervised
+from paddock.server.engine_client import EngineClient
+from paddock.server.vllm.progress_watch import ProgressWatch
 
 POLL_S = 0.2
 LOG_LINES = 15
@@ -41,6 +43,12 @@ class VllmCommand(NamedTuple):
     stop_timeout_s: float
     what: str
     """What loads, in words."""
+    model: str = ""
+    """The name under which it serves its model."""
+    key: str | None = None
+    """What it asks for; None: nothing."""
+    stall_timeout_s: float | None = None
+    """See `LaunchSettings`; None: it is not watched."""
 
 
 class VllmProcess:
@@ -53,6 +61,8 @@ class VllmProcess:
         self._command = command
         self._session = session
         self._child: Supervised | None = None
+        self.watch: ProgressWatch | None = None
+        """None: it is not watched, or has not started."""
 
     @property
     def pid(self) -> int:
@@ -65,6 +75,11 @@ class VllmProcess:
         if self._child is None:
             raise BugError(f"{self.name}: was not started", kind="not_started")
         return self._child.exited
+
+    @property
+    def stalled(self) -> "asyncio.Future[str]":
+        """Why it counts as one that hangs, though it is healthy."""
+        return self.watch.stalled if self.watch is not None else asyncio.get_running_loop().create_future()
 
     @property
     def exit_text(self) -> str:
@@ -89,9 +104,16 @@ class VllmProcess:
                     raise InfraError(text, kind="start_failed", retryable=False) from error
                 raise
         _progress.info("%s: ready after %.0f s", self.name, time.monotonic() - started_at)
+        command = self._command
+        if command.stall_timeout_s is not None:
+            client = EngineClient(self._session, self.url, command.key)
+            self.watch = ProgressWatch(client, command.model, command.stall_timeout_s)
+            self.watch.start()
 
     async def stop(self) -> None:
         """End it; what has not ended in time is killed. Cancelled: it ends all the same."""
+        if self.watch is not None:
+            await self.watch.stop()
         if self._child is not None:
             await self._child.end()
 

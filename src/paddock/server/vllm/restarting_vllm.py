@@ -1,6 +1,6 @@
 """A vLLM of our own that is kept up: watched, and started again when it dies.
 
-Dead    its process has ended, or `/health` was not well `misses` times in a row.
+Dead    its process has ended, or `/health` was not well `misses` times in a row, or it hangs (`progress_watch`).
 Back    started again, with waits that double, at most `max_restarts` times in all, then it is lost.
 Errors  those of `processes`, for the first start.
 """
@@ -8,6 +8,7 @@ Errors  those of `processes`, for the first start.
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from paddock.errors import PaddockError
 from paddock.processes import restart_wait_s
@@ -89,8 +90,11 @@ class RestartingVllm:
         """Wait until it dies, and say how it did."""
         missed = 0
         while missed < self._misses:
-            await asyncio.wait([process.exited], timeout=self._check_interval_s)
+            ends: list[asyncio.Future[Any]] = [process.exited, process.stalled]
+            await asyncio.wait(ends, timeout=self._check_interval_s, return_when=asyncio.FIRST_COMPLETED)
             if process.exited.done():
                 return f"its process {process.exit_text}"
+            if process.stalled.done():
+                return process.stalled.result()
             missed = 0 if await process.is_well(self._check_timeout_s) else missed + 1
         return f"its health check was not answered well {self._misses} times in a row"
