@@ -24,6 +24,7 @@ OVERRIDES = (
     f"grpo.max_num_steps={STEPS}",
     f"grpo.num_prompts_per_step={PROMPTS}",
     f"checkpointing.save_period={SAVED_EVERY}",
+    "+cluster.rollout_workers=2",
 )
 pytestmark = [pytest.mark.vllm, pytest.mark.long, pytest.mark.timeout(2 * runs.RUN_S)]
 Pick = Callable[["TrainCommand"], psutil.Process]
@@ -101,7 +102,7 @@ def program(part: str) -> Pick:
 
 
 POINTS: dict[str, Pick] = {
-    "collector": role("rollouts"),
+    "collector": role("rollouts-0"),
     "policy": role("policy"),
     "engine": program("vllm.entrypoints.openai.api_server"),
     "model_server": program("paddock.server.child policy_model"),
