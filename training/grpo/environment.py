@@ -1,8 +1,9 @@
 """The servers of a run, opened as `paddock eval` opens them: the model server with its engines, and all others.
 
-Law     what trains is what is evaluated: the same agents, resources servers and model server, from the same config. The
-        model server may be on another machine than the others, which call it at its address with the run's token.
-        Servers end with the process that opened them, however it ends.
+Law     what trains is what is evaluated: the same agents, resources servers and model server, from the same config.
+        Agents beside the engines have a model server in their own process (`model_server.with_own_model_server`); on
+        other machines they call that of the engines at its address, with the run's token. Servers end with the process
+        that opened them, however it ends.
 Errors  those of `open_runtime` at the start; InfraError when the model server can't say which engines it has.
 """
 
