@@ -36,19 +36,20 @@ class SharedReplicas(Replicas):
         self._follow_task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """At least one is ready when this returns."""
+        """At least one is ready when this returns; InfraError where none is within `replica_wait_s`."""
         source = self._config.engines_of
         assert source is not None  # or there is nothing to follow
         self._session = make_session(max_connections=self._config.max_concurrency + 64)
         token = source.token.get_secret_value() if source.token is not None else None
         self._client = EngineClient(self._session, source.url, token)
+        deadline = asyncio.get_running_loop().time() + self._config.replica_wait_s
         await self._update(await self._states())
-        if not self._ready():
-            raise InfraError(
-                f"{self.name}: none of the vLLMs of {source.url} is ready: {self._why() or 'it has none'}",
-                kind="replicas_down",
-                stage="model",
-            )
+        while not self._ready():
+            if asyncio.get_running_loop().time() >= deadline:
+                text = f"{self.name}: none of the vLLMs of {source.url} could be asked"
+                raise InfraError(text, kind="replicas_down", stage="model")
+            await asyncio.sleep(self._config.health_interval_s)
+            await self._update(await self._states())
         self._follow_task = asyncio.create_task(self._follow())
 
     async def stop(self) -> None:

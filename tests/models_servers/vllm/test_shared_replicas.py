@@ -114,6 +114,16 @@ async def test_a_wrong_token_is_an_error_at_the_start(owner: Any) -> None:
     assert TOKEN not in str(error.value)
 
 
+async def test_one_that_is_ready_but_can_not_be_asked_is_an_error_at_the_start(owner: Any) -> None:
+    asked = False
+    async with ScriptedVllm(fault=lambda _: "500" if asked else None) as vllm, owner(base_url=vllm.url) as own:
+        asked = True
+        with pytest.raises(InfraError, match="could be asked") as error:
+            async with engines(1, own.config(replica_wait_s=0.2)):
+                pass
+    assert error.value.kind == "replicas_down"
+
+
 async def test_versions_are_those_of_the_vllm_at_every_server(owner: Any) -> None:
     async with ScriptedVllm() as vllm, owner(base_url=vllm.url) as own, engines(2, own.config()) as two:
         seen = []
