@@ -2,6 +2,7 @@
 
 Meeting what the trainer and all workers use is the trainer's to say, when each worker has said whether it shares
         memory with it.
+Memory  two buckets, kept on a CPU until the group is closed.
 Law     a worker waits as long as the trainer's store answers and the trainer has not ended the group: how long a
         bucket may take is the trainer's to say. Whoever leaves a broken group writes that it is alive.
 Errors  RuntimeError: the group is broken or was ended; those of the store, where the trainer is gone.
@@ -40,6 +41,7 @@ class WorkerGroup:
         self._store = store
         self._rank = rank
         self._collective = collective
+        self._memory = ReceiveMemory(collective.device)
 
     @classmethod
     def join(
@@ -64,10 +66,9 @@ class WorkerGroup:
     def receive(self, number: int) -> Iterator[list[tuple[str, torch.Tensor]]]:
         """The tensors of update `number`, a bucket at a time."""
         _write(self._store, arrival_keys(number, (self._rank,)))
-        memory = ReceiveMemory(self._collective.device)
         for nth in count():
             try:
-                data = self._receive_bucket(number, nth, memory)
+                data = self._receive_bucket(number, nth)
             except Exception:
                 self.close()
                 _leave(self._store, self._rank)
@@ -78,8 +79,9 @@ class WorkerGroup:
 
     def close(self) -> None:
         self._collective.abort()
+        self._memory = ReceiveMemory(self._collective.device)
 
-    def _receive_bucket(self, number: int, nth: int, memory: ReceiveMemory) -> list[tuple[str, torch.Tensor]]:
+    def _receive_bucket(self, number: int, nth: int) -> list[tuple[str, torch.Tensor]]:
         key = bucket_key(number, nth)
 
         def check() -> None:
@@ -87,7 +89,7 @@ class WorkerGroup:
 
         poll(lambda: self._store.check([key]), check)
         forms = from_header(self._store.get(key))
-        data = memory.empty(bucket_size(forms))
+        data = self._memory.empty(bucket_size(forms))
         if len(data):
             poll(self._collective.broadcast(data), check)
         return unpack(Bucket(forms, data))
