@@ -1,8 +1,9 @@
 """On-policy distillation: the advantage of each token by a teacher's log-probs.
 
 Formula `coefficient * (log p_teacher - log p_student)` of each trained token, in nats, p_student as the engine sampled
-        it; in place of the reward's advantage, or added to it. Its mean over what the policy samples is minus the
-        reverse KL divergence from the teacher, token by token: raising it lowers that.
+        it; in place of the reward's advantage, or added to it; bounded by `grpo.advantage_clip_low` and `_high`. Its
+        mean over what the policy samples is minus the reverse KL divergence from the teacher, token by token: raising
+        it lowers that.
 Source  GKD (arXiv 2306.13649), MOPD (arXiv 2601.02780, equation 8: NeMo-RL's `OPDAdvantageEstimator`, which takes the
         trainer's log-probs before the step in place of the engine's).
 Law     a sample that no teacher scored is not trained on: `teacher_failed`.

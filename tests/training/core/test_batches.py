@@ -121,7 +121,7 @@ FLAWS: list[tuple[dict[str, Any], list[float]]] = [
     ({"invalid_tool_call_advantage": -5.0}, [-5, -5, 1, 1]),
     ({"malformed_thinking_advantage": -3.0}, [1, 1, -3, -3]),
     ({"invalid_tool_call_advantage": -5.0, "malformed_thinking_advantage": -3.0}, [-5, -5, -3, -3]),
-    ({"invalid_tool_call_advantage": -5.0, "advantage_clip_low": -1.0}, [-5, -5, 1, 1]),
+    ({"invalid_tool_call_advantage": -5.0, "advantage_clip_low": -2.0}, [-2, -2, 1, 1]),
     ({"invalid_tool_call_advantage": -5.0, "penalize_invalid_tool_call": False}, [1, 1, 1, 1]),
     ({"malformed_thinking_advantage": -3.0, "penalize_malformed_thinking": False}, [1, 1, 1, 1]),
 ]

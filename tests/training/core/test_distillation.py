@@ -41,6 +41,16 @@ def test_added_to_the_rewards_each_token_has_both() -> None:
     ]
 
 
+@pytest.mark.parametrize(("settings", "second"), [(ALONE, [0.1, -1.5]), (ADDED, [-0.9, -1.5])])
+def test_bounds_of_advantages_hold_for_a_teachers_too(settings: DistillationSettings, second: list[float]) -> None:
+    """A token that the teacher holds for impossible has an advantage of -10 and less, which outweighs all others."""
+    grpo = GrpoSettings(normalize_rewards=False, advantage_clip_low=-1.5, advantage_clip_high=0.5)
+    members = [member(0, 1.0, samples=[NEAR]), member(1, 0.0, samples=[FAR])]
+    made = batch(group(*members), grpo=grpo, distillation=settings)
+    assert made.rows[1].advantages.tolist() == pytest.approx([0, 0, *second, 0, 0])
+    assert made.rows[0].advantages.max() <= 0.5
+
+
 def test_a_sample_that_no_teacher_scored_is_masked_and_moves_no_other() -> None:
     members = [member(0, 1.0, samples=[NEAR]), member(1, 0.0, samples=[sample()])]
     made = batch(group(*members), grpo=GRPO, distillation=ADDED)
