@@ -122,14 +122,14 @@ def make_chooser(
         answer = tokenizer.encode(chance.choice(own), add_special_tokens=False)
         return prompt + answer, [-100] * len(prompt) + answer
 
-    teach(model, lambda: _pad([example() for _ in range(16)], tokenizer.pad_token_id), steps=steps, lr=3e-3)
+    teach(model, lambda: padded([example() for _ in range(16)], tokenizer.pad_token_id), steps=steps, lr=3e-3)
     save(model, tokenizer, template.read_text(), folder)
     size = sum(weight.numel() for weight in model.parameters())
     lengths = [len(tokenizer.encode(text, add_special_tokens=False)) for text in (prompts[0], answers[0])]
     say(f"{folder}: {size} parameters, {len(prompts)} prompts of {lengths[0]} tokens, calls of {lengths[1]}")
 
 
-def _pad(rows: Sequence[tuple[Sequence[int], Sequence[int]]], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
+def padded(rows: Sequence[tuple[Sequence[int], Sequence[int]]], pad: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Rows of ids and labels, to one length."""
     length = max(len(ids) for ids, _ in rows)
     ids = [[*row, *[pad] * (length - len(row))] for row, _ in rows]

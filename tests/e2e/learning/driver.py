@@ -4,7 +4,7 @@ Trains as `paddock train` does, with something between the loop and its roles th
 `turned`, the sign of each advantage; `shuffled`, rewards drawn anew among the members of a group. Runs under an
 interpreter with torch and vLLM. `--record FILE`: each batch is written down. `--make-rooms FOLDER`: rows and a model
 of `rooms`, with `--pause-s` those of several wordings, some of which pause; `--make-mender FOLDER`: those of
-`mender_task`.
+`mender_task`; `--make-teacher FOLDER`: a teacher for the demonstration that was made there.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.learning import mender_task, rooms
+from tests.e2e.learning import mender_task, rooms, teacher_task
 from tests.e2e.learning.batch_record import RecordingPolicy
 
 from paddock.training.core.records import Batch, Group
@@ -75,6 +75,7 @@ def main() -> int:
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--make-rooms", type=Path)
     parser.add_argument("--make-mender", type=Path)
+    parser.add_argument("--make-teacher", type=Path)
     parser.add_argument("--pause-s", type=float)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
@@ -83,6 +84,9 @@ def main() -> int:
         return 0
     if args.make_mender:
         mender_task.make(args.make_mender, seed=args.seed)
+        return 0
+    if args.make_teacher:
+        teacher_task.make(args.make_teacher, seed=args.seed)
         return 0
     read = read_config(args.config[:1], args.config[1:])
     return train(read, args.out, resume=args.resume, wrap_roles=lambda roles: around(roles, args))
