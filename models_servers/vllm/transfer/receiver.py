@@ -9,11 +9,14 @@ CPU     three defects of vLLM 0.32 are made up for. The base's `update_weights` 
         are loaded first, and not after an update, whose weights would be read in a wrong order: so they are here.
 Broken  an update that ends before its end, because the trainer died or a tensor could not be loaded, is undone at once:
         layers that wait for weights get back those that they had, or what is sampled when vLLM is resumed would end its
-        engine. The next update's layers are not loaded from both.
+        engine. The next update's layers are not loaded from both. Where the group broke no error is raised: all workers
+        would raise one, and vLLM's reply to the trainer leaves all but the first unread. The trainer knows it from the
+        store, in which each says first that it has left.
 Several a worker among others of one model that can't load a tensor ends its process, and so its vLLM, which starts
         anew: the others may have loaded all and wait for the end of the update, unable to run, and vLLM's own reply to
         the trainer leaves theirs unread, to be taken for those of later calls.
 Errors  what loading raises, after all of the update was received: the trainer, which sends on, is not left hanging.
+        RuntimeError: no trainer is connected.
 """
 
 import logging
@@ -32,7 +35,7 @@ from vllm.distributed.weight_transfer.base import (
 from paddock.server.vllm.weights.collectives import CollectivePlace
 from paddock.server.vllm.weights.shared_memory import ReadTrial
 from paddock.server.vllm.weights.store import address_towards
-from paddock.server.vllm.weights.worker_group import WorkerGroup
+from paddock.server.vllm.weights.worker_group import BrokenReceiveError, WorkerGroup
 
 _log = logging.getLogger("vllm.paddock")  # vLLM shows what is below its own name
 RELOAD = "vllm.model_executor.model_loader.reload"
@@ -105,9 +108,15 @@ class TransferReceiver(WeightTransferEngine[TransferInit, TransferUpdate]):  # t
         if self._group is None:
             raise RuntimeError("no trainer is connected: it has to connect first")
         failure: Exception | None = None
-        for tensors in self._group.receive(update_info.number):
-            if failure is None:
-                failure = self._load(tensors)
+        try:
+            for tensors in self._group.receive(update_info.number):
+                if failure is None:
+                    failure = self._load(tensors)
+        except BrokenReceiveError as error:
+            _log.warning("an update of weights is undone: %s", error)
+            if self._is_updating:
+                self._undo()
+            return
         if failure is not None:
             if self.parallel_config.world_size_across_dp > 1:
                 _end_process(failure)

@@ -76,9 +76,11 @@ class Side:
         except BaseException as error:
             self.ended = type(error).__name__
             raise
+        self.ended = "returned"
 
     def finish_weight_update(self, weight_version: str | None = None) -> None:
-        self.given["version"] = [weight_version]
+        if weight_version is not None:
+            self.given["version"] = [weight_version]
 
     def _load(self, weights: list[tuple[str, torch.Tensor]]) -> None:
         for name, tensor in weights:

@@ -1,5 +1,6 @@
 """`python transfer_ranks.py MODEL RANK`: a vLLM of two workers, of which that one alone can't load a tensor, as JSON:
-what the update ended in, what became of a request that was sent after it, and how long both took.
+what the update ended in, what became of a request that was sent after it, and how long both took. With `broken` for the
+rank the trainer ends an update in the middle: what workers answer after it, and what the next one comes to.
 
 Runs in the environment that has vLLM, which lets functions be sent to workers (`VLLM_ALLOW_INSECURE_SERIALIZATION`).
 """
@@ -8,6 +9,8 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +64,29 @@ def send(llm: LLM, model: Any) -> dict[str, Any]:
     return failed
 
 
+def break_off(llm: LLM, model: Any) -> list[int]:
+    """End an update after some tensors; what a call of all workers gives then."""
+
+    def some() -> Iterator[tuple[str, torch.Tensor]]:
+        yield from islice(model.named_parameters(), 9)
+        raise OSError("the disk of the trainer")
+
+    group = EngineGroup.connect(
+        [TransferTarget("vllm", VllmHere(llm), N_WORKERS)],
+        WeightsSettings(timeout_s=TIMEOUT_S, bucket_bytes=1 << 14),
+        address="127.0.0.1",
+    )
+    with suppress(OSError):
+        group.send(some(), "half")
+    ranks: list[int] = llm.collective_rpc(rank_of)
+    return ranks
+
+
+def rank_of(worker: Any) -> int:
+    rank: int = worker.rank
+    return rank
+
+
 def refuse(worker: Any, rank: int) -> None:
     """Have the model of the worker of that rank refuse a tensor."""
     model = worker.weight_transfer_engine.model
@@ -78,13 +104,17 @@ def refuse(worker: Any, rank: int) -> None:
 
 def main() -> None:
     torch.set_num_threads(1)
-    folder, rank = Path(sys.argv[1]), int(sys.argv[2])
+    folder, rank = Path(sys.argv[1]), None if sys.argv[2] == "broken" else int(sys.argv[2])
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     limits = {"max_model_len": 256, "max_num_seqs": 4, "kv_cache_memory_bytes": 64 << 20, "enforce_eager": True}
     ranks = {"tensor_parallel_size": N_WORKERS, "distributed_executor_backend": "mp"}
     transfer = WeightTransferConfig(backend="gloo")
     llm = LLM(str(folder), dtype="float32", weight_transfer_config=transfer, **ranks, **limits)
     found: dict[str, Any] = {"first": [send(llm, model), sample(llm)]}
+    if rank is None:
+        found |= {"ranks": break_off(llm, model), "half": sample(llm), "again": [send(llm, model), sample(llm)]}
+        sys.stdout.write(json.dumps(found) + "\n")
+        return
     llm.collective_rpc(refuse, args=(rank,))
     began = time.monotonic()
     found |= {"failed": send(llm, model), "later": sample(llm), "took_s": time.monotonic() - began}

@@ -160,9 +160,9 @@ class EngineGroup:
         return transport
 
     def _update(self, engine: TransferTarget, version: str | None) -> None:
-        """Raises where the engine says that it has weights which it was not sent. Where the group has ended meanwhile
-        no further call is made, which would be one of another update."""
-        client = engine.client
+        """Raises where the engine has ended the update before all had come, after which it takes another one. Where the
+        group has ended meanwhile no further call is made, which would be one of another update."""
+        client, store = engine.client, self._store
         try:
             client.start_weight_update()
         except Exception:
@@ -173,6 +173,9 @@ class EngineGroup:
             client.start_weight_update()
         self._raise_closed()
         client.update_weights({"number": self._number})
+        if any(_left(store, self._ranks[engine.name])):
+            client.finish_weight_update()
+            raise RuntimeError("the rest of the update did not come to it")
         self._raise_closed()
         if not self._all_sent:
             raise RuntimeError("it has ended the update before all was sent")
@@ -253,16 +256,17 @@ class EngineGroup:
                 blamed[name] = TimeoutError(f"did not answer for {leaving_s:g} s after the transfer had ended: {cause}")
             elif (own := call.exception()) is None:
                 updated |= {name} if self._number else set()
-            elif not all(left := self._left(name)):
+            elif not all(left := _left(self._store, self._ranks[name])):
                 blamed[name] = TimeoutError(f"only some of its workers live: {cause}") if any(left) else own
         if collective is not None:
             collective.free()
         self.close()
         return BrokenGroupError(cause, blamed, frozenset(updated))
 
-    def _left(self, name: str) -> list[bool]:
-        """Whether each of its workers has left the group."""
-        return [bool(self._store.check([key])) for key in left_keys(self._ranks[name])]
+
+def _left(store: Any, ranks: Iterable[int]) -> list[bool]:
+    """Whether each of these workers has left the group."""
+    return [bool(store.check([key])) for key in left_keys(ranks)]
 
 
 class _PendingBucket(NamedTuple):

@@ -5,7 +5,8 @@ Meeting what the trainer and all workers use is the trainer's to say, when each 
 Memory  two buckets, kept on a CPU until the group is closed.
 Law     a worker waits as long as the trainer's store answers and the trainer has not ended the group: how long a
         bucket may take is the trainer's to say. Whoever leaves a broken group writes that it is alive.
-Errors  RuntimeError: the group is broken or was ended; those of the store, where the trainer is gone.
+Errors  BrokenReceiveError: the group broke or was ended while weights came, or the trainer is gone. At the meeting
+        RuntimeError and the store's own.
 """
 
 from collections.abc import Iterator
@@ -32,6 +33,10 @@ from paddock.server.vllm.weights.store import (
     left_keys,
     poll,
 )
+
+
+class BrokenReceiveError(Exception):
+    """The rest of an update does not come. It is in the trainer's store that this worker has left."""
 
 
 class WorkerGroup:
@@ -65,14 +70,15 @@ class WorkerGroup:
 
     def receive(self, number: int) -> Iterator[list[tuple[str, torch.Tensor]]]:
         """The tensors of update `number`, a bucket at a time."""
-        _write(self._store, arrival_keys(number, (self._rank,)))
         for nth in count():
             try:
+                if not nth:
+                    _write(self._store, arrival_keys(number, (self._rank,)))
                 data = self._receive_bucket(number, nth)
-            except Exception:
+            except Exception as error:
                 self.close()
                 _leave(self._store, self._rank)
-                raise
+                raise BrokenReceiveError(str(error)) from error
             if not data:
                 return
             yield data
