@@ -106,7 +106,5 @@ def _std(values: Sequence[float]) -> float:
 
 
 def _clip(advantage: float, grpo: GrpoSettings) -> float:
-    low, high = grpo.advantage_clip_low, grpo.advantage_clip_high
-    if low is not None:
-        advantage = max(advantage, low)
-    return advantage if high is None else min(advantage, high)
+    low, high = grpo.advantage_bounds
+    return min(max(advantage, low), high)

@@ -8,7 +8,8 @@ Order   of the tokens' fates: no reward, no proven sample, cut by a budget (`ove
 Shares  samples of one rollout share its advantage, unless each step has its own (`step_credit`). With
         `token_level_loss` each of its tokens weighs the same, in however many samples it was split; with a mean per
         row, a rollout weighs as many times as it has samples.
-Bounds  `advantage_clip_low` and `_high` hold for each token, whatever its advantage is made of, as in NeMo-RL.
+Bounds  `advantage_clip_low` and `_high` hold for each token, whatever its advantage is made of, as in NeMo-RL; of
+        REINFORCE++ where it is made, in the training step.
 Flaws   the advantage that the config sets for a flawed turn stands in place of the rollout's, as in NeMo-RL
         (`_apply_message_level_advantage_penalties`); an invalid call goes before malformed thinking.
 """
@@ -162,9 +163,8 @@ def _row(
     if distillation is not None and sample.teacher_log_probs is not None:
         by_teacher = teacher_advantages(sample.log_probs, sample.teacher_log_probs, distillation)
         advantages += np.where(mask, by_teacher, np.float32(0))
-    bounds = rules.grpo.advantage_clip_low, rules.grpo.advantage_clip_high
-    if bounds != (None, None):
-        advantages[mask] = np.clip(advantages[mask], *bounds)
+    if rules.grpo.bounds_advantages:
+        advantages[mask] = np.clip(advantages[mask], *rules.grpo.advantage_bounds)
     if not versions and not reasons:
         reasons.append("not_exact")
     masked.extend(member_ref.masked(sample.nth, reason) for reason in dict.fromkeys(reasons))

@@ -18,7 +18,6 @@ from statistics import fmean, pstdev
 from typing import get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from paddock.training.core.records import Batch, Group, MaskReason, Member, TrainRow
 from paddock.types import OUTCOMES, REWARDED
@@ -147,15 +146,14 @@ def advantage_metrics(rows: Sequence[TrainRow]) -> Iterator[tuple[str, float]]:
     if not rows:
         return
     n = sum(row.tokens for row in rows)
-    mean = sum(_trained(row).sum() for row in rows) / n
+    mean = sum(row.trained_advantages.sum(dtype=np.float64) for row in rows) / n
     yield "advantages/mean", float(mean)
-    yield "advantages/stddev", math.sqrt(sum(np.square(_trained(row) - mean).sum() for row in rows) / n)
-    yield "advantages/min", float(min(_trained(row).min() for row in rows))
-    yield "advantages/max", float(max(_trained(row).max() for row in rows))
-
-
-def _trained(row: TrainRow) -> NDArray[np.float64]:
-    return row.advantages[row.loss_mask].astype(np.float64)
+    yield (
+        "advantages/stddev",
+        math.sqrt(sum(np.square(row.trained_advantages.astype(np.float64) - mean).sum() for row in rows) / n),
+    )
+    yield "advantages/min", float(min(row.trained_advantages.min() for row in rows))
+    yield "advantages/max", float(max(row.trained_advantages.max() for row in rows))
 
 
 def spread(name: str, values: Sequence[float]) -> Iterator[tuple[str, float]]:

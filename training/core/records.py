@@ -188,6 +188,11 @@ class TrainRow(NamedTuple):
         """How many of its tokens are trained on."""
         return int(self.loss_mask.sum())
 
+    @property
+    def trained_advantages(self) -> "NDArray[np.floating]":
+        """Those of its trained tokens, `[tokens]`."""
+        return self.advantages[self.loss_mask]
+
 
 class MaskEntry(NamedTuple):
     """A member, or one sample of it, that is not trained on, and why."""

@@ -5,6 +5,7 @@ Source  NVIDIA-NeMo/RL, `examples/configs/grpo_math_1B.yaml` and `nemo_rl/algori
 Errors  a value or a pair of values that is not allowed is a ValidationError with what would be right.
 """
 
+import math
 from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -215,6 +216,18 @@ class GrpoSettings(_Settings):
         if self.use_leave_one_out_baseline and self.num_generations_per_prompt < 2:
             raise ValueError("use_leave_one_out_baseline needs num_generations_per_prompt of 2 or more")
         return self
+
+    @property
+    def advantage_bounds(self) -> tuple[float, float]:
+        """The smallest and the largest advantage; infinite: there is no bound."""
+        low, high = self.advantage_clip_low, self.advantage_clip_high
+        return -math.inf if low is None else low, math.inf if high is None else high
+
+    @property
+    def bounds_advantages(self) -> bool:
+        """Whether there are bounds, of advantages that are made with the batch."""
+        is_bounded = self.advantage_clip_low is not None or self.advantage_clip_high is not None
+        return is_bounded and self.adv_estimator.name != "reinforce_plus_plus"
 
     @model_validator(mode="after")
     def _stop(self) -> Self:

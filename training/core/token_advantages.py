@@ -39,14 +39,7 @@ def reinforce_plus_plus(
     mean = math.fsum(float(row.sum()) for row in rewards) / n
     variance = math.fsum(float(((row - mean) ** 2).sum()) for row in rewards) / n
     scale = math.sqrt(max(variance, SMALLEST_VARIANCE))
-    low, high = grpo.advantage_clip_low, grpo.advantage_clip_high
-    bounds = -math.inf if low is None else low, math.inf if high is None else high
-    return [np.clip((row - mean) / scale, *bounds) for row in rewards]
-
-
-def trained_advantages(row: TrainRow) -> TokenNumbers:
-    """Those of a row's trained tokens."""
-    return row.advantages[row.loss_mask].astype(np.float64)
+    return [np.clip((row - mean) / scale, *grpo.advantage_bounds) for row in rewards]
 
 
 def with_advantages(rows: Sequence[TrainRow], advantages: Mapping[int, TokenNumbers]) -> list[TrainRow]:

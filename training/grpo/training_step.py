@@ -32,7 +32,6 @@ from paddock.training.core.records import Batch, TrainRow
 from paddock.training.core.token_advantages import (
     TokenNumbers,
     reinforce_plus_plus,
-    trained_advantages,
     with_advantages,
 )
 from paddock.training.grpo.microbatches import MicroBatch, require_trainable, step_parts
@@ -189,7 +188,8 @@ def _step_rows(
         targets = ValueTargets(values, returns)
     elif settings.grpo.adv_estimator.name == "reinforce_plus_plus":
         charges = None if penalties is None else [penalties[nth] for nth in trained]
-        own = reinforce_plus_plus([trained_advantages(rows[nth]) for nth in trained], charges, settings.grpo)
+        raw = [rows[nth].trained_advantages.astype(np.float64) for nth in trained]
+        own = reinforce_plus_plus(raw, charges, settings.grpo)
         rows = with_advantages(rows, dict(zip(trained, own, strict=True)))
     else:
         return StepRows(rows)
@@ -221,7 +221,7 @@ def computed_part(
     rows: Sequence[TrainRow], part: Sequence[int], *, every_row: bool, mean_over: MeanOver = "rows"
 ) -> StepPart:
     """Which rows of an optimiser step are computed: those with an advantage, or where there is none the shortest."""
-    chosen = [nth for nth in part if every_row or rows[nth].advantages[rows[nth].loss_mask].any()]
+    chosen = [nth for nth in part if every_row or rows[nth].trained_advantages.any()]
     chosen = chosen or [min(part, key=lambda nth: len(rows[nth].ids))]
     return StepPart(chosen, _counts(rows, part, mean_over)._replace(computed=_counts(rows, chosen, mean_over)))
 
@@ -239,7 +239,7 @@ def _choose(
     tokens = StepTokens(
         np.concatenate([now[nth].numpy() for nth in indices]),
         np.concatenate([old[nth].numpy() for nth in indices]),
-        np.concatenate([rows[nth].advantages[rows[nth].loss_mask] for nth in indices]),
+        np.concatenate([rows[nth].trained_advantages for nth in indices]),
     )
     chosen = torch.from_numpy(chosen_tokens(tokens, settings, seed)).float()
     return dict(zip(indices, chosen.split(lengths), strict=True))

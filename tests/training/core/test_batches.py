@@ -163,6 +163,13 @@ def test_no_settings_of_a_group_reach_another() -> None:
     assert rows[:2] == rows[2:]
 
 
+def test_bounds_hold_for_what_reinforce_plus_plus_makes_of_rewards_and_not_for_these() -> None:
+    estimator = {"name": "reinforce_plus_plus", "minus_baseline": False}
+    grpo = GrpoSettings.model_validate({"adv_estimator": estimator, "advantage_clip_high": 1.0})
+    found = batch(group(member(0, 5.0), member(1, 0.0)), grpo=grpo)
+    assert [row.advantages.max() for row in found.rows] == [5.0, 0.0]
+
+
 def test_the_batch_s_deviation_is_that_of_all_its_rewards() -> None:
     grpo = GrpoSettings.model_validate({"adv_estimator": {"normalize_over": "batch"}})
     found = batch(group(member(0, 1.0), member(1, 0.0)), group(member(0, 5.0), member(1, 3.0), group_id=1), grpo=grpo)
