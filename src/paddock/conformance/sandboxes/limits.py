@@ -4,7 +4,14 @@ import asyncio
 import time
 
 from paddock.conformance.behaviours import Behaviour, expect
-from paddock.conformance.sandboxes.fixture import SandboxTarget, create_sandbox, error_of, provider_of, sandbox_fixture
+from paddock.conformance.sandboxes.fixture import (
+    SandboxTarget,
+    ShellFixture,
+    create_sandbox,
+    error_of,
+    provider_of,
+    sandbox_fixture,
+)
 from paddock.sandbox import BudgetExceeded, SandboxLimits
 
 HOG = "import time; data = bytearray(400 << 20); time.sleep(3); print(len(data))"
@@ -94,6 +101,16 @@ async def deleted_files_count(target: SandboxTarget) -> None:
         expect(isinstance(error, BudgetExceeded) and error.budget == "disk", f"23 MiB of 20: {error!r}")
 
 
+async def output_until(shell: ShellFixture, command: str, word: bytes) -> None:
+    """Run `command` in `shell` until it has written `word`; a machine may hold up what writes to its disk for long."""
+    text = bytes((await shell.run(command, wait_s=0.1)).output)
+    for _ in range(600):
+        if word in text:
+            break
+        text += bytes((await shell.poll(0.1)).output)
+    expect(word in text, f"{command!r} did not write {word!r} in a minute: {text[-300:]!r}")
+
+
 async def memory_is_no_disk(target: SandboxTarget) -> None:
     async with sandbox_fixture(target, limits=SandboxLimits(disk_mib=20, shm_mib=64)) as sandbox:
         await sandbox.needs("python3")
@@ -102,14 +119,7 @@ async def memory_is_no_disk(target: SandboxTarget) -> None:
             "s = open('/dev/shm/s', 'wb+', 0); s.write(bytes(20 << 20)); os.unlink('/dev/shm/s');"
             "print('held', flush=True); sys.stdin.read()"
         )
-        shell = await sandbox.shell()
-        result = await shell.run(f'python3 -c "{code}"', wait_s=0.1)
-        text = bytes(result.output)
-        for _ in range(100):
-            if b"held" in text:
-                break
-            text += bytes((await shell.poll(0.1)).output)
-        expect(b"held" in text, f"its memory files could not be made: {text[-300:]!r}")
+        await output_until(await sandbox.shell(), f'python3 -c "{code}"', b"held")
         stats = await sandbox.provider.stats(sandbox.id)
         expect(stats.disk_mib < 10, f"40 MiB in files that are memory are told as {stats.disk_mib:.0f} MiB on disk")
 
@@ -145,12 +155,13 @@ async def use_is_told(target: SandboxTarget) -> None:
         before = await sandbox.provider.stats(sandbox.id)
         await sandbox.needs("python3")
         program = (
-            "x = bytearray(b'1') * (100 << 20); open('/tmp/f', 'wb').write(x[:30 << 20]); sum(range(10**7)); input()"
+            "x = bytearray(b'1') * (100 << 20); open('/tmp/f', 'wb').write(x[:30 << 20]); sum(range(10**7));"
+            "print('used', flush=True); input()"
         )
         shell = await sandbox.shell()
-        await shell.run(f'python3 -c "{program}; print(1)"', wait_s=0.1)
+        await output_until(shell, f'python3 -c "{program}; print(1)"', b"used")
         now = before
-        for _ in range(100):
+        for _ in range(50):
             now = await sandbox.provider.stats(sandbox.id)
             if now.memory_mib > before.memory_mib + 90 and now.cpu_s > before.cpu_s + 0.1 and now.disk_mib >= 29:
                 break
