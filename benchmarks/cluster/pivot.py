@@ -14,7 +14,8 @@ from benchmarks.bounds import FigureBound
 from benchmarks.cluster import cores
 from benchmarks.cluster.collections import ClusterBench, CollectionCase, CollectionCost
 
-ROWS = 2000
+ROWS = 6000
+"""So many that what a process does once, with its first rollouts, does not show."""
 ROUNDS = 3
 WORKERS = (1, 2, 4)
 TWICE = 1.8

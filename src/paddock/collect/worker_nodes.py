@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 from paddock.collect.cluster_places import ClusterPlaces, patient
 from paddock.collect.ray_worker import connect, count_places
 from paddock.collect.worker_process import LinkedPlace, OpenLink, ProcessLink, close_all, start_all
+from paddock.linux import batch_scheduling
 
 
 class ClusterSettings(Protocol):
@@ -55,7 +56,8 @@ class WorkerNodes(NamedTuple):
             here = [make(nth) for nth in range(most)]
             try:
                 await start_all(here)
-                yield OpenPlaces(here)
+                with batch_scheduling():
+                    yield OpenPlaces(here)
             finally:
                 await close_all(here)
             return

@@ -199,26 +199,17 @@ class LinkedWorker:
         """Pass on what it says until it is gone."""
         why = ""
         try:
-            while True:
-                async with asyncio.timeout(self._setup.silence_s):
-                    message = await self.link.receive()
-                if message is None:
-                    break
-                if "status" in message.head:
-                    why = f"ended: {message.head['status']['error']['error']['message']}"
-                    break
-                if "running" in message.head:
-                    self._report = RunningReport.model_validate(message.head["running"])
-                    self._reported_at = time.monotonic()
-                elif (events := self._events.get(message.head["job"])) is not None:
-                    if "file" in message.head:
-                        await self._files.take(message)
-                        continue
-                    if "cancelled" in message.head:
-                        await self._files.drop(message.head["job"])
+            async with asyncio.timeout(self._setup.silence_s) as limit:
+                while (message := await self.link.receive()) is not None:
+                    if "status" in message.head:
+                        why = f"ended: {message.head['status']['error']['error']['message']}"
+                        break
+                    if "running" in message.head:
+                        self._reported_at = time.monotonic()
+                        self._report = RunningReport.model_validate(message.head["running"])
+                        limit.reschedule(asyncio.get_running_loop().time() + self._setup.silence_s)
                     else:
-                        await self._files.keep(message.head["job"])
-                    events.put_nowait(message)
+                        await self._pass_on(message)
         except TimeoutError:
             why = f"gave no sign for {self._setup.silence_s:g} s"
         how = await self.link.end()
@@ -226,6 +217,21 @@ class LinkedWorker:
         self.lost.set_result(why or how)
         for events in self._events.values():
             events.put_nowait(None)
+
+    async def _pass_on(self, message: WorkerMessage) -> None:
+        """Give a job its event, and its files to where they belong."""
+        number = message.head["job"]
+        events = self._events.get(number)
+        if events is None:
+            return
+        if "file" in message.head:
+            await self._files.take(message)
+            return
+        if "cancelled" in message.head:
+            await self._files.drop(number)
+        else:
+            await self._files.keep(number)
+        events.put_nowait(message)
 
 
 class LinkedPlace:
