@@ -45,6 +45,7 @@ JUDGEMENTS = (
     *("correct: yes", "correct: no", "[[5]]", "<score>1</score>", "User Safety: safe\nResponse Safety: unsafe", ""),
 )
 ANSWER = "I can not say for certain. \\boxed{4} Answer: A"
+OF_THEIRS = ("resources_servers", "nemo_gym")
 HEAVY = ("torch==",)
 """Requirements of more than a gigabyte."""
 
@@ -220,7 +221,8 @@ async def try_server(name: str, folder: Path) -> JsonObject:
     with tempfile.TemporaryDirectory() as scratch:
         try:
             config = read_config(folder, Path(scratch))
-            gym = next((one.name for one in config.instances.values() if one.implementation == "nemo_gym"), None)
+            instances = config.instances.values()
+            gym = next((one.name for one in instances if (one.kind, one.implementation) == OF_THEIRS), None)
             if gym is None:
                 ours = {one.implementation for one in config.instances.values() if one.kind == "resources_servers"}
                 return {**line, "why": f"replaced by ours: {', '.join(sorted(ours))}"}

@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 
 from paddock.errors import InfraError, VerifierError
 from paddock.http import Call, HttpPeer, Peer, SessionStep, SessionStepResult, VerifyRequest
-from paddock.resources_servers.nemo_gym.config import NemoGymConfig, is_reference
-from paddock.resources_servers.nemo_gym.environment import find_command
+from paddock.resources_servers.nemo_gym.config import NemoGymConfig
 from paddock.resources_servers.nemo_gym.judges import JudgeRelay
-from paddock.resources_servers.nemo_gym.process import GymProcess, RestartLimits
 from paddock.server.gym_steps import SteppedSession
+from paddock.server.nemo_gym.calls import GymCall, GymCallReply
+from paddock.server.nemo_gym.environment import find_command
+from paddock.server.nemo_gym.process import GymProcess, RestartLimits
+from paddock.server.nemo_gym.settings import in_their_words
 from paddock.server.relay_server import Destination, ForwardingServer
 from paddock.types import JsonObject, Verdict
 
@@ -39,8 +41,9 @@ class NemoGymServer(ForwardingServer[NemoGymConfig]):
             "config": self._their_config(),
             "name": self.name,
             "entry": config.entrypoint,
-            "models_url": self._judges.url,
-            "ray": {"num_cpus": config.ray_cpus, "object_store_memory": config.ray_object_store_mib << 20},
+            "relay_url": self._judges.url,
+            "model_url": "",
+            "ray": config.ray_options(),
         }
         limits = RestartLimits(config.max_restarts, config.restart_wait_s, config.serve_timeout_s)
         self._process = GymProcess(self.name, command, handover, config.env, limits, self.forget_sessions)
@@ -85,13 +88,24 @@ class NemoGymServer(ForwardingServer[NemoGymConfig]):
         self._require_judges(failures.texts, stage="tools")
         return result
 
+    async def pass_gym_call(self, request: GymCall, call: Call) -> GymCallReply:
+        """Also for their verdict, which has the time of one."""
+        is_verdict = request.path == "/verify"
+        with self._judges.judged(call.request_id) as failures:
+            reply = await super().pass_gym_call(
+                request, call.within(self.config.verify_timeout_s) if is_verdict else call
+            )
+        self._require_judges(failures.texts, stage="verify" if is_verdict else "tools")
+        return reply
+
     def _require_judges(self, failures: Sequence[str], *, stage: str) -> None:
         if failures:
             text = f"{self.name}: a judge gave no answer: {'; '.join(failures)}"
             raise VerifierError(text, kind="judge_failed", stage=stage)
 
     def _their_config(self) -> JsonObject:
-        block = {"domain": "other", **_with_their_types(self.config.config), "entrypoint": self.config.entrypoint}
+        urls = {key: f"{self._judges.url}/{one.name}/v1" for key, one in self.config.model_urls.items()}
+        block = {"domain": "other", **in_their_words(self.config.config), **urls, "entrypoint": self.config.entrypoint}
         block.pop("num_workers", None)
         return {
             "head_server": {"host": "127.0.0.1", "port": 0},
@@ -99,18 +113,3 @@ class NemoGymServer(ForwardingServer[NemoGymConfig]):
             self.name: {"resources_servers": {self.config.server: block}},
             **self._judges.blocks(),
         }
-
-
-def _with_their_types(node: JsonObject) -> JsonObject:
-    """A block of theirs as it was written, before its references had our types."""
-    return {key: _theirs(value) for key, value in node.items()}
-
-
-def _theirs(node: object) -> object:
-    if isinstance(node, list):
-        return [_theirs(item) for item in node]
-    if not isinstance(node, dict):
-        return node
-    if is_reference(node):
-        return {**node, "type": "responses_api_models"}
-    return _with_their_types(node)

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 from tests.config.conftest import Fail, Load, Write
 
+from paddock.agents.nemo_gym.config import NemoGymAgentConfig
 from paddock.agents.tools.config import ToolsAgentConfig
 from paddock.config import load
 from paddock.config.nemo_gym import PYTHON_VARIABLE
+from paddock.errors import ConfigError
 from paddock.resources_servers.nemo_gym.config import NemoGymConfig
 
 MCQA = """
@@ -114,3 +116,33 @@ dealer:
     assert config.instance("dealer").implementation == "tools"
     settings = config.settings("dealer", ToolsAgentConfig)
     assert (settings.environment_steps, settings.max_turns) == (True, 5)
+
+
+SCICODE = """
+scicode: {resources_servers: {scicode: {entrypoint: app.py, domain: coding, verified: false}}}
+policy_model: {responses_api_models: {vllm_model: {base_url: "http://a/v1", model: m, api_key: k}}}
+judge_model: {responses_api_models: {vllm_model: {base_url: "http://b/v1", model: m, api_key: k}}}
+scicode_agent:
+  responses_api_agents:
+    scicode_agent:
+      entrypoint: app.py
+      resources_server: {type: resources_servers, name: scicode}
+      model_server: {type: responses_api_models, name: policy_model}
+      judge_model_server: {type: responses_api_models, name: judge_model}
+      with_background: true
+      datasets: [{name: example, type: example, jsonl_fpath: rows.jsonl, num_repeats: 2, license: Apache 2.0}]
+"""
+
+
+def test_an_agent_of_theirs_is_one_that_is_started(load_text: Load) -> None:
+    config = load_text(SCICODE)
+    assert config.instance("scicode_agent").implementation == "nemo_gym"
+    settings = config.settings("scicode_agent", NemoGymAgentConfig)
+    assert (settings.agent, settings.entrypoint, settings.models) == ("scicode_agent", "app.py", ["judge_model"])
+    assert (settings.resources_server.name, settings.model_server.name) == ("scicode", "policy_model")
+    assert settings.config["with_background"] is True
+    assert [(one.jsonl_fpath, one.num_repeats) for one in settings.datasets] == [("rows.jsonl", 2)]
+    assert sorted(config.references("scicode_agent")) == ["judge_model", "policy_model", "scicode"]
+    without = load_text(SCICODE.replace("      resources_server: {", "      their_server: {"))
+    with pytest.raises(ConfigError, match="resources_server"):
+        without.settings("scicode_agent", NemoGymAgentConfig)

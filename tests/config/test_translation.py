@@ -239,9 +239,10 @@ def test_a_value_that_would_change_what_is_done_is_refused_and_not_inert(
 
 
 def test_an_unknown_implementation_of_theirs_lists_the_known_ones(fails: Fail) -> None:
-    message = fails("m: {responses_api_agents: {swe_agent: {entrypoint: app.py}}}")
-    assert "`m.agents.swe_agent`: unknown implementation `swe_agent` of agents" in message
-    assert "NeMo-Gym's: gymnasium_agent, simple_agent, swe_agents, tool_simulation_agent" in message
+    message = fails("m: {responses_api_models: {vlm_model: {entrypoint: app.py}}}")
+    assert "`m.models_servers.vlm_model`: unknown implementation `vlm_model` of models_servers" in message
+    assert "NeMo-Gym's: " in message
+    assert "vllm_model" in message
 
 
 def test_two_ways_of_saying_one_thing_must_agree(fails: Fail) -> None:

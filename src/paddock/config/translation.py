@@ -167,7 +167,7 @@ class _Translation:
                 continue
             alias = self.table.implementation(kind, written)
             if alias is None and is_server_of_theirs(kind, written, block, nemo_gym=self.nemo_gym):
-                out[SERVED] = merge(out.get(SERVED, {}), own_server_block(written, block))
+                out[SERVED] = merge(out.get(SERVED, {}), own_server_block(kind, written, block))
                 self.blocks.append(TranslatedBlock(path[0], kind, SERVED, written))
                 self.report.note(
                     (*path, written), "mapped", f"`{dotted((path[0], kind, SERVED))}`, its keys as `config`"

@@ -9,7 +9,7 @@ Law     a server that fails (5xx) or can't be reached is an InfraError, where Ne
 
 import asyncio
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -90,14 +90,23 @@ class GymSession:
             await asyncio.gather(self._verdict, return_exceptions=True)
 
 
-async def post(peer: HttpPeer, cookies: dict[str, str], path: str, body: bytes, call: Call, *, what: str) -> GymReply:
+async def post(
+    peer: HttpPeer,
+    cookies: dict[str, str],
+    path: str,
+    body: bytes,
+    call: Call,
+    *,
+    what: str,
+    headers: Mapping[str, str] = {},
+) -> GymReply:
     """Send a JSON body with the session's cookies, and update them by the reply. Raises InfraError, which begins with
     `what`, where no reply comes."""
-    headers = {"content-type": "application/json", **cookie_header(cookies)}
+    own = {"content-type": "application/json", **headers, **cookie_header(cookies)}
     try:
         async with (
             asyncio.timeout(call.remaining_s),
-            peer.relay(path, body, headers, call) as reply,
+            peer.relay(path, body, own, call) as reply,
         ):
             content = await read_reply(reply, peer.max_reply_bytes, what)
     except (TimeoutError, httpx.TimeoutException) as error:

@@ -11,12 +11,14 @@ Errors  what the other server raised, by owner; InfraError where it can't be rea
 import secrets
 import time
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import httpx
+import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
-from paddock.errors import BugError, InfraError, PaddockError, RequestError, RowError
+from paddock.errors import BugError, InfraError, PaddockError, RequestError, RowError, VerifierError
 from paddock.http import (
     AGGREGATE,
     CALL_TOOL,
@@ -39,8 +41,9 @@ from paddock.http import (
 from paddock.http.client import DEFAULT_RETRY, RetryPolicy
 from paddock.http.transport import make_client
 from paddock.server.base import Handler, ResourcesServer, ServerConfig
-from paddock.server.gym_session import GymSession, tool_names
+from paddock.server.gym_session import GymSession, post, tool_names
 from paddock.server.gym_steps import SteppedSession
+from paddock.server.nemo_gym.calls import GYM_CALL, GymCall, GymCallReply
 from paddock.types import JsonObject, Row, Session, Verdict
 from paddock.types.responses import message_item
 
@@ -90,6 +93,7 @@ class ForwardingServer(ResourcesServer[ForwardingConfigT, ForwardedTask], Generi
         super().__init__(config, name=name, peers=peers)
         self._client: httpx.AsyncClient | None = None
         self._sessions: dict[str, GymSession | SteppedSession] = {}
+        self._epoch = 0
 
     def destination(self) -> Destination:
         """Where calls go now. Raises InfraError where that is nowhere."""
@@ -112,6 +116,7 @@ class ForwardingServer(ResourcesServer[ForwardingConfigT, ForwardedTask], Generi
             VERIFY_SESSION: self._pass_session_response,
             END_SESSION: self._end_session,
             AGGREGATE: self._aggregate,
+            GYM_CALL: self._pass_gym_call,
         }
 
     async def verify(self, task: ForwardedTask, row: Row, response: JsonObject) -> Verdict:
@@ -130,9 +135,30 @@ class ForwardingServer(ResourcesServer[ForwardingConfigT, ForwardedTask], Generi
         """Have the other server take a step."""
         return await session.step(request, call)
 
+    async def pass_gym_call(self, request: GymCall, call: Call) -> GymCallReply:
+        """Have the other server answer a request of NeMo-Gym's own agent. Raises InfraError, or for a verdict
+        VerifierError, where it fails."""
+        is_verdict = request.path == "/verify"
+        cookies, epoch = dict(request.cookies), self._epoch
+        peer = self._peer_with(None)
+        what = f"{self.name}: {request.path}"
+        try:
+            reply = await post(peer, cookies, request.path, orjson.dumps(request.body), call, what=what)
+        except InfraError as error:
+            if is_verdict and error.kind != "connection":
+                raise VerifierError(error.message, kind="verify_failed", stage="verify") from error
+            raise
+        if reply.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            text = f"{what}: {reply.status_code}: {reply.text[:300]}"
+            if is_verdict:
+                raise VerifierError(text, kind="verify_failed", stage="verify")
+            raise InfraError(text, kind="tool_failed", stage="tools")
+        return GymCallReply(status=reply.status_code, body=reply.text, cookies=cookies, epoch=epoch)
+
     def forget_sessions(self) -> None:
         """Note that the other server has lost what it kept: whoever still asks for it gets an error."""
         self._sessions.clear()
+        self._epoch += 1
 
     async def _pass_row(self, row: Row, call: Call) -> Session:
         tools = row.responses_create_params.get("tools")
@@ -198,6 +224,11 @@ class ForwardingServer(ResourcesServer[ForwardingConfigT, ForwardedTask], Generi
         if isinstance(session, SteppedSession):
             return session.verdict()
         return await session.judged(lambda: self.judge(session.peer, request, call))
+
+    async def _pass_gym_call(self, request: GymCall, call: Call) -> GymCallReply:
+        if request.epoch is not None and request.epoch != self._epoch:
+            raise InfraError(f"{self.name}: the session is not here any more", kind="session_lost", retryable=False)
+        return await self.pass_gym_call(request, call)
 
     async def _end_session(self, body: JsonObject, call: Call) -> JsonObject:
         name = call.path["session"]

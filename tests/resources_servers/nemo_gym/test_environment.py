@@ -8,8 +8,8 @@ import pytest
 
 from paddock.config.nemo_gym import PYTHON_VARIABLE
 from paddock.errors import ConfigError
-from paddock.resources_servers.nemo_gym import environment
 from paddock.resources_servers.nemo_gym.config import NemoGymConfig
+from paddock.server.nemo_gym import environment
 
 
 @pytest.fixture

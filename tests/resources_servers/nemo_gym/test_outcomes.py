@@ -58,7 +58,9 @@ class MisdeedCase:
         self.children = children
         reference = {"type": "models_servers", "name": "judge"}
         config = {"children": str(children), "judge_model_server": reference, **settings.pop("config", {})}
-        block = {"server": "misbehaving", "folder": FOLDER, "config": config, "restart_wait_s": 0.1, **settings}
+        urls = {"judge_base_url": reference}
+        block = {"server": "misbehaving", "folder": FOLDER, "config": config, "model_urls": urls}
+        block |= {"restart_wait_s": 0.1, **settings}
         self.gym = NemoGymServer(NemoGymConfig.model_validate(block), name="gym", peers=self.peers)
         self.judge = JudgeOnCue("judge", self.peers)
         places = {
@@ -119,9 +121,10 @@ async def test_each_misdeed_is_an_outcome_and_the_server_comes_back(tmp_path: Pa
 
 
 async def _judges(case: MisdeedCase) -> None:
-    assert [(await case.run(ask)).reward for ask in ("judge", "judge_swallowed")] == [1.0, 1.0]
+    asks = ("judge", "judge_swallowed", "judge_by_url")
+    assert [(await case.run(ask)).reward for ask in asks] == [1.0, 1.0, 1.0]
     case.judge.is_down = True
-    for ask in ("judge", "judge_swallowed"):
+    for ask in asks:
         rollout = await case.run(ask)
         assert (ask, rollout.outcome, rollout.reward) == (ask, "verifier", None)
         assert rollout.failure is not None
@@ -168,7 +171,7 @@ async def test_a_start_that_takes_too_long_is_ended(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"folder": None, "server": "no_such_server"}, "no server 'no_such_server' of NeMo-Gym's"),
+        ({"folder": None, "server": "no_such_server"}, "no resources_servers/no_such_server of NeMo-Gym's"),
         ({"interpreter": Path("/no/python")}, "/no/python is no interpreter"),
     ],
 )

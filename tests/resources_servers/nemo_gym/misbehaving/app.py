@@ -18,6 +18,7 @@ from nemo_gym.base_resources_server import (
     BaseVerifyResponse,
     SimpleResourcesServer,
 )
+from nemo_gym.openai_utils import NeMoGymAsyncOpenAI
 from pydantic import ConfigDict
 
 from nemo_gym.config_types import ModelServerRef
@@ -28,6 +29,7 @@ class MisbehavingConfig(BaseResourcesServerConfig):
     fail_at_start: bool = False
     children: str
     judge_model_server: ModelServerRef | None = None
+    judge_base_url: str = ""
 
 
 class AskedRequest(BaseVerifyRequest):
@@ -70,9 +72,19 @@ class MisbehavingServer(SimpleResourcesServer):
                 reward = float("nan")
             case "variables":
                 reward = float(not any("SECRET" in name or name == "NEMO_GYM_CONFIG_DICT" for name in os.environ))
+            case "judge_by_url":
+                reward = await self._judged_by_url()
             case "judge" | "judge_swallowed":
                 reward = await self._judged(swallow=body.ask == "judge_swallowed")
         return AskedResponse(**body.model_dump(), reward=reward)
+
+    async def _judged_by_url(self) -> float:
+        client = NeMoGymAsyncOpenAI(base_url=self.config.judge_base_url, api_key="none")
+        try:
+            reply = await client.create_response(model="judge", input="Is it right?")
+        except Exception:
+            return 0.0
+        return float(reply["output"][0]["content"][0]["text"] == "yes")
 
     async def _judged(self, *, swallow: bool) -> float:
         assert self.config.judge_model_server is not None

@@ -1,11 +1,14 @@
-"""`python -P serve.py CONFIG`: a server of NeMo-Gym's package, run by its own entry file, without Ray's start.
+"""`python -P serve.py CONFIG`: a server or an agent of NeMo-Gym's, run by its own entry file, without Ray's start.
 
 Run     under the interpreter of an environment with that package, in the server's folder; imports nothing of ours.
 CONFIG  a JSON file, removed once it is read: `config` (the whole of NeMo-Gym's config), `name` (of the instance),
-        `entry` (its file), `models_url` (where it asks for answers of models), `ray` (options of its start), `ready` (a
-        file that is written, with the port, when it serves).
+        `entry` (its file), `relay_url` (where it reaches servers of ours), `model_url` (part of that: an agent's model
+        server; else empty), `ray` (options of its start), `ready` (a file that is written, with the port, when it
+        serves).
 Law     Ray starts, without its dashboard, for a server whose files import it; theirs starts it for every server.
-        Requests to `models_url` name the request that they are made for, so a failed one is known to its verdict.
+        Requests to `relay_url`, and those to itself, name the request that they are made for, so a failed one is known
+        to its verdict. Those to `model_url` go to the endpoint that this request names, with its key: it is its
+        rollout's own.
 """
 
 import contextvars
@@ -21,8 +24,11 @@ from pathlib import Path
 from typing import Any
 
 HEADER = "x-request-id"
+ENDPOINT = "x-paddock-model"
+"""Base URL of the rollout's own endpoint and its key, with a space between."""
 _RAY = re.compile(r"^\s*(import|from) ray\b", re.MULTILINE)
 _request: contextvars.ContextVar[str] = contextvars.ContextVar("request", default="")
+_endpoint: contextvars.ContextVar[str] = contextvars.ContextVar("endpoint", default="")
 
 
 def main() -> None:
@@ -41,7 +47,8 @@ def main() -> None:
     # What it starts, such as a program that a model wrote, is not to read it.
     del os.environ["NEMO_GYM_CONFIG_DICT"]
     utils.initialize_ray = functools.partial(_start_ray, given["ray"]) if _uses_ray(Path.cwd()) else lambda: None
-    utils.request = _naming(utils.request, given["models_url"])
+    own_url = f"http://{block['host']}:{block['port']}"
+    utils.request = _naming(utils.request, (given["relay_url"], own_url), given["model_url"])
     uvicorn.run = _serving(uvicorn, sock, Path(given["ready"]))
     sys.argv = [given["entry"]]
     runpy.run_path(given["entry"], run_name="__main__")
@@ -57,11 +64,16 @@ def _start_ray(options: dict[str, Any]) -> None:
     ray.init(include_dashboard=False, ignore_reinit_error=True, **options)
 
 
-def _naming(send: Any, models_url: str) -> Any:
+def _naming(send: Any, named_urls: tuple[str, ...], model_url: str) -> Any:
     async def request(method: str, url: str, **options: Any) -> Any:
-        if url.startswith(models_url):
-            options["headers"] = {**(options.get("headers") or {}), HEADER: _request.get()}
-        return await send(method=method, url=url, **options)
+        headers = dict(options.get("headers") or {})
+        if model_url and url.startswith(f"{model_url}/") and _endpoint.get():
+            base_url, key = _endpoint.get().split(" ")
+            url = base_url + url.removeprefix(model_url)
+            headers["authorization"] = f"Bearer {key}"
+        elif url.startswith(named_urls):
+            headers |= {HEADER: _request.get(), ENDPOINT: _endpoint.get()}
+        return await send(method=method, url=url, **{**options, "headers": headers})
 
     return request
 
@@ -87,6 +99,8 @@ def _named(app: Any) -> Any:
         for name, value in scope.get("headers", ()):
             if name == HEADER.encode():
                 _request.set(value.decode())
+            elif name == ENDPOINT.encode():
+                _endpoint.set(value.decode())
         await app(scope, receive, send)
 
     return named

@@ -1,4 +1,4 @@
-"""Where a server's files are, and the interpreter that runs it.
+"""Where the files of a server or an agent of NeMo-Gym's are, and the interpreter that runs it.
 
 Source  NeMo-Gym's `cli/setup_command.py`: `nemo-gym` at its version, and what the server's `requirements.txt` names
         beside it.
@@ -22,8 +22,8 @@ from typing import IO, NamedTuple
 from paddock.config.nemo_gym import PYTHON_VARIABLE, package_folder
 from paddock.errors import ConfigError, InfraError
 from paddock.processes import run
-from paddock.resources_servers.nemo_gym.config import NemoGymConfig
 from paddock.sandbox.settings import default_home
+from paddock.server.nemo_gym.settings import GymFiles
 
 VERSION = "0.4.0"
 """Of NeMo-Gym, where no interpreter is named that has one."""
@@ -44,14 +44,14 @@ class GymCommand(NamedTuple):
     """Of the server's files, where it runs."""
 
 
-async def find_command(config: NemoGymConfig) -> GymCommand:
-    """Find the server's files and its interpreter, which is made where it has to be."""
+async def find_command(config: GymFiles) -> GymCommand:
+    """Find its files and its interpreter, which is made where it has to be."""
     base = config.interpreter or named_interpreter()
     if base is not None and not os.access(base, os.X_OK):
         raise _error(f"{base} is no interpreter: `interpreter` of the block, or {PYTHON_VARIABLE}, names it")
     if base is None:
         base = await _environment(VERSION, ())
-    folder = _server_folder(config, base)
+    folder = _folder_of(config, base)
     extra = requirements(folder)
     if config.interpreter is None and extra:
         base = await _environment(_version(base), extra)
@@ -70,15 +70,15 @@ def requirements(folder: Path) -> list[str]:
     return sorted({line for line in lines if line and not line.startswith("#") and "../.." not in line})
 
 
-def _server_folder(config: NemoGymConfig, python: Path) -> Path:
+def _folder_of(config: GymFiles, python: Path) -> Path:
     package = package_folder(python)
-    own = Path("resources_servers") / config.server
+    own = config.own_folder
     places = [config.folder] if config.folder else [Path.cwd() / own, *([package / own] if package else [])]
     for place in places:
         if (place / config.entrypoint).is_file():
             return place.resolve()
     listed = ", ".join(str(place / config.entrypoint) for place in places)
-    raise _error(f"no server {config.server!r} of NeMo-Gym's; looked for {listed} (the package is that of {python})")
+    raise _error(f"no {own} of NeMo-Gym's; looked for {listed} (the package is that of {python})")
 
 
 def _version(python: Path) -> str:

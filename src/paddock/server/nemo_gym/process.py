@@ -22,7 +22,7 @@ import orjson
 
 from paddock.errors import InfraError
 from paddock.processes import LinkedProcess, Supervised, exit_in_words, restart_wait_s, start_supervised
-from paddock.resources_servers.nemo_gym.environment import GymCommand
+from paddock.server.nemo_gym.environment import GymCommand
 from paddock.temporary import Hold, hold_scratch
 from paddock.types import JsonObject
 
