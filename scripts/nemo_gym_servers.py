@@ -51,7 +51,13 @@ HEAVY = ("torch==",)
 
 
 REASONS = (
-    (r"Name or service not known|resolve host|status 128", "needs git or a file from the web; there was none"),
+    (
+        r"Name or service not known|resolve host|status 128|Git operation failed|on the Hub",
+        "needs git or a file from the web; there was none",
+    ),
+    (r"datasets.0.prompt_config", "its rows are without prompts, and its judge is a paid service"),
+    (r"_api_key`\): nothing sets", "needs a key of a service"),
+    (r"speed_bench_simple_agent/run: no answer", "asks a vLLM for its counters; there was none"),
     (r"status 127|bcb_venv", "makes an environment of its own at its start, which failed"),
     (r"_cx", "needs a key of a search service"),
     (r"27 GB", "loads 27 GB at its start"),

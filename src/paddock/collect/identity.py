@@ -58,6 +58,8 @@ class RowFile(Record):
     n_rows: int
     repeats: int
     agent: str | None = None
+    prompt_sha256: str | None = None
+    """Of the template of its rows' prompts; None: they bring their own."""
 
 
 class AgentIdentity(Record):
@@ -131,7 +133,13 @@ def identify(config: Config, settings: EvalSettings, scope: Scope, router: Route
         started_at=time.time(),
         config_sha256=hashlib.sha256(orjson.dumps(tree, option=orjson.OPT_SORT_KEYS)).hexdigest(),
         rows=[
-            RowFile(path=str(source.path), repeats=source.repeats, agent=source.agent, **facts._asdict())
+            RowFile(
+                path=str(source.path),
+                repeats=source.repeats,
+                agent=source.agent,
+                prompt_sha256=source.prompt.sha256 if source.prompt else None,
+                **facts._asdict(),
+            )
             for source, facts in scope.files
         ],
         **scope.selection._asdict(),
@@ -221,6 +229,8 @@ def _row_file_differences(before: RowFile, now: RowFile) -> list[str]:
     differing = []
     if before.sha256 != now.sha256:
         differing.append(f"rows in {now.path} differ: {before.n_rows} rows before ({before.path}), {now.n_rows} now")
+    if before.prompt_sha256 != now.prompt_sha256:
+        differing.append(f"the prompt of rows in {now.path} differs")
     for key in ("repeats", "agent"):
         if getattr(before, key) != getattr(now, key):
             differing.append(f"{key} of {now.path}: {getattr(before, key)} before, {getattr(now, key)} now")

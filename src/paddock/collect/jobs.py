@@ -25,6 +25,7 @@ from paddock.collect.locations import ServerLocations
 from paddock.collect.plan import Plan
 from paddock.collect.results import FailedAttempt, MemberKey, RolloutResult
 from paddock.collect.routing import Router
+from paddock.collect.row_prompt import RowPrompt
 from paddock.collect.rows import RowFileLine, RowSource
 from paddock.collect.settings import EvalSettings, Selection
 from paddock.config import Config
@@ -152,7 +153,8 @@ class MemberJob(NamedTuple):
 
     def to_message(self, number: int) -> WorkerMessage:
         line = self.line
-        source = {"path": str(line.source.path), "repeats": line.source.repeats, "agent": line.source.agent}
+        prompt = list(line.source.prompt) if line.source.prompt else None
+        source = {**line.source._asdict(), "path": str(line.source.path), "prompt": prompt}
         head = {
             "job": number,
             "line": {"index": line.index, "number": line.number},
@@ -169,7 +171,8 @@ class MemberJob(NamedTuple):
     def from_message(cls, message: WorkerMessage) -> "MemberJob":
         head: dict[str, Any] = dict(message.head)
         source = head.pop("source")
-        row_source = RowSource(Path(source["path"]), source["repeats"], source["agent"])
+        prompt = RowPrompt(*source["prompt"]) if source["prompt"] else None
+        row_source = RowSource(Path(source["path"]), source["repeats"], source["agent"], prompt)
         line = RowFileLine(source=row_source, text=message.body, **head.pop("line"))
         del head["job"]
         return cls(line, **head)

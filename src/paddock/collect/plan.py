@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from paddock.collect.identity import RunIdentity, Scope, identify
 from paddock.collect.routing import Agent, Router, acting, environment
+from paddock.collect.row_prompt import read_prompt
 from paddock.collect.rows import FileFacts, RowFileLine, RowSource, file_facts, lines, read_line
 from paddock.collect.settings import EvalSettings, Selection, selection
 from paddock.config import Config, find_file
@@ -142,7 +143,8 @@ def make_plan(config: Config, settings: EvalSettings, *, oracle: bool = False) -
 def find_sources(config: Config, settings: EvalSettings, router: Router) -> list[RowSource]:
     """The row files that the settings name, else the agents' datasets of the split."""
     if settings.rows:
-        return [RowSource(find_file(path), settings.repeats or 1) for path in settings.rows]
+        prompt = read_prompt(settings.prompt_config) if settings.prompt_config else None
+        return [RowSource(find_file(path), settings.repeats or 1, prompt=prompt) for path in settings.rows]
     agents = [agent for name, agent in router.agents.items() if settings.agent in (None, name)]
     splits = sorted({dataset.type for agent in agents for dataset in agent.datasets})
     split = settings.split or (splits[0] if len(splits) == 1 else None)
@@ -158,6 +160,7 @@ def find_sources(config: Config, settings: EvalSettings, router: Router) -> list
             find_file(dataset.jsonl_fpath, beside=_folder(config, agent)),
             settings.repeats or dataset.num_repeats,
             agent.name,
+            read_prompt(dataset.prompt_config, beside=_folder(config, agent)) if dataset.prompt_config else None,
         )
         for agent in agents
         for dataset in agent.datasets

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import orjson
 
+from paddock.collect.row_prompt import RowPrompt
 from paddock.collect.settings import Selection
 from paddock.errors import ConfigError, RowError
 from paddock.http import read_row
@@ -26,6 +27,8 @@ class RowSource(NamedTuple):
     repeats: int = 1
     agent: str | None = None
     """The agent of rows without `agent_ref`; None: the only agent there is."""
+    prompt: RowPrompt | None = None
+    """Of rows that bring none; None: they all bring one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,8 @@ def read_line(line: RowFileLine, *, own_prompt: Callable[[JsonObject], bool] = l
         ) from error
     if not isinstance(wire, dict):
         raise RowError(f"{line.where}: needs a JSON object, got {type(wire).__name__}", kind="row_unreadable")
+    if line.source.prompt is not None:
+        wire = line.source.prompt.fill(wire, line.where)
     if own_prompt(wire):
         wire.setdefault("responses_create_params", {"input": []})
     try:

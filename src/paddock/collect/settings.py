@@ -28,6 +28,9 @@ class EvalSettings(BaseModel):
     """Folder of the run; None: `runs/<name of the first config file>`."""
     rows: list[str] = []
     """Row files; none: the datasets of the agents, of `split`."""
+    prompt_config: str | None = None
+    """Path of a YAML file with the prompt of `rows`, which then bring none; as a dataset's. None: each row brings its
+    own."""
     split: Split | None = None
     """Which datasets; None: all, when the agents have datasets of one type alone."""
     agent: str | None = None

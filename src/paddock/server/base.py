@@ -105,6 +105,9 @@ class Dataset(BaseModel):
     """Path of the rows, looked for like a config path."""
     num_repeats: int = Field(default=1, ge=1)
     """Rollouts per row, unless the command says otherwise."""
+    prompt_config: str | None = None
+    """Path of a YAML file with the prompt of its rows, which then bring none: `user` and perhaps `system`, texts in
+    which `{question}` is the row's key of that name. None: each row brings its own."""
 
 
 ConfigT = TypeVar("ConfigT", bound=ServerConfig)
