@@ -134,7 +134,7 @@ scicode_agent:
 """
 
 
-def test_an_agent_of_theirs_is_one_that_is_started(load_text: Load) -> None:
+def test_an_agent_of_theirs_is_one_that_is_started(load_text: Load, write: Write) -> None:
     config = load_text(SCICODE)
     assert config.instance("scicode_agent").implementation == "nemo_gym"
     settings = config.settings("scicode_agent", NemoGymAgentConfig)
@@ -143,6 +143,9 @@ def test_an_agent_of_theirs_is_one_that_is_started(load_text: Load) -> None:
     assert settings.config["with_background"] is True
     assert [(one.jsonl_fpath, one.num_repeats) for one in settings.datasets] == [("rows.jsonl", 2)]
     assert sorted(config.references("scicode_agent")) == ["judge_model", "policy_model", "scicode"]
+    overlay = "env: {nemo_gym: {scicode_agent: {responses_api_agents: {scicode_agent: {with_background: false}}}}}"
+    added = load([write("theirs.yaml", SCICODE), write("overlay.yaml", overlay)])
+    assert added.settings("scicode_agent", NemoGymAgentConfig).config["with_background"] is False
     without = load_text(SCICODE.replace("      resources_server: {", "      their_server: {"))
     with pytest.raises(ConfigError, match="resources_server"):
         without.settings("scicode_agent", NemoGymAgentConfig)

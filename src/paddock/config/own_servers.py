@@ -1,8 +1,8 @@
 """Resources servers and agents of NeMo-Gym's that nothing here replaces: their blocks are those of `nemo_gym`, which
 starts them.
 
-Law     such a block has an `entrypoint`, as theirs must, and no name of the alias table; one without, in a file with
-        NeMo-Gym's names, adds to it, unless a plugin of ours has its name.
+Law     such a block has an `entrypoint`, as theirs must, and no name of the alias table; one without, below their word
+        for its kind in a file with NeMo-Gym's names, adds to it, unless a plugin of ours has its name.
 """
 
 from collections.abc import Mapping, Set
@@ -18,6 +18,8 @@ SERVED = "nemo_gym"
 class _OwnKind(NamedTuple):
     """How a block of theirs is written as one of `nemo_gym`."""
 
+    their_word: str
+    """Of the kind."""
     named_by: str
     """The key of ours that has its name."""
     shared_keys: Set[str] = frozenset()
@@ -25,17 +27,18 @@ class _OwnKind(NamedTuple):
 
 
 _KINDS: Mapping[str, _OwnKind] = {
-    "resources_servers": _OwnKind("server"),
-    "agents": _OwnKind("agent", frozenset({"resources_server", "model_server", "datasets"})),
+    "resources_servers": _OwnKind("resources_servers", "server"),
+    "agents": _OwnKind("responses_api_agents", "agent", frozenset({"resources_server", "model_server", "datasets"})),
 }
 
 
-def is_server_of_theirs(kind: str, written: str, block: Any, *, nemo_gym: bool) -> bool:
-    """Whether `written`, which is no name of the alias table, is a server of theirs. `nemo_gym`: the file has their
-    names."""
+def is_server_of_theirs(kind: str, kind_key: str, written: str, block: Any, *, nemo_gym: bool) -> bool:
+    """Whether `written`, which is no name of the alias table, is a server of theirs. `kind_key`: the word for its kind
+    that it stands below; `nemo_gym`: the file has their names."""
     if kind not in _KINDS or not isinstance(block, dict) or ":" in written or written == SERVED:
         return False
-    return "entrypoint" in block or (nemo_gym and written not in implementations(kind))
+    adds = nemo_gym and kind_key == _KINDS[kind].their_word and written not in implementations(kind)
+    return "entrypoint" in block or adds
 
 
 def own_server_block(kind: str, written: str, block: JsonObject) -> JsonObject:

@@ -166,7 +166,7 @@ class _Translation:
                 out[written] = _mapped_names(block, names) if written == "_delete_key" else block
                 continue
             alias = self.table.implementation(kind, written)
-            if alias is None and is_server_of_theirs(kind, written, block, nemo_gym=self.nemo_gym):
+            if alias is None and is_server_of_theirs(kind, path[1], written, block, nemo_gym=self.nemo_gym):
                 out[SERVED] = merge(out.get(SERVED, {}), own_server_block(kind, written, block))
                 self.blocks.append(TranslatedBlock(path[0], kind, SERVED, written))
                 self.report.note(
