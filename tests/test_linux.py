@@ -20,6 +20,17 @@ def test_a_block_of_batch_scheduling_ends_with_the_policy_before() -> None:
     assert os.sched_getscheduler(0) == before
 
 
+def test_blocks_may_end_in_the_order_in_which_they_began() -> None:
+    before = os.sched_getscheduler(0)
+    first, second = batch_scheduling(), batch_scheduling()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert os.sched_getscheduler(0) == os.SCHED_BATCH
+    second.__exit__(None, None, None)
+    assert os.sched_getscheduler(0) == before
+
+
 def test_a_refused_policy_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError("not permitted")

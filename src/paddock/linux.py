@@ -7,6 +7,7 @@ Elsewhere macOS, mostly: evaluations over endpoints, servers and what shows runs
 import os
 import platform
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -33,22 +34,38 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+class _BatchBlocks(threading.local):
+    """The open blocks of `batch_scheduling` in a thread."""
+
+    n_open = 0
+
+
+_batch_blocks = _BatchBlocks()
+
+
 @contextmanager
 def batch_scheduling() -> Iterator[None]:
     """Have this thread, and those that it starts, wake without taking a core from what runs (SCHED_BATCH, sched(7)).
 
     For a process that does little for each of many messages, beside those who send them and need the cores: that one
     preempts them at each message costs their caches more than the message costs. Without effect where the system
-    refuses it or has no such policy.
+    refuses it or has no such policy, and where the thread has another one than that of all (SCHED_OTHER). Blocks of one
+    thread may overlap: the policy before is back after the last.
     """
-    if not hasattr(os, "SCHED_BATCH"):
+    if not hasattr(os, "SCHED_BATCH") or (_batch_blocks.n_open == 0 and os.sched_getscheduler(0) != os.SCHED_OTHER):
         yield
         return
-    before = os.sched_getscheduler(0)
-    with suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    if _batch_blocks.n_open == 0:
+        _set_policy(os.SCHED_BATCH)
+    _batch_blocks.n_open += 1
     try:
         yield
     finally:
-        with suppress(OSError):
-            os.sched_setscheduler(0, before, os.sched_getparam(0))
+        _batch_blocks.n_open -= 1
+        if _batch_blocks.n_open == 0:
+            _set_policy(os.SCHED_OTHER)
+
+
+def _set_policy(policy: int) -> None:
+    with suppress(OSError):  # a container may forbid it
+        os.sched_setscheduler(0, policy, os.sched_param(0))
