@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from paddock.agents.inspect_ai.jobs import SampleJob, SampleResult
 from paddock.errors import InfraError
+from paddock.processes import reap
 
 MODULE = "paddock.agents.inspect_ai.worker"
 MAX_LINE_BYTES = 256 << 20
@@ -53,7 +54,7 @@ class SampleWorkers:
             what = "its answer is no result" if isinstance(error, ValidationError) else str(error)
             raise InfraError(f"a worker of inspect_ai was lost: {what}", kind="inspect_lost") from error
         except BaseException:
-            await asyncio.shield(_kill(worker))
+            await _kill(worker)
             raise
         self._idle.append(worker)
         return result
@@ -77,4 +78,4 @@ async def _start() -> asyncio.subprocess.Process:
 async def _kill(worker: asyncio.subprocess.Process) -> None:
     with suppress(ProcessLookupError):
         os.killpg(worker.pid, signal.SIGKILL)
-    await worker.wait()
+    await reap(worker)

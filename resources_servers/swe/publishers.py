@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from paddock.errors import RowError, VerifierError
+from paddock.processes import reap
 from paddock.resources_servers.swe import publisher_parsers
 from paddock.resources_servers.swe.instance import LogReader
 
@@ -96,7 +97,7 @@ async def read_log(reader: LogReader, log: str, results: str, *, cpu_s: float) -
     finally:
         if process.returncode is None:
             process.kill()
-        await process.wait()
+        await reap(process)
     if process.returncode == -signal.SIGXCPU:
         raise ParserSlowError
     if process.returncode != 0:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from paddock.errors import VerifierError
+from paddock.processes import reap
 from paddock.resources_servers.swe import swebench_logs
 
 SHORT_CHARS = 32 << 10
@@ -47,7 +48,7 @@ async def run_in_process(function: Callable[..., T], *args: object, chars: int, 
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        await process.wait()
+        await reap(process)
     if process.returncode == -signal.SIGXCPU:
         raise TooSlowError
     if process.returncode != 0:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paddock.errors import InfraError
+from paddock.processes.reap import reap
 from paddock.processes.supervised import start_supervised
 
 _CHUNK = 1 << 16
@@ -134,7 +135,4 @@ async def _kill(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-    # A child that left the group may hold the pipe, and a loop that is closed with it open fails.
-    process._transport.close()  # type: ignore[attr-defined]
-    await asyncio.sleep(0)
+    await reap(process)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from paddock.errors import ConfigError
+from paddock.processes import reap
 from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.remote.ray_lister import LABEL
 
@@ -63,7 +64,7 @@ class RayNodes:
         if child is not None:
             with suppress(ProcessLookupError):
                 child.kill()
-            await child.communicate()
+            await reap(child)
 
     async def _ask(self) -> Any:
         if self._child is None:
