@@ -56,7 +56,8 @@ set -e
 cd "$1"
 folder=$(mktemp -d)
 printf '%s\\n' "$2" > "$folder/exclude"
-cp "$(git rev-parse --git-path index)" "$folder/index"
+# -p: git reads a file again whose second is that of its index, because it may have changed within it.
+cp -p "$(git rev-parse --git-path index)" "$folder/index"
 export GIT_INDEX_FILE="$folder/index"
 git -c core.excludesFile="$folder/exclude" add -A
 git diff --cached --binary --no-renames HEAD | base64

@@ -142,6 +142,17 @@ async def test_a_patch_has_what_changed_and_not_what_is_excluded(
     ]  # fmt: skip
 
 
+async def test_a_change_within_the_second_of_the_commit_is_in_the_patch(
+    provider: Provider, sandbox: str, tmp_path: Path
+) -> None:
+    second = "touch -d '2020-01-01 00:00:00 UTC'"
+    commit = "git -c user.name=a -c user.email=a@b commit -qm base"
+    made = f"git init -q && git config core.trustctime false && echo old > file && {second} file && git add file"
+    await run(provider, sandbox, f"{made} && {commit} && {second} .git/index")
+    await run(provider, sandbox, f"echo new > file; {second} file")
+    assert b"-old\n+new\n" in (await provider.patch(sandbox, str(tmp_path))).data
+
+
 async def test_what_the_place_lacks_is_refused_and_what_is_gone_is_gone(provider: Provider, sandbox: str) -> None:
     with pytest.raises(SandboxRequestError, match="no way to open a port"):
         await provider.tunnel(sandbox, port=80)
