@@ -5,7 +5,7 @@ Sandboxes   a command, and a life from create to destroy, over a node on loopbac
 Rollouts    per second over a few workers (`pivot`); by the number in flight over many (`in_flight`): as much CPU of
             the driver at 1,024 as at 64. On nodes too where PADDOCK_VLLM_PYTHON names an interpreter with Ray and
             this machine can have machines of its own (`paddock.testing.machines`): they share its cores.
-It takes a quarter of an hour on two cores, so it runs only where it is named.
+It takes half an hour on two cores, so it runs only where it is named.
 """
 
 from typing import Any
