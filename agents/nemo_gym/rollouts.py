@@ -1,7 +1,7 @@
 """What an agent of NeMo-Gym's asks of servers of ours in its rollouts, beside the policy's model, and what failed.
 
-Law     a request that failed, and did not succeed another time, is its rollout's failure, whatever the agent makes of
-        it. A request that names no rollout that runs is refused.
+Law     a request that failed, and did not succeed another time, or has no answer when the rollout ends, is its failure,
+        whatever the agent makes of it. A request that names no rollout that runs is refused.
 """
 
 import time
@@ -18,7 +18,7 @@ from paddock.errors import BugError, PaddockError, RequestError
 from paddock.http import Call, Peer
 from paddock.http.client import REQUEST_ID
 from paddock.server.nemo_gym.calls import GYM_CALL, GymCall
-from paddock.server.nemo_gym.relay import LoopbackRelay, ask_model, error_response, model_response
+from paddock.server.nemo_gym.relay import LoopbackRelay, OpenRequests, ask_model, error_response, model_response
 from paddock.server.rollout import Stage
 from paddock.types import JsonObject
 
@@ -32,19 +32,7 @@ class GymRollout:
         self.seconds: dict[Stage, float] = {"tools": 0.0, "verify": 0.0}
         """What its requests to the resources server took."""
         self.epoch: int | None = None
-        self._failures: dict[tuple[str, str, bytes], PaddockError] = {}
-
-    @property
-    def failure(self) -> PaddockError | None:
-        """The first request that failed for good; None: there is none."""
-        return next(iter(self._failures.values()), None)
-
-    def note(self, request: tuple[str, str, bytes], failure: PaddockError | None) -> None:
-        """`failure` None: the request was answered."""
-        if failure is None:
-            self._failures.pop(request, None)
-        else:
-            self._failures[request] = failure
+        self.requests = OpenRequests()
 
 
 class RolloutRelay:
@@ -93,22 +81,26 @@ class RolloutRelay:
     async def _answer(self, request: Request) -> Response:
         server, path, body = request.path_params["server"], request.path_params["path"], await request.body()
         rollout = self._running.get(request.headers.get(REQUEST_ID, ""))
-        failure: PaddockError | None = None
+        if rollout is None:
+            text = f"{self._name}: {server}{path}: asked for in no rollout that runs"
+            return error_response(path, BugError(text, kind="no_rollout"))
+        rollout.requests.begin(server, path, body)
         try:
-            if rollout is None:
-                raise BugError(f"{self._name}: {server}{path}: asked for in no rollout that runs", kind="no_rollout")
-            if server == self._config.resources_server.name:
-                return await self._of_resources(rollout, path, body, request.headers.get("cookie", ""))
-            if server not in self._config.models:
-                raise BugError(f"{self._name}: no server {server!r} for it", kind="no_route")
-            call = Call(deadline=rollout.call.deadline).within(self._config.model_timeout_s)
-            return model_response(await ask_model(self._peers[server], path, body, call))
+            response = await self._reply(rollout, request, body)
         except PaddockError as error:
-            failure = error
+            rollout.requests.end(server, path, body, error)
             return error_response(path, error)
-        finally:
-            if rollout is not None:
-                rollout.note((server, path, body), failure)
+        rollout.requests.end(server, path, body, None)
+        return response
+
+    async def _reply(self, rollout: GymRollout, request: Request, body: bytes) -> Response:
+        server, path = request.path_params["server"], request.path_params["path"]
+        if server == self._config.resources_server.name:
+            return await self._of_resources(rollout, path, body, request.headers.get("cookie", ""))
+        if server not in self._config.models:
+            raise BugError(f"{self._name}: no server {server!r} for it", kind="no_route")
+        call = Call(deadline=rollout.call.deadline).within(self._config.model_timeout_s)
+        return model_response(await ask_model(self._peers[server], path, body, call))
 
     async def _of_resources(self, rollout: GymRollout, path: str, body: bytes, cookies: str) -> Response:
         try:

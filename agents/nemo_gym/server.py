@@ -105,7 +105,7 @@ class NemoGymAgent(AgentServer[NemoGymAgentConfig]):
                     reply = await self._ask(run.row, call, seat)
             for stage, seconds in rollout.seconds.items():
                 run.shift(seconds, "model", stage)
-            failure = rollout.failure or seat.tunnel.failure
+            failure = next(iter(rollout.requests.failures), seat.tunnel.failure)
             if failure is not None:
                 raise failure
         wire = self._read(reply)

@@ -1,8 +1,8 @@
 """Model servers of ours for a server of NeMo-Gym's: what it asks of one by its name is passed on to it.
 
-Law     a request that failed, and did not succeed another time, is held against the verdict for which it was made,
-        whatever becomes of it there: a judge that gave no answer is no reward. Where it is not known which verdict that
-        is, it is held against all that are being made.
+Law     a request that failed, and did not succeed another time, or has no answer yet, is held against the verdict for
+        which it was made, whatever becomes of it there: a judge that gave no answer is no reward. Where it is not known
+        which verdict that is, it is held against all that are being made.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,26 +14,8 @@ from starlette.responses import Response
 from paddock.errors import BugError, PaddockError
 from paddock.http import Call, ModelReply, Peer
 from paddock.http.client import REQUEST_ID
-from paddock.server.nemo_gym.relay import LoopbackRelay, ask_model, error_response, model_response
+from paddock.server.nemo_gym.relay import LoopbackRelay, OpenRequests, ask_model, error_response, model_response
 from paddock.types import JsonObject
-
-
-class JudgeFailures:
-    """What went wrong with requests that were made for one verdict."""
-
-    def __init__(self) -> None:
-        self._texts: dict[tuple[str, bytes], str] = {}
-
-    @property
-    def texts(self) -> list[str]:
-        return list(self._texts.values())
-
-    def note(self, model: str, body: bytes, failure: str | None) -> None:
-        """`failure` None: the request was answered."""
-        if failure is None:
-            self._texts.pop((model, body), None)
-        else:
-            self._texts[model, body] = f"{model}: {failure}"
 
 
 class JudgeRelay:
@@ -45,7 +27,7 @@ class JudgeRelay:
         self._models = models
         self._timeout_s = timeout_s
         self._relay = LoopbackRelay(name, self._answer)
-        self._judged: dict[str, JudgeFailures] = {}
+        self._judged: dict[str, OpenRequests] = {}
 
     async def start(self) -> None:
         await self._relay.start()
@@ -62,11 +44,11 @@ class JudgeRelay:
         return {name: self._relay.block(name, "responses_api_models") for name in self._models}
 
     @contextmanager
-    def judged(self, request_id: str) -> Iterator[JudgeFailures]:
+    def judged(self, request_id: str) -> Iterator[OpenRequests]:
         """While a verdict is made, by the id of its request."""
-        failures = self._judged[request_id] = JudgeFailures()
+        requests = self._judged[request_id] = OpenRequests()
         try:
-            yield failures
+            yield requests
         finally:
             self._judged.pop(request_id, None)
 
@@ -74,15 +56,16 @@ class JudgeRelay:
         model, path, body = request.path_params["server"], request.path_params["path"], await request.body()
         known = self._judged.get(request.headers.get(REQUEST_ID, ""))
         for_verdicts = [known] if known is not None else list(self._judged.values())
-        failure: str | None = None
+        for requests in for_verdicts:
+            requests.begin(model, path, body)
         try:
             reply = await self._ask(model, path, body)
         except PaddockError as error:
-            failure = error.message
+            for requests in for_verdicts:
+                requests.end(model, path, body, error)
             return error_response(path, error)
-        finally:
-            for failures in for_verdicts:
-                failures.note(model, body, failure)
+        for requests in for_verdicts:
+            requests.end(model, path, body, None)
         return model_response(reply)
 
     async def _ask(self, model: str, path: str, body: bytes) -> ModelReply:

@@ -71,31 +71,31 @@ class NemoGymServer(ForwardingServer[NemoGymConfig]):
         return Destination(self._process.url, None)
 
     async def judge(self, peer: HttpPeer, request: VerifyRequest, call: Call) -> Verdict:
-        with self._judges.judged(call.request_id) as failures:
+        with self._judges.judged(call.request_id) as requests:
             try:
                 verdict = await super().judge(peer, request, call.within(self.config.verify_timeout_s))
             except InfraError as error:
-                if error.kind not in BAD_ANSWERS and not failures.texts:
+                if error.kind not in BAD_ANSWERS and not requests.texts:
                     raise
-                texts = "; ".join([*failures.texts, error.message])
+                texts = "; ".join([*requests.texts, error.message])
                 raise VerifierError(f"{self.name}: {texts}", kind="verify_failed", stage="verify") from error
-        self._require_judges(failures.texts, stage="verify")
+        self._require_judges(requests.texts, stage="verify")
         return verdict
 
     async def take_step(self, session: SteppedSession, request: SessionStep, call: Call) -> SessionStepResult:
-        with self._judges.judged(call.request_id) as failures:
+        with self._judges.judged(call.request_id) as requests:
             result = await super().take_step(session, request, call)
-        self._require_judges(failures.texts, stage="tools")
+        self._require_judges(requests.texts, stage="tools")
         return result
 
     async def pass_gym_call(self, request: GymCall, call: Call) -> GymCallReply:
         """Also for their verdict, which has the time of one."""
         is_verdict = request.path == "/verify"
-        with self._judges.judged(call.request_id) as failures:
+        with self._judges.judged(call.request_id) as requests:
             reply = await super().pass_gym_call(
                 request, call.within(self.config.verify_timeout_s) if is_verdict else call
             )
-        self._require_judges(failures.texts, stage="verify" if is_verdict else "tools")
+        self._require_judges(requests.texts, stage="verify" if is_verdict else "tools")
         return reply
 
     def _require_judges(self, failures: Sequence[str], *, stage: str) -> None:

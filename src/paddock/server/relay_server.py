@@ -148,10 +148,10 @@ class ForwardingServer(ResourcesServer[ForwardingConfigT, ForwardedTask], Generi
             if is_verdict and error.kind != "connection":
                 raise VerifierError(error.message, kind="verify_failed", stage="verify") from error
             raise
+        text = f"{what}: {reply.status_code}: {reply.text[:300]}"
+        if is_verdict and reply.status_code >= HTTPStatus.BAD_REQUEST:  # no verdict, whatever the agent makes of it
+            raise VerifierError(text, kind="verify_failed", stage="verify")
         if reply.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            text = f"{what}: {reply.status_code}: {reply.text[:300]}"
-            if is_verdict:
-                raise VerifierError(text, kind="verify_failed", stage="verify")
             raise InfraError(text, kind="tool_failed", stage="tools")
         return GymCallReply(status=reply.status_code, body=reply.text, cookies=cookies, epoch=epoch)
 

@@ -114,6 +114,8 @@ OUTCOMES: list[tuple[dict[str, Any], str, str]] = [
     ({"act": "no_response"}, "verifier", "reply_invalid"),
     ({"act": "die"}, "infra", "connection"),
     ({"act": "hang"}, "infra", "timeout"),
+    ({"act": "impatient", "ask": "hang"}, "infra", "unanswered"),
+    ({"ask": "refuse"}, "verifier", "verify_failed"),
     ({"ask": "raise"}, "verifier", "verify_failed"),
     ({"ask": "hang"}, "verifier", "verify_failed"),
     ({"ask": "nan"}, "verifier", "reply_invalid"),

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route as WebRoute
 
-from paddock.errors import PaddockError, RequestError
+from paddock.errors import InfraError, PaddockError, RequestError
 from paddock.http import PLAIN_CHAT, PLAIN_RESPONSES, Call, ModelReply, Peer, Route
 from paddock.server.dialects import error_reply
 from paddock.server.http_server import HttpServer
@@ -25,6 +25,32 @@ ROUTES: Mapping[str, Route[JsonObject, ModelReply]] = {
 }
 """Of model servers whose calls are no part of a rollout."""
 Answer = Callable[[Request], Awaitable[Response]]
+
+
+class OpenRequests:
+    """Requests that have no answer: those that failed and did not succeed another time, and those that still run."""
+
+    def __init__(self) -> None:
+        self._failures: dict[tuple[str, str, bytes], PaddockError] = {}
+
+    @property
+    def failures(self) -> list[PaddockError]:
+        """In the order in which they were first made."""
+        return list(self._failures.values())
+
+    @property
+    def texts(self) -> list[str]:
+        return [f"{server}: {failure.message}" for (server, _, _), failure in self._failures.items()]
+
+    def begin(self, server: str, path: str, body: bytes) -> None:
+        self._failures[server, path, body] = InfraError(f"{path}: has not answered", kind="unanswered")
+
+    def end(self, server: str, path: str, body: bytes, failure: PaddockError | None) -> None:
+        """`failure` None: the request was answered."""
+        if failure is None:
+            self._failures.pop((server, path, body), None)
+        else:
+            self._failures[server, path, body] = failure
 
 
 class LoopbackRelay:

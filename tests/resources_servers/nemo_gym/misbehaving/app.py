@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from fastapi import HTTPException
 from fastapi.responses import StreamingResponse
 from nemo_gym.base_resources_server import (
     BaseResourcesServerConfig,
@@ -62,6 +63,8 @@ class MisbehavingServer(SimpleResourcesServer):
         match body.ask:
             case "raise":
                 raise KeyError("no such answer")
+            case "refuse":
+                raise HTTPException(422, "no answer of a form that is known")
             case "hang":
                 await asyncio.sleep(600)
             case "flood":
