@@ -1,8 +1,9 @@
 """How much code one unit of work passes: files and functions of the product, counted by the interpreter's profile hook.
 
-Chat    a warm call of `/v1/chat/completions` at an exact server over HTTP, not streamed, on a scripted engine; the
-        client's side and the engine are not counted. At most 20 files, 110 functions.
-Row     a pivot row with `--oracle`, from the start of its attempt to its stored verdict. At most 35 files.
+Chat    a warm call of `/v1/chat/completions` without tools at an exact server over HTTP, not streamed, on a scripted
+        engine; the client's side and the engine are not counted.
+Row     a pivot row with `--oracle`, from the start of its attempt to its stored verdict.
+Bounds  `MOST`, which a test holds.
 Source  functions are code objects that were entered, comprehensions and lambdas among them; each counts once.
 """
 
@@ -25,6 +26,7 @@ from paddock.collect.attempts import Attempts
 from paddock.collect.journal import Journal
 from paddock.http.transport import make_client
 from paddock.server.access import Access
+from paddock.server.exact.parsers.plain import PlainParser
 from paddock.server.lifecycle import serve_http, start_servers
 from paddock.server.sockets import LOOPBACK, Address, bind
 from paddock.testing.engines import scripted_server
@@ -33,6 +35,7 @@ from paddock.types import JsonObject
 PRODUCT = f"{Path(paddock.__file__).resolve().parents[2]}/"
 NOT_COUNTED = ("benchmarks/", "src/paddock/testing/", "src/paddock/http/transport.py")
 """Clients, engines."""
+MOST = {"chat": {"files": 20, "functions": 110}, "row": {"files": 35}}
 WARM_ROWS = 20
 SECRET = "ro_walk"
 
@@ -71,7 +74,7 @@ def run() -> dict[str, Any]:
 
 async def _chat(folder: Path) -> dict[str, Any]:
     walk = CallTrace()
-    server = scripted_server(folder, lambda prompt: "Yes.")
+    server = scripted_server(folder, lambda prompt: "Yes.", parser=PlainParser)
     at = bind(server.name, Address(LOOPBACK, 0))
     with walk.profiled():
         async with (

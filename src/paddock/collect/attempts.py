@@ -24,14 +24,14 @@ import orjson
 
 from paddock.collect.lines import seal
 from paddock.collect.plan import PlannedGroup
-from paddock.collect.prices import TokenPrice, cost_usd
+from paddock.collect.prices import cost_usd
 from paddock.collect.results import FailedAttempt, MemberKey, RolloutResult, result_of, uuid_of
 from paddock.collect.routing import Agent
 from paddock.collect.settings import EvalSettings
 from paddock.errors import BugError, CancelledError, InfraError, PaddockError
 from paddock.http import RUN, WITHDRAW, Call, HttpPeer, Peer, new_secret
 from paddock.server.rollout import StageWatch, watch_stage
-from paddock.tracing import agent_span, note_rollout
+from paddock.tracing import is_on, traced_rollout
 from paddock.types import RETRIED, Failure, Outcome, Record, Rollout, Row
 
 MAX_RETRY_WAIT_S = 60.0
@@ -232,7 +232,8 @@ class Attempts:
         row = _stamped(group.row, member, attempt, doubts)
         try:
             rollout = await self._run(group.agent, row, MemberKey(group.line.index, member))
-            cost = cost_usd(rollout, self._price(group.agent))
+            price = self._settings.usd_per_million_tokens.get(group.agent.model)
+            cost = None if price is None else cost_usd(rollout, price)
             if rollout.failure is not None:
                 priced = rollout.model_copy(update={"cost_usd": cost})
                 return NoVerdict(rollout.outcome, rollout.failure, priced)
@@ -243,9 +244,6 @@ class Attempts:
             return NoVerdict(error.outcome, failure, Rollout(row=row, outcome=error.outcome, failure=failure))
         result = result_of(stored, MemberKey(group.line.index, member))
         return FinishedMember(await self._sink.rollout(result, line), stored)
-
-    def _price(self, agent: Agent) -> TokenPrice | None:
-        return self._settings.usd_per_million_tokens.get(agent.model)
 
     async def withdraw(self, group: PlannedGroup, members: Sequence[int], attempt: int = 0) -> None:
         """Tell the environment that these members have ended, so that others of the group need not wait for them. Where
@@ -258,21 +256,21 @@ class Attempts:
                 await environment.call(WITHDRAW, _stamped(group.row, member, attempt), Call().within(ANSWER_GRACE_S))
 
     async def _run(self, agent: Agent, row: Row, key: MemberKey) -> Rollout:
+        peer = self._peers[agent.name]
+        run = self._ask(peer, agent, row, key)
+        apart = isinstance(peer, HttpPeer)
+        return await (traced_rollout(run, agent.name, row.stamp, apart=apart) if is_on() else run)
+
+    async def _ask(self, peer: Peer, agent: Agent, row: Row, key: MemberKey) -> Rollout:
         secret = new_secret()
         timeout_s = self._settings.rollout_timeout_s or agent.config.rollout_timeout_s
         call = Call(rollout_secret=secret).within(timeout_s)
-        peer = self._peers[agent.name]
-        with (
-            self._in_flight.attempt(key, agent.name, secret) as watch,
-            agent_span(agent.name, row.stamp, apart=isinstance(peer, HttpPeer)) as span,
-        ):
+        with self._in_flight.attempt(key, agent.name, secret) as watch:
             try:
                 async with asyncio.timeout(timeout_s + ANSWER_GRACE_S):
                     if self._setup is not None:
                         await self._setup.prepare(agent, row, secret)
-                    rollout = await peer.call(RUN, row, call)
-                    note_rollout(span, rollout)
-                    return rollout
+                    return await peer.call(RUN, row, call)
             except PaddockError as error:
                 error.stage = error.stage or watch.stage
                 raise

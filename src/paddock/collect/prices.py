@@ -36,10 +36,10 @@ class TokenPrice(BaseModel):
         return sum(parts) / MILLION
 
 
-def cost_usd(rollout: Rollout, price: TokenPrice | None) -> float | None:
-    """The cost of a rollout under the price of its model."""
+def cost_usd(rollout: Rollout, price: TokenPrice) -> float | None:
+    """The cost of a rollout under the price of its model; None: not all of its calls were counted."""
     counted = rollout.usage != Usage() and all(turn.usage for turn in rollout.turns)
-    return price.of(rollout.usage) if price is not None and counted else None
+    return price.of(rollout.usage) if counted else None
 
 
 def usd_text(usd: float) -> str:

@@ -40,7 +40,7 @@ from paddock.http import (
 )
 from paddock.sandbox.loans import SandboxLoan, borrow
 from paddock.server.metrics import aggregate
-from paddock.tracing import agent_span, note_rollout
+from paddock.tracing import is_on, traced_rollout
 from paddock.types import (
     Fix,
     JsonObject,
@@ -316,10 +316,8 @@ class AgentServer(Server[AgentConfigT]):
         return turns
 
     async def _run(self, row: Row, call: Call) -> Rollout:
-        with agent_span(self.name, row.stamp) as span:
-            rollout = await self.run(row, call)
-            note_rollout(span, rollout)
-            return rollout
+        run = self.run(row, call)
+        return await (traced_rollout(run, self.name, row.stamp) if is_on() else run)
 
     @property
     def resources(self) -> Peer:

@@ -9,7 +9,7 @@ Ends    a long route's handler is cancelled when its caller has gone or its dead
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, cast
 
 import orjson
@@ -21,7 +21,7 @@ from paddock.errors import BugError, CancelledError, PaddockError, RequestError
 from paddock.http import Call, EventStream, Route
 from paddock.server.base import Handler
 from paddock.server.dialects import error_reply
-from paddock.tracing import RequestSpan
+from paddock.tracing import is_on, request_span
 from paddock.types import JsonObject
 
 JSON = "application/json"
@@ -74,7 +74,7 @@ class RouteEndpoint:
             call = Call.from_headers(request.headers, request.path_params)
             wire = await _json_object(request) if self._has_body else {}
             body = route.from_wire(wire) if route.from_wire else wire
-            with RequestSpan(self._name, request.headers):
+            with request_span(self._name, request.headers) if is_on() else nullcontext():
                 reply = await self._reply(body, call, request.receive)
             if isinstance(reply, EventStream):
                 return EventResponse(reply.events)

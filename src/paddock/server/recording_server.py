@@ -50,7 +50,7 @@ from paddock.tokens import (
     request_hash,
     root_of,
 )
-from paddock.tracing import AnySpan, chat_span, note_chat
+from paddock.tracing import chat_span, is_on, note_chat
 from paddock.types import (
     Engine,
     JsonObject,
@@ -257,30 +257,36 @@ class RecordingServer(ModelServer[RecordingConfigT]):
                 raise RequestError(f"this rollout has sampled its {most} tokens", kind=OVERFLOW, stage="model")
             self._running.setdefault(pending.secret or "", {})[pending.hash] = pending
             grace_s = self.config.orphan_grace_s
+        batches = self._counted(pending)
         pending.exchange = Exchange(
-            self._observed(pending), grace_s=grace_s, on_end=partial(self._forget_call, pending)
+            self._traced(pending, batches) if is_on() else batches,
+            grace_s=grace_s,
+            on_end=partial(self._forget_call, pending),
         )
 
-    async def _observed(self, pending: PendingCall) -> AsyncGenerator[Batch, None]:
-        """`sample`, counted and as a span."""
+    async def _counted(self, pending: PendingCall) -> AsyncGenerator[Batch, None]:
+        """`sample`, counted."""
+        try:
+            async with aclosing(self.sample(pending)) as batches:
+                async for batch in batches:
+                    if batch and isinstance(answer := batch[-1], Answer):
+                        self.engine_calls["ok"] += 1
+                        self.tokens.update(answer.counts._asdict() if answer.counts else ())
+                    yield batch
+        except PaddockError as error:
+            self.engine_calls[error.owner] += 1
+            raise
+
+    async def _traced(self, pending: PendingCall, counted: AsyncGenerator[Batch, None]) -> AsyncGenerator[Batch, None]:
+        """The batches of a call, in its span."""
         streams = pending.request.get("stream") is True
         with chat_span(self.model_name, dialect=pending.dialect, stream=streams) as span:
-            try:
-                async with aclosing(self.sample(pending)) as batches:
-                    async for batch in batches:
-                        if batch and isinstance(batch[-1], Answer):
-                            self._count(span, batch[-1], pending.turn_id)
-                        yield batch
-            except PaddockError as error:
-                self.engine_calls[error.owner] += 1
-                raise
-
-    def _count(self, span: AnySpan, answer: Answer, turn_id: str) -> None:
-        counts = answer.counts
-        self.engine_calls["ok"] += 1
-        if counts is not None:
-            self.tokens.update(counts._asdict())
-        note_chat(span, response_id=turn_id, model=answer.model, finish_reason=answer.finish_reason, counts=counts)
+            async with aclosing(counted) as batches:
+                async for batch in batches:
+                    if batch and isinstance(answer := batch[-1], Answer):
+                        model, reason, counts = answer.model, answer.finish_reason, answer.counts
+                        note_chat(span, response_id=pending.turn_id, model=model, finish_reason=reason, counts=counts)
+                    yield batch
 
     def figures(self) -> Sequence[Figure]:
         calls = [

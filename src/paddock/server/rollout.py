@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from paddock.errors import BugError, InfraError, PaddockError
 from paddock.http import FORGET, TURNS, Call, Peer, new_secret
-from paddock.tracing import NO_SPAN, AnySpan, span
+from paddock.tracing import AnySpan, is_on, span
 from paddock.types import JsonObject, Rollout, Row, Timing, TurnRecord, Usage, Verdict
 from paddock.types.responses import response_problem, usage_of
 
@@ -74,7 +74,8 @@ class RolloutRun:
         self._stage = stage
         if self._watch is not None:
             self._watch.enter(stage)
-        return _StageTimer(self._seconds, f"{stage}_s", span(stage) if stage in TRACED_STAGES else NO_SPAN)
+        stage_span = span(stage) if is_on() and stage in TRACED_STAGES else None
+        return _StageTimer(self._seconds, f"{stage}_s", stage_span)
 
     def shift(self, seconds: float, source: Stage, target: Stage) -> None:
         """Count seconds of the stage `source` as those of `target`, on whose behalf it took them."""
@@ -137,17 +138,19 @@ class _StageTimer:
 
     __slots__ = ("_key", "_seconds", "_span", "_started")
 
-    def __init__(self, seconds: dict[str, float], key: str, span: AnySpan) -> None:
+    def __init__(self, seconds: dict[str, float], key: str, span: AnySpan | None) -> None:
         self._seconds = seconds
         self._key = key
         self._span = span
 
     def __enter__(self) -> None:
         self._started = time.monotonic()
-        self._span.__enter__()
+        if self._span is not None:
+            self._span.__enter__()
 
     def __exit__(self, *raised: Any) -> None:
-        self._span.__exit__(*raised)
+        if self._span is not None:
+            self._span.__exit__(*raised)
         self._seconds[self._key] = self._seconds.get(self._key, 0.0) + time.monotonic() - self._started
 
 

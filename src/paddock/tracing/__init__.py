@@ -2,20 +2,20 @@
 
 On      where `OTEL_TRACES_EXPORTER`, `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or `OTEL_EXPORTER_OTLP_ENDPOINT` is set, and
         neither `OTEL_SDK_DISABLED` nor `OTEL_TRACES_EXPORTER=none` is. Off, nothing of OpenTelemetry is imported, and a
-        span is one look at a variable of this module.
+        model call or a rollout asks `is_on`, and no more.
 Law     no message, tool argument or secret is an attribute. Traces never fail or hold up what they are of.
 Source  names and attributes: https://github.com/open-telemetry/semantic-conventions-genai; `paddock.*` are ours.
 """
 
-from paddock.tracing.names import agent_span, chat_span, note_chat, note_rollout, tool_span
+from paddock.tracing.names import chat_span, note_chat, tool_span, traced_rollout
 from paddock.tracing.spans import (
     NO_SPAN,
     AnySpan,
     NoSpan,
-    RequestSpan,
     TraceSpan,
     inject,
     is_on,
+    request_span,
     span,
     traced,
     variables,
@@ -25,16 +25,15 @@ __all__ = [
     "NO_SPAN",
     "AnySpan",
     "NoSpan",
-    "RequestSpan",
     "TraceSpan",
-    "agent_span",
     "chat_span",
     "inject",
     "is_on",
     "note_chat",
-    "note_rollout",
+    "request_span",
     "span",
     "tool_span",
     "traced",
+    "traced_rollout",
     "variables",
 ]

@@ -4,9 +4,10 @@ Source  https://github.com/open-telemetry/semantic-conventions-genai, `docs/gen-
         `execute_tool`, `gen_ai.*`, `error.type`. Ours are `paddock.*`: what is on a rollout's line in `index.jsonl`.
 """
 
+from collections.abc import Awaitable
 from typing import Protocol
 
-from paddock.tracing.spans import NO_SPAN, AnySpan, Attribute, name_of_open_span, span
+from paddock.tracing.spans import AnySpan, Attribute, name_of_open_span, span
 from paddock.types import Rollout, Stamp
 
 PROVIDER = "paddock"
@@ -15,31 +16,29 @@ MAX_NAME_CHARS = 100
 """Of a tool's name, which the model chose."""
 
 
-def agent_span(agent: str, stamp: Stamp, *, apart: bool = False) -> AnySpan:
-    """One rollout of an agent; none where its caller in this process has opened it. `apart`: the agent is a server of
-    another process, and this is its caller's."""
+async def traced_rollout(run: Awaitable[Rollout], agent: str, stamp: Stamp, *, apart: bool = False) -> Rollout:
+    """Await one rollout of an agent in a span; in none of its own where its caller in this process has opened it.
+    `apart`: the agent is a server of another process, and this is its caller's."""
     name = f"invoke_agent {agent}"
     if name == name_of_open_span():
-        return NO_SPAN
-    return span(
-        name,
-        "client" if apart else "internal",
-        {
-            "gen_ai.operation.name": "invoke_agent",
-            "gen_ai.provider.name": PROVIDER,
-            "gen_ai.agent.name": agent,
-            "paddock.run.id": stamp.run_id,
-            "paddock.group.id": stamp.group_id,
-            "paddock.member": stamp.member,
-            "paddock.attempt": stamp.attempt,
-        },
-    )
+        return await run
+    attributes: dict[str, Attribute] = {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.provider.name": PROVIDER,
+        "gen_ai.agent.name": agent,
+        "paddock.run.id": stamp.run_id,
+        "paddock.group.id": stamp.group_id,
+        "paddock.member": stamp.member,
+        "paddock.attempt": stamp.attempt,
+    }
+    with span(name, "client" if apart else "internal", attributes) as open_span:
+        rollout = await run
+        _note_rollout(open_span, rollout)
+        return rollout
 
 
-def note_rollout(open_span: AnySpan, rollout: Rollout) -> None:
+def _note_rollout(open_span: AnySpan, rollout: Rollout) -> None:
     """How a rollout ended, on its span: any outcome that is no verdict is an error."""
-    if open_span is NO_SPAN:
-        return
     verdict, failure = rollout.verdict, rollout.failure
     attributes: dict[str, Attribute] = {
         "paddock.outcome": rollout.outcome,

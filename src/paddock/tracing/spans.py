@@ -1,7 +1,7 @@
 """Spans as the code that they are of sees them: context managers, which do nothing where no traces are wanted.
 
 Parent  the span that is open in this task, or in the one that made it; over HTTP, the caller's (`inject`,
-        `RequestSpan`).
+        `request_span`).
 Errors  what a block raises is its span's: `error.type` is `owner.kind`, else the name of its class.
 """
 
@@ -9,9 +9,10 @@ import asyncio
 import logging
 import os
 import re
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import Token
-from functools import wraps
+from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar
 
 from paddock.errors import PaddockError
@@ -36,27 +37,23 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class _ProcessTracer:
-    """What this process does with spans."""
+@cache
+def _tracer() -> "Tracer | None":
+    """This process's; None: no traces are wanted, or nothing can send them."""
+    if not _is_wanted():
+        return None
+    try:
+        from paddock.tracing.exporter import open_tracer  # the library, only where it is wanted
+    except ImportError:
+        _log.warning("no traces are sent: `pip install 'paddock[otel]'` brings what sends them")
+        return None
+    return open_tracer()
 
-    known = False
-    """Whether the variables were read."""
-    tracer: "Tracer | None" = None
-    """None: no traces are wanted, or nothing can send them."""
 
-
+@cache
 def is_on() -> bool:
-    """Whether this process makes spans."""
-    if not _ProcessTracer.known:
-        _ProcessTracer.known = True
-        if _is_wanted():
-            try:
-                from paddock.tracing.exporter import open_tracer  # the library, only where it is wanted
-            except ImportError:
-                _log.warning("no traces are sent: `pip install 'paddock[otel]'` brings what sends them")
-            else:
-                _ProcessTracer.tracer = open_tracer()
-    return _ProcessTracer.tracer is not None
+    """Whether this process makes spans. What is called for each request looks here before it does anything for one."""
+    return _tracer() is not None
 
 
 def _is_wanted() -> bool:
@@ -108,8 +105,9 @@ class TraceSpan(NoSpan):
     def __enter__(self) -> Self:
         from opentelemetry import context, trace
 
-        assert _ProcessTracer.tracer is not None
-        self._span = _ProcessTracer.tracer.start_span(self._name, kind=trace.SpanKind[self._kind.upper()])
+        tracer = _tracer()
+        assert tracer is not None
+        self._span = tracer.start_span(self._name, kind=trace.SpanKind[self._kind.upper()])
         self.note(self._attributes)
         self._token = context.attach(trace.set_span_in_context(self._span))
         return self
@@ -183,29 +181,16 @@ def inject(headers: dict[str, str]) -> dict[str, str]:
     return headers
 
 
-class RequestSpan:
-    """A server's span of a request: a child of the span that its caller's headers name, where they name one."""
+@contextmanager
+def request_span(name: str, headers: Mapping[str, Any]) -> Iterator[None]:
+    """A server's span of a request: a child of the span that its caller's headers name, where they name one. `name`:
+    method and template of the route. Where traces are on."""
+    from opentelemetry import context, propagate
 
-    __slots__ = ("_headers", "_name", "_span", "_token")
-
-    def __init__(self, name: str, headers: Mapping[str, Any]) -> None:
-        """`name`: method and template of the route."""
-        self._name = name
-        self._headers = headers
-        self._token: Token[Context] | None = None
-
-    def __enter__(self) -> AnySpan:
-        if is_on():
-            from opentelemetry import context, propagate
-
-            self._token = context.attach(propagate.extract(self._headers))
-        method, _, route = self._name.partition(" ")
-        self._span = span(self._name, "server", {"http.request.method": method, "http.route": route})
-        return self._span.__enter__()
-
-    def __exit__(self, *raised: Any) -> None:
-        self._span.__exit__(*raised)
-        if self._token is not None:
-            from opentelemetry import context
-
-            context.detach(self._token)
+    token = context.attach(propagate.extract(headers))
+    method, _, route = name.partition(" ")
+    try:
+        with span(name, "server", {"http.request.method": method, "http.route": route}):
+            yield
+    finally:
+        context.detach(token)

@@ -8,7 +8,7 @@ Units   seconds as float, token counts and ids as int, log-probs natural.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -321,14 +321,18 @@ class Turn(Record):
     parent's last on (without a parent: from the first on) to the last but one of `sampled_ids`. None: not recorded."""
 
     @model_validator(mode="after")
-    def _one_log_prob_and_version_per_id(self) -> Self:
+    def _one_of_each_per_id(self) -> Self:
         if self.log_probs is not None and (self.sampled_ids is None or len(self.log_probs) != len(self.sampled_ids)):
             raise ValueError(
                 f"turn {self.id}: {len(self.log_probs)} log-probs for {len(self.sampled_ids or [])} sampled ids"
             )
-        spans = self.weight_spans
-        if not spans:
-            return self
+        if self.weight_spans:
+            self._require_whole_spans(self.weight_spans)
+        if self.routed_experts is not None:
+            self._require_row_per_token(self.routed_experts)
+        return self
+
+    def _require_whole_spans(self, spans: Sequence[WeightSpan]) -> None:
         reached = 0
         for span in spans:
             if span.start != reached or span.end <= span.start:
@@ -342,17 +346,12 @@ class Turn(Record):
             raise ValueError(
                 f"turn {self.id}: weight version {self.weight_version!r}, but its last span's is {spans[-1].version!r}"
             )
-        return self
 
-    @model_validator(mode="after")
-    def _one_row_of_experts_per_token(self) -> Self:
-        if self.routed_experts is None:
-            return self
-        rows = text_shape(self.routed_experts).rows
+    def _require_row_per_token(self, routed_experts: str) -> None:
+        rows = text_shape(routed_experts).rows
         tokens = len(self.prompt_ids or ()) + len(self.sampled_ids or ()) - (self.parent is None)
         if self.sampled_ids is None or rows != tokens:
             raise ValueError(f"turn {self.id}: {rows} rows of routed experts for {tokens} tokens")
-        return self
 
     def to_wire(self) -> JsonObject:
         """As JSON; shares (does not copy) the nested values: ids and log-probs are many."""

@@ -13,7 +13,7 @@ Errors  RequestError for what would change the meaning if it were left out: `n` 
         `require_renderable` refuses what no chat template can be given.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
 import orjson
@@ -22,7 +22,7 @@ from paddock.errors import RequestError
 from paddock.server.dialects.answers import Dialect
 from paddock.server.dialects.canonical import canonical_history, items_of_chat
 from paddock.server.dialects.from_messages import responses_form
-from paddock.server.dialects.tools import chat_tools
+from paddock.server.dialects.tools import NO_TOOLS, chat_tools
 from paddock.types import JsonObject
 from paddock.types.request_fields import BUDGETS, FIELDS, SAMPLING
 from paddock.types.responses import output_items
@@ -121,7 +121,7 @@ class Conversation(NamedTuple):
     request: ClientRequest
     items: list[JsonObject]
     """The history, oldest first: items as `canonical` describes them."""
-    tools: list[JsonObject]
+    tools: Sequence[JsonObject]
     """Tools as the chat template gets them: functions in Chat form, custom tools among them."""
     arguments: JsonObject
     """Arguments of the chat template, as the client gives them."""
@@ -139,7 +139,7 @@ def conversation(dialect: Dialect, request: JsonObject) -> Conversation:
     """`request` as the client sent it, which is not changed."""
     client_request = read_request(dialect, request)
     body = client_request.body
-    offered = chat_tools(body.get("tools"))
+    offered = chat_tools(body["tools"]) if body.get("tools") else NO_TOOLS
     dropped = [*client_request.dropped, *offered.dropped]
     if dialect == "messages":
         items = body["input"]

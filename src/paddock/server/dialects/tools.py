@@ -8,7 +8,7 @@ Source  OpenAI: "Function calling", "Custom tools", "Namespaces" of both APIs.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -31,12 +31,15 @@ class Tools(NamedTuple):
 class OfferedTools(NamedTuple):
     """Tools as the engine is offered them: functions in Chat form."""
 
-    tools: list[JsonObject]
-    dropped: list[str]
+    tools: Sequence[JsonObject]
+    dropped: Sequence[str]
     custom: frozenset[str]
     """Names of those that stand for custom tools."""
     namespaces: Mapping[str, tuple[str, str]]
     """Namespace and own name of each tool within one, by the name that is offered."""
+
+
+NO_TOOLS = OfferedTools((), (), frozenset(), NO_NAMESPACES)
 
 
 class _Tool(NamedTuple):
