@@ -1,7 +1,7 @@
 """Where the files of a server or an agent of NeMo-Gym's are, and the interpreter that runs it.
 
-Source  NeMo-Gym's `cli/setup_command.py`: `nemo-gym` at its version, and what the server's `requirements.txt` names
-        beside it.
+Source  NeMo-Gym's `cli/setup_command.py`: `nemo-gym` at its version, and what the server's `requirements.txt` or
+        `pyproject.toml` names beside it; of the latter uv's own settings count, too: sources and what builds need.
 Made    an environment is made by uv below `<home>/nemo_gym/environments`, once for the same requirements, under a lock;
         half of one is never used, and whoever waits for one gives up after `LOCK_TIMEOUT_S`.
 Errors  ConfigError `nemo_gym`: there is no such server, no interpreter, or its requirements can't be installed.
@@ -50,10 +50,10 @@ async def find_command(config: GymFiles) -> GymCommand:
     if base is not None and not os.access(base, os.X_OK):
         raise _error(f"{base} is no interpreter: `interpreter` of the block, or {PYTHON_VARIABLE}, names it")
     if base is None:
-        base = await _environment(VERSION, ())
+        base = await _environment(VERSION, Requirements())
     folder = _folder_of(config, base)
     extra = requirements(folder)
-    if config.interpreter is None and extra:
+    if config.interpreter is None and (extra.lines or extra.project):
         base = await _environment(_version(base), extra)
     return GymCommand(base, folder)
 
@@ -63,11 +63,26 @@ def named_interpreter() -> Path | None:
     return Path(named) if named else None
 
 
-def requirements(folder: Path) -> list[str]:
-    """What a server requires beside NeMo-Gym's package; ConfigError where that is not a list of requirements."""
-    file = folder / "requirements.txt"
-    lines = [line.partition(" #")[0].strip() for line in file.read_text().splitlines()] if file.is_file() else []
-    return sorted({line for line in lines if line and not line.startswith("#") and "../.." not in line})
+class Requirements(NamedTuple):
+    """What a server requires beside NeMo-Gym's package."""
+
+    lines: Sequence[str] = ()
+    """Requirements, as pip writes them."""
+    project: Path | None = None
+    """A `pyproject.toml` that has them."""
+
+
+def requirements(folder: Path) -> Requirements:
+    """Those of the server in that folder; ConfigError where two files have them."""
+    file, project = folder / "requirements.txt", folder / "pyproject.toml"
+    if not file.is_file():
+        return Requirements(project=project if project.is_file() else None)
+    if project.is_file():
+        raise _error(
+            f"{folder} has a requirements.txt and a pyproject.toml: one of them can count, NeMo-Gym takes none"
+        )
+    lines = [line.partition(" #")[0].strip() for line in file.read_text().splitlines()]
+    return Requirements(sorted({line for line in lines if line and not line.startswith("#") and "../.." not in line}))
 
 
 def _folder_of(config: GymFiles, python: Path) -> Path:
@@ -87,10 +102,11 @@ def _version(python: Path) -> str:
     return found[0].removeprefix("nemo_gym-").removesuffix(".dist-info") if found else VERSION
 
 
-async def _environment(version: str, extra: Sequence[str]) -> Path:
+async def _environment(version: str, extra: Requirements) -> Path:
     """The interpreter of an environment with that version of NeMo-Gym and `extra`."""
-    wanted = [f"nemo-gym=={version}", *extra]
-    digest = hashlib.sha256("\n".join([OLDEST_PYTHON, *wanted]).encode()).hexdigest()[:16]
+    wanted = [f"nemo-gym=={version}", *extra.lines]
+    project = [extra.project.read_text()] if extra.project else []
+    digest = hashlib.sha256("\n".join([OLDEST_PYTHON, *wanted, *project]).encode()).hexdigest()[:16]
     root = default_home() / "nemo_gym" / "environments"
     root.mkdir(parents=True, exist_ok=True)
     folder = root / digest
@@ -99,7 +115,7 @@ async def _environment(version: str, extra: Sequence[str]) -> Path:
         await _take(lock, wanted)
         if not (folder / READY).exists():
             shutil.rmtree(folder, ignore_errors=True)
-            await _install(folder, python, wanted)
+            await _install(folder, python, wanted, extra.project)
             (folder / READY).touch()
     return python
 
@@ -119,23 +135,27 @@ async def _take(lock: IO[str], wanted: Sequence[str]) -> None:
             return
 
 
-async def _install(folder: Path, python: Path, wanted: Sequence[str]) -> None:
+async def _install(folder: Path, python: Path, wanted: Sequence[str], project: Path | None) -> None:
     if importlib.util.find_spec("uv") is None:
         raise _error("making an environment needs uv: pip install 'paddock[recipes]'; or name one by `interpreter`")
     uv = [sys.executable, "-m", "uv"]
     named = named_interpreter()
     base = str(await asyncio.to_thread(named.resolve)) if named else OLDEST_PYTHON
+    # The package of NeMo-Gym is that of the version, not the folder that the file says.
+    of_project = ["-r", str(project), "--no-sources-package", "nemo-gym"] if project else []
     steps = [
         [*uv, "venv", "--quiet", "--python", base, str(folder)],
-        [*uv, "pip", "install", "--quiet", "--python", str(python), *wanted],
+        [*uv, "pip", "install", "--quiet", "--python", str(python), *wanted, *of_project],
     ]
+    names = ", ".join([*wanted, *([f"what {project} names"] if project else [])])
     for step in steps:
         try:
-            done = await run(step, timeout_s=INSTALL_TIMEOUT_S)
+            # Where it runs, uv finds the settings of the project.
+            done = await run(step, cwd=project.parent if project else None, timeout_s=INSTALL_TIMEOUT_S)
         except InfraError as error:
-            raise _error(f"{', '.join(wanted)}: {error.message}") from error
+            raise _error(f"{names}: {error.message}") from error
         if done.code:
-            raise _error(f"{', '.join(wanted)} can't be installed:\n{done.tail}")
+            raise _error(f"{names} can't be installed:\n{done.tail}")
 
 
 def _error(text: str) -> ConfigError:
