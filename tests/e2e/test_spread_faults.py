@@ -187,7 +187,7 @@ def be_cut_off(stand: FaultStand, machine: Machine, kind: str, how: str, seconds
 def until_busy(machine: Machine, size: RunSize) -> None:
     """Wait until a sandbox on the machine does what takes its time."""
     deadline = time.monotonic() + BUSY_S
-    while f"sleep {size.work_s:g}" not in machine.run(["ps", "-e", "-o", "args="]).splitlines():
+    while f"sleep {size.work_s:g}" not in machine.run(["ps", "-e", "-ww", "-o", "args="]).splitlines():
         assert time.monotonic() < deadline
         time.sleep(0.1)
 

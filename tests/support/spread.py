@@ -20,7 +20,16 @@ from paddock.types import JsonObject
 OWN_IDS = re.compile(rb"\b([a-z]+)_[0-9a-f]{24}\b")
 SECONDS = re.compile(rb"\b\d+\.\d+ ?s\b")
 OF_A_RUN = frozenset(
-    {"_paddock_run_id", "_paddock_crc32", "_ng_attempt_index", "created_at", "group", "request_hash", "timing"}
+    {
+        "_paddock_run_id",
+        "_paddock_crc32",
+        "_ng_attempt_index",
+        "created_at",
+        "ended_at",
+        "group",
+        "request_hash",
+        "timing",
+    }
 )
 """Keys whose values are of one run alone: its ids, times, and what is made of them."""
 OF_ITS_TIME = frozenset({"rollouts_per_s", "seconds"})
@@ -99,7 +108,7 @@ def left_behind(machine: Machine, mine: Callable[[str], bool]) -> list[str]:
     while True:
         if not machine.is_on:
             return []
-        lines = [line.strip() for line in machine.run(["ps", "-e", "-o", "args="]).splitlines()]
+        lines = [line.strip() for line in machine.run(["ps", "-e", "-ww", "-o", "args="]).splitlines()]
         found = [line for line in lines if not line.startswith(SUPPORT) and "<defunct>" not in line and not mine(line)]
         if not found or time.monotonic() > deadline:
             return found

@@ -67,7 +67,7 @@ class NodeMachine:
 
     def programs(self) -> list[str]:
         """The command lines that run on the machine, of sandboxes and their keepers too."""
-        lines = self.machine.run(["ps", "-e", "-o", "args="]).splitlines()
+        lines = self.machine.run(["ps", "-e", "-ww", "-o", "args="]).splitlines()
         return [line.strip() for line in lines if not line.startswith(("ps -e", "bash -c", "sleep 1000"))]
 
 

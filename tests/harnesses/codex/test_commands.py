@@ -183,7 +183,7 @@ async def test_nothing_is_left_running_at_the_end(codex: Any, workspace: Sandbox
     call = codex()
     for tty in (False, True):
         await call("exec_command", cmd="sleep 96", tty=tty, yield_time_ms=250)
-    look = ["ps", "-e", "-o", "args"]
+    look = ["ps", "-e", "-ww", "-o", "args"]
     assert (await workspace.exec(look)).output.count(b"sleep 96") >= 2
     await call.box.close()
     assert b"sleep 96" not in (await workspace.exec(look)).output

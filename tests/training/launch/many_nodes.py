@@ -89,7 +89,7 @@ def many_nodes(count: int, *, kill_wait_s: int = 30) -> Iterator[SlurmNodes]:
 
 def processes_of(machine: Machine, words: str) -> list[str]:
     """The command lines there that have these words."""
-    return [line for line in machine.run(["ps", "-eo", "args"]).splitlines() if words in line]
+    return [line for line in machine.run(["ps", "-ww", "-eo", "args"]).splitlines() if words in line]
 
 
 def _write(folder: Path, nodes: dict[str, Machine], kill_wait_s: int) -> None:
