@@ -6,6 +6,7 @@ Errors  ConfigError with every problem: the source, the variable, and the neares
         environment whose name is close to one of ours is a note: it may be another program's.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -23,6 +24,8 @@ ENVIRONMENT = "environment"
 DEFAULT = "default"
 _NEAR_MISS = 0.85
 """A variable of the environment that is as similar as this to one of ours is noted."""
+_OTHERS = re.compile(r"SLURM_JOB|PADDOCK_\w+_PYTHON$")
+"""SLURM's own, inside a job, and what names interpreters of other parts, such as `PADDOCK_TRL_PYTHON`."""
 _FIELDS = {variable: field for field, variable in VARIABLES.items()}
 
 
@@ -68,8 +71,7 @@ def _problem_lines(error: ValidationError, given: Mapping[str, tuple[Any, str]])
 
 def _near_misses(environ: Mapping[str, str]) -> Iterator[str]:
     for name in environ:
-        # SLURM's own, inside a job.
-        if name in _FIELDS or name.startswith("SLURM_JOB"):
+        if name in _FIELDS or _OTHERS.match(name):
             continue
         if close := get_close_matches(name, _FIELDS, n=1, cutoff=_NEAR_MISS):
             yield f"{name} of the environment is no variable of a launch; {close[0]} is"

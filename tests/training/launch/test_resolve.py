@@ -107,6 +107,7 @@ def test_what_cannot_be_is_told_by_its_variable(command: dict[str, Any], said: s
 
 def test_what_says_nothing_is_noted_and_not_refused() -> None:
     environ = {"TRAIN_PATHS": "x", "GYM_VENV_DIR": "/v", "MODULEPATH": "x", "SLURM_JOB_PARTITION": "x", "HF_TOKEN": "x"}
+    environ["PADDOCK_TRL_PYTHON"] = "/v/bin/python"
     first, second = resolved(environ=environ).notes
     assert first == "TRAIN_PATHS of the environment is no variable of a launch; TRAIN_PATH is"
     assert second.startswith("GYM_VENV_DIR (environment) has no effect on the built-in loop")
