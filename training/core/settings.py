@@ -144,6 +144,9 @@ class GrpoSettings(_Settings):
     """Steps after which the run ends, those before it was resumed included."""
     max_num_epochs: int = Field(default=1, ge=1)
     """How often the run goes through the rows before it ends."""
+    ppo_epochs: int = Field(default=1, ge=1)
+    """How often a step goes through its batch, each time in the optimiser steps that `policy.train_global_batch_size`
+    makes; the clipped ratio is to the policy before the first (PPO, arXiv 1707.06347; TRL's `num_iterations`)."""
     adv_estimator: AdvantageSettings = AdvantageSettings()
     """How rewards become advantages."""
     reward_scaling: RewardScalingSettings = RewardScalingSettings()

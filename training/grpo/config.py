@@ -264,7 +264,7 @@ class TrainConfig(SettingsBlock):
     @property
     def optimizer_steps(self) -> int:
         """Optimiser steps of one step, where each rollout is one row."""
-        return self.rollouts_per_step // self.global_batch_size
+        return self.rollouts_per_step // self.global_batch_size * self.grpo.ppo_epochs
 
     @property
     def groups_in_flight(self) -> int:
@@ -294,16 +294,16 @@ class TrainConfig(SettingsBlock):
                 f"policy.train_micro_batch_size ({self.policy.train_micro_batch_size}) does not divide "
                 f"policy.train_global_batch_size ({batch})"
             )
-        if self.loss_fn.force_on_policy_ratio and batch != rollouts:
+        if self.loss_fn.force_on_policy_ratio and self.optimizer_steps > 1:
             raise ValueError(
                 "loss_fn.force_on_policy_ratio needs one optimiser step per batch: set policy.train_global_batch_size "
-                f"to {rollouts}, or leave it out"
+                f"to {rollouts}, or leave it out, and grpo.ppo_epochs to 1"
             )
-        if self.loss_fn.kl_cov is not None and batch == rollouts:
+        if self.loss_fn.kl_cov is not None and self.optimizer_steps == 1:
             raise ValueError(
                 "loss_fn.kl_cov is a term of how far the policy has moved since the step began, and does nothing where "
-                "there is one optimiser step: "
-                f"set policy.train_global_batch_size to a part of {rollouts}, or take clip_cov"
+                f"there is one optimiser step: set policy.train_global_batch_size to a part of {rollouts} or "
+                "grpo.ppo_epochs above 1, or take clip_cov"
             )
         if self.paddock.groups.min_members > self.grpo.num_generations_per_prompt:
             raise ValueError(

@@ -3,12 +3,13 @@
 Law     every process gets the whole batch and the same answer. The loss is divided by the trained tokens (or rows) of
         the whole optimiser step, so that neither the number of processes nor micro-batches change it.
         The log-probs before the step are those of the gradient's own forward pass where a batch is one optimiser step;
-        where it is several, rows may be left out for disagreeing, or rewards have a KL term, they are computed first.
+        where it is several (`train_global_batch_size`, `ppo_epochs`), rows may be left out for disagreeing, or rewards
+        have a KL term, they are computed first.
         Advantages that need all rows of the step, log-probs or a critic's values are made here, of rows not left out.
         A row whose advantages are all 0 is neither computed forwards nor backwards where it can't change a gradient; it
         stays in the divisors. One row of each optimiser step always is computed, so that the optimizer steps as ever.
 Metrics `train/*`: those of each step (means over the optimiser steps, but of extremes), agreement with the engine over
-        all rows that are computed, also those left out for it, `optimizer_steps`, `rows`, `computed_rows`;
+        all rows that are computed, also those left out for it, `optimizer_steps`, `rows`, `computed_rows` of one pass;
         `kl_in_reward`, what was taken off the reward of a token, on average; `advantages/*` where they are made here.
 """
 
@@ -129,7 +130,7 @@ def train(backend: Backend, batch: Batch, settings: PolicySettings, critic: Valu
     threshold = settings.grpo.seq_logprob_error_threshold
     require_trainable(rows, settings.policy.max_total_sequence_length)
     active = [nth for nth, row in enumerate(rows) if row.tokens]
-    n_steps = settings.optimizer_steps(len(active))
+    n_parts, epochs = settings.optimizer_steps(len(active)), settings.grpo.ppo_epochs
     old = backend.score(rows, active) if threshold is not None else None
     masked: set[int] = set()
     if old is not None:
@@ -142,13 +143,13 @@ def train(backend: Backend, batch: Batch, settings: PolicySettings, critic: Valu
     rows, targets, of_advantages = _step_rows(rows, trained, FixedLogProbs(old, reference), settings, critic)
     metrics_of_steps: list[Mapping[str, float]] = []
     warms_up = critic is not None and batch.step < settings.value.policy_training_start_step
-    wholes = step_parts(trained, n_steps)
+    wholes = step_parts(trained, n_parts)
     mean_over = settings.loss.mean_over
     parts = [computed_part(rows, whole, every_row=settings.needs_every_row, mean_over=mean_over) for whole in wholes]
-    if old is None and (n_steps > 1 or settings.loss.chooses_tokens):
+    if old is None and (n_parts * epochs > 1 or settings.loss.chooses_tokens):
         old = backend.score(rows, [nth for part in parts for nth in part.indices])
     log_probs: LogProbs = old or {}
-    for at, (whole, part) in enumerate(zip(wholes, parts, strict=True)):
+    for at, (whole, part) in enumerate([*zip(wholes, parts, strict=True)] * epochs):
         if critic is not None and targets is not None:
             metrics_of_steps.append(critic.step(rows, whole, targets))
         if warms_up:
@@ -165,7 +166,7 @@ def train(backend: Backend, batch: Batch, settings: PolicySettings, critic: Valu
         Agreements(),
     )
     counts = {
-        "train/optimizer_steps": float(n_steps if trained else 0),
+        "train/optimizer_steps": float(n_parts * epochs if trained else 0),
         "train/rows": float(len(trained)),
         "train/computed_rows": float(sum(len(part.indices) for part in parts)),
     }

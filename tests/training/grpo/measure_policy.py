@@ -27,6 +27,7 @@ BY_HAND: dict[str, dict[str, Any]] = {
     "previous": {},
     "generation": {"ratio_against": "generation"},
     "entropy": {"entropy_coef": 0.3},
+    "epochs": {},
 }
 Weights = dict[str, torch.Tensor]
 GENTLE: dict[str, Any] = {"optimizer": {"kwargs": {"lr": 0.1, "eps": 1.0, "weight_decay": 0.0}}, "max_grad_norm": None}
@@ -51,12 +52,31 @@ async def trained(
     return found, [dict(one.metrics) for one in told], [one.masked_rows for one in told]
 
 
-def plainly(folder: Path, rows: list[TrainRow], against: str) -> tuple[Weights, float]:
-    """One step by hand, row by row: the loss as it is in the papers, Adam's first step as it is in the paper."""
+def plainly(folder: Path, rows: list[TrainRow], against: str, epochs: int = 1) -> tuple[Weights, float]:
+    """A step by hand, row by row: the loss as it is in the papers, Adam as it is in the paper."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    means = [torch.zeros_like(value) for value in model.parameters()]
+    squares = [torch.zeros_like(value) for value in model.parameters()]
+    old: dict[tuple[int, int], torch.Tensor] = {}
+    losses = []
+    for time in range(1, epochs + 1):
+        loss = _plain_loss(model, rows, against, old)
+        losses.append(float(loss.detach()))
+        model.zero_grad()
+        loss.backward()
+        with torch.no_grad():
+            for value, mean, square in zip(model.parameters(), means, squares, strict=True):
+                mean += 0.1 * (value.grad - mean)
+                square += 0.001 * (value.grad**2 - square)
+                value -= 0.1 * mean / (1 - 0.9**time) / ((square / (1 - 0.999**time)).sqrt() + 1.0)
+    return {name: value.detach() for name, value in model.named_parameters()}, math.fsum(losses) / epochs
+
+
+def _plain_loss(model: Any, rows: list[TrainRow], against: str, old: dict[tuple[int, int], torch.Tensor]) -> Any:
+    """`old`: the log-probs before the first pass, by row and position; filled by that."""
     n_tokens = sum(one.tokens for one in rows)
     loss = torch.zeros(())
-    for one in rows:
+    for nth, one in enumerate(rows):
         log_probs = model(torch.from_numpy(one.ids)[None]).logits[0].log_softmax(-1)
         for at, on in enumerate(one.loss_mask):
             if not on:
@@ -64,27 +84,25 @@ def plainly(folder: Path, rows: list[TrainRow], against: str) -> tuple[Weights, 
             if against == "entropy":
                 loss = loss + 0.3 * (log_probs[at - 1].exp() * log_probs[at - 1]).sum() / n_tokens
             now = log_probs[at - 1, one.ids[at]]
+            before = old.setdefault((nth, at), now.detach())
             engine, advantage = float(one.generation_log_probs[at]), float(one.advantages[at])
             if against == "generation":
                 ratio, weight = (now - engine).exp(), 1.0
             else:
-                ratio, weight = (now - now.detach()).exp(), min(float((now.detach() - engine).exp()), 2.0)
+                ratio, weight = (now - before).exp(), min(float((before - engine).exp()), 2.0)
             clipped = ratio.clamp(0.8, 1.28)
             loss = loss - weight * torch.minimum(ratio * advantage, clipped * advantage) / n_tokens
-    loss.backward()
-    with torch.no_grad():
-        for value in model.parameters():
-            value -= 0.1 * value.grad / (value.grad.abs() + 1.0)
-    return {name: value.detach() for name, value in model.named_parameters()}, float(loss.detach())
+    return loss
 
 
 async def by_hand(folder: Path) -> dict[str, Any]:
     two = batch(lengths=(9, 14))
     found = {}
     for against, terms in BY_HAND.items():
-        own = settings(folder, terms, train_micro_batch_size=2, **GENTLE)
+        epochs = 3 if against == "epochs" else 1
+        own = settings(folder, terms, grpo={"ppo_epochs": epochs}, train_micro_batch_size=2, **GENTLE)
         after, told, _ = await trained(own, two)
-        expected, loss = plainly(folder, two.rows, against)
+        expected, loss = plainly(folder, two.rows, against, epochs)
         moved = distance(after, {n: v.float() for n, v in (await trained(own))[0].items()})
         found[against] = {"weights": distance(after, expected), "loss": told[0]["train/loss"] - loss, "moved": moved}
     return found
@@ -224,6 +242,7 @@ async def several_steps(folder: Path) -> dict[str, Any]:
         own.model_copy(update={"loss": own.loss.model_copy(update={"force_on_policy_ratio": True})}), given
     )
     _, single, _ = await trained(settings(folder, train_micro_batch_size=2), given)
+    _, twice, _ = await trained(own.model_copy(update={"grpo": own.grpo.model_copy(update={"ppo_epochs": 2})}), given)
     names = (
         "train/optimizer_steps",
         "train/probs_ratio_min",
@@ -231,7 +250,8 @@ async def several_steps(folder: Path) -> dict[str, Any]:
         "train/logprob_error/current/max_abs",
     )
     return {
-        key: [one[0][name] for name in names] for key, one in (("three", told), ("forced", forced), ("one", single))
+        key: [one[0][name] for name in names]
+        for key, one in (("three", told), ("forced", forced), ("one", single), ("twice", twice))
     }
 
 

@@ -69,6 +69,7 @@ def test_what_nobody_says_is_derived() -> None:
     assert read.groups_in_flight == 8
     assert not read.validates
     assert config(policy__train_global_batch_size=8).optimizer_steps == 4
+    assert config(policy__train_global_batch_size=8, grpo__ppo_epochs=3).optimizer_steps == 12
     assert config(grpo__async_grpo={"enabled": False}).groups_in_flight == 4
 
 
@@ -78,6 +79,7 @@ def test_what_nobody_says_is_derived() -> None:
         ({"policy__train_global_batch_size": 7}, "does not divide the 32 rollouts"),
         ({"policy__train_micro_batch_size": 5}, "train_micro_batch_size"),
         ({"policy__train_global_batch_size": 8, "loss_fn__force_on_policy_ratio": True}, "to 32, or leave it out"),
+        ({"grpo__ppo_epochs": 2, "loss_fn__force_on_policy_ratio": True}, "grpo.ppo_epochs to 1"),
         ({"paddock__groups__min_members": 9}, "min_members"),
         ({"loss_fn__use_importance_sampling_correction": False}, "use_importance_sampling_correction"),
         ({"grpo__val_period": 5}, "data.validation.data_path"),

@@ -155,7 +155,6 @@ def test_an_inert_key_is_named_with_its_reason_and_refused_by_strict(folder: Pat
         ({"on_policy_distillation": {"enabled": True}}, "which agent has which teacher"),
         ({"data": {"train": {"dataset_name": "OpenMathInstruct-2"}}}, "set data.train.data_path"),
         ({"env": {"nemo_gym": SERVERS, "should_mask_flagged_samples": False}}, "not trained on"),
-        ({"ppo": {"ppo_epochs": 4}}, "policy.train_global_batch_size makes: set it to 1"),
         ({"ppo": {"adv_estimator": {"name": "raw_reward"}}}, "raw_reward is not done here; accepted: gae"),
         ({"ppo": {"num_prompts_per_step": 8}, "grpo": {"num_prompts_per_step": 9}}, "keep one"),
         ({"ppo": {"num_promts_per_step": 8}}, "unknown key `grpo.num_promts_per_step`"),

@@ -16,7 +16,7 @@ PPO: dict[str, Any] = {
         "num_generations_per_prompt": 4,
         "max_num_steps": 7,
         "max_rollout_turns": 1,
-        "ppo_epochs": 1,
+        "ppo_epochs": 4,
         "policy_training_start_step": 5,
         "val_period": 0,
         "async_ppo": {"enabled": True, "max_trajectory_age_steps": 2, "warmup_generation_lead_steps": None},
@@ -53,6 +53,7 @@ def test_a_recipe_of_ppo_trains_the_critic_that_it_describes(folder: Path) -> No
     found = read(folder, **PPO)
     grpo, value = found.config.grpo, found.config.value
     assert (grpo.num_prompts_per_step, grpo.num_generations_per_prompt, grpo.max_num_steps) == (32, 4, 7)
+    assert grpo.ppo_epochs == 4
     assert (grpo.async_grpo.enabled, grpo.async_grpo.max_trajectory_age_steps) == (True, 2)
     assert grpo.reward_scaling == RewardScalingSettings(enabled=True, target_min=-1.0)
     assert (value.enabled, value.model_name, value.policy_training_start_step) == (True, "/models/critic", 5)
@@ -61,7 +62,7 @@ def test_a_recipe_of_ppo_trains_the_critic_that_it_describes(folder: Path) -> No
     assert (value.loss_scale, value.cliprange, value.optimizer.kwargs.lr) == (0.4, 0.5, 2e-6)
     assert str(noted(found, "ppo.num_prompts_per_step")).endswith("read as `grpo.num_prompts_per_step`")
     inert = {note.key for note in found.notes if note.kind == "inert"}
-    assert {"ppo.ppo_epochs", "ppo.max_rollout_turns", "value.megatron_cfg", "value.dtensor_cfg.lora_cfg"} <= inert
+    assert {"ppo.max_rollout_turns", "value.megatron_cfg", "value.dtensor_cfg.lora_cfg"} <= inert
     assert "value.dtensor_cfg.tensor_parallel_size" in inert
 
 
