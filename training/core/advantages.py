@@ -7,6 +7,7 @@ Formula `reward - baseline`. The baseline is the mean of the others (leave-one-o
 Others  REINFORCE++: the reward, less the group's mean; the training step makes of it each token's
         (`token_advantages.py`). MaxRL: `(reward - mean) / (mean + 1e-6)`; 0 where the mean is not above 0. Pass@k
         (arXiv 2503.19595): the best member has `best - second`, normalised by the group's deviation, the others 0.
+        GDPO: `gdpo.py`.
 Source  NeMo-RL, `calculate_baseline_and_std_per_prompt` and `GRPOAdvantageEstimator`; SkyRL for MaxRL, verl for pass@k,
         TRL (`scale_rewards: batch`).
 Law     a member without a reward has no advantage, and no other's depends on its being there.
@@ -37,10 +38,11 @@ def group_advantages(rewards: Sequence[float | None], grpo: GrpoSettings) -> lis
     """The advantages of one group's members, for trainers that see one group at a time. ConfigError where the estimator
     needs all groups of a step."""
     estimator = grpo.adv_estimator
-    if estimator.name == "reinforce_plus_plus" or (estimator.normalize_over == "batch" and grpo.normalize_rewards):
+    over_batch = estimator.normalize_over == "batch" and grpo.normalize_rewards
+    if over_batch or estimator.name in ("gdpo", "reinforce_plus_plus"):
         raise ConfigError(
-            "grpo.adv_estimator: REINFORCE++ and `normalize_over: batch` normalise over all groups of a step, and this "
-            "trainer is given one at a time: take `grpo` over `group`",
+            "grpo.adv_estimator: REINFORCE++, GDPO and `normalize_over: batch` normalise over all groups of a step, "
+            "and this trainer is given one at a time: take `grpo` over `group`",
             kind="config_invalid",
         )
     return advantages(rewards, grpo)

@@ -21,6 +21,7 @@ import numpy as np
 
 from paddock.training.core.advantages import batch_deviation
 from paddock.training.core.distillation import DistillationSettings, teacher_advantages
+from paddock.training.core.gdpo import gdpo_advantages
 from paddock.training.core.groups import repair
 from paddock.training.core.records import (
     Batch,
@@ -85,8 +86,9 @@ def make_batch(
     repaired = [_repaired(batch, group, settings) for group in groups]
     compared, reward_components = shape_groups([group for group in repaired if group is not None], grpo)
     std = batch_deviation([member.reward for group in compared for member in group.members])
-    for group in compared:
-        credits_by_member = sample_credits(group.members, grpo, batch_std=std)
+    by_parts = gdpo_advantages(compared, grpo) if grpo.adv_estimator.name == "gdpo" else [None] * len(compared)
+    for group, own in zip(compared, by_parts, strict=True):
+        credits_by_member = sample_credits(group.members, grpo, batch_std=std, rollout_advantages=own)
         for member, sample_credit in zip(group.members, credits_by_member, strict=True):
             if sample_credit is not None:
                 _add(batch, _MemberRef(group.id, member.nth), member, sample_credit, rules)

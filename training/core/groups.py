@@ -5,6 +5,7 @@ Law     a group is compared over its members with a reward alone, as if it had b
 Source  RLOO (arXiv 2402.14740) and GRPO (arXiv 2402.03300) define the baseline for a group of any size of 2 or more.
 """
 
+from paddock.training.core.gdpo import part_sums
 from paddock.training.core.records import Group
 from paddock.training.core.settings import GroupSettings, GrpoSettings
 from paddock.training.core.shaped_rewards import shape_groups
@@ -23,5 +24,7 @@ def has_advantage(group: Group, grpo: GrpoSettings) -> bool:
     """Whether a sample of the group has an advantage other than 0, by the rewards that training sees, before advantages
     are normalised."""
     (shaped,), _ = shape_groups([group], grpo)
+    if grpo.adv_estimator.name == "gdpo":
+        return any(part_sums(shaped, grpo))
     credits_by_member = sample_credits(shaped.members, grpo.model_copy(update={"normalize_rewards": False}))
     return any(credit.advantage for each in credits_by_member if each is not None for credit in each)

@@ -39,6 +39,7 @@ def member_of(rollout: Rollout, settings: GroupSettings, flaw_rules: FlawRules) 
         turns=len(rollout.turns),
         reason=verdict.reason if verdict else failure.kind if failure else None,
         metrics=dict(verdict.metrics) if verdict else {},
+        reward_components=dict(verdict.reward_components) if verdict else {},
         skipped=len(planned.skipped),
         total_s=rollout.timing.total_s,
         agent=rollout.row.agent_ref.name if rollout.row.agent_ref else "",

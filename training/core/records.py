@@ -115,6 +115,8 @@ class Member(NamedTuple):
     """Its steps, where each has a reward of its own (`step_credit`); empty: its samples share its reward."""
     penalties: tuple[str, ...] = ()
     """The `reward_penalties` that are due; with one, it has no reward above 0."""
+    reward_components: Mapping[str, float] = {}
+    """The parts of the verdict's reward, by name; empty: it has none."""
 
 
 class Group(NamedTuple):

@@ -118,12 +118,16 @@ class RewardScalingSettings(_Settings):
 class AdvantageSettings(_Settings):
     """`grpo.adv_estimator`: how rewards become advantages. `advantages.py` has the formulas."""
 
-    name: Literal["grpo", "reinforce_plus_plus", "maxrl", "grpo_passk", "opd"] = "grpo"
-    """`grpo`: compared with the group; `reinforce_plus_plus` (arXiv 2501.03262): normalised over all trained tokens of
+    name: Literal["grpo", "gdpo", "reinforce_plus_plus", "maxrl", "grpo_passk", "opd"] = "grpo"
+    """`grpo`: compared with the group; `gdpo` (arXiv 2601.05242): each part of a verdict's reward by itself, their sum
+    normalised over the step; `reinforce_plus_plus` (arXiv 2501.03262): normalised over all trained tokens of
     the batch; `maxrl`: the difference to the group's mean in shares of that mean, for rewards of 0 and more;
     `grpo_passk` (arXiv 2503.19595): the best of a group alone, by how much it is ahead; `opd` (arXiv 2601.02780): a
-    teacher's alone (`on_policy_distillation`), rewards are measured as by `grpo`. `normalize_rewards` is read by `grpo`
-    and `grpo_passk`, `use_leave_one_out_baseline` by `grpo`."""
+    teacher's alone (`on_policy_distillation`), rewards are measured as by `grpo`. `normalize_rewards` is read by
+    `grpo`, `gdpo` and `grpo_passk`, `use_leave_one_out_baseline` by `grpo` and `gdpo`."""
+    reward_weights: dict[str, float] | tuple[float, ...] | None = None
+    """Of `gdpo`: weights of the parts by name, 1 for those that are not named; or a list, one for each part in the
+    order of their names; None: 1 for all."""
     normalize_over: Literal["group", "batch"] = "group"
     """Whose standard deviation `normalize_rewards` divides by: the group's, or that of all rewards of the batch."""
     minus_baseline: bool = True
@@ -246,6 +250,8 @@ class GrpoSettings(_Settings):
         name, over = self.adv_estimator.name, self.adv_estimator.normalize_over
         if over == "batch" and name != "grpo":
             raise ValueError(f"adv_estimator.normalize_over `batch` is for the estimator `grpo`, not for {name!r}")
+        if self.adv_estimator.reward_weights is not None and name != "gdpo":
+            raise ValueError(f"adv_estimator.reward_weights is for the estimator `gdpo`, not for {name!r}")
         if self.use_dynamic_sampling and name == "reinforce_plus_plus" and not self.adv_estimator.minus_baseline:
             raise ValueError(
                 "use_dynamic_sampling leaves out groups whose rewards are alike, from which reinforce_plus_plus learns "

@@ -40,11 +40,16 @@ def step_credits(verdict: Verdict | None) -> tuple[StepCredit, ...]:
 
 
 def sample_credits(
-    members: Sequence[Member], grpo: GrpoSettings, *, batch_std: float | None = None
+    members: Sequence[Member],
+    grpo: GrpoSettings,
+    *,
+    batch_std: float | None = None,
+    rollout_advantages: Sequence[float | None] | None = None,
 ) -> list[list[Credit] | None]:
     """The credits of each member's samples, in order; None for a member without a reward. `batch_std`: see
-    `advantages`."""
-    rollout_advantages = advantages([member.reward for member in members], grpo, batch_std=batch_std)
+    `advantages`; `rollout_advantages`: those of the members, where another rule has made them."""
+    if rollout_advantages is None:
+        rollout_advantages = advantages([member.reward for member in members], grpo, batch_std=batch_std)
     by_step = _by_step(members, grpo, batch_std)
     return [
         None

@@ -59,7 +59,8 @@ def _group_to_wire(group: Group) -> JsonObject:
 
 
 def _member_to_wire(group: Group, member: Member) -> JsonObject:
-    numbers = [member.reward, member.total_s, *member.metrics.values(), *(step.reward for step in member.steps)]
+    by_name = (*member.metrics.values(), *member.reward_components.values())
+    numbers = [member.reward, member.total_s, *by_name, *(step.reward for step in member.steps)]
     if not all(number is None or math.isfinite(number) for number in numbers):
         raise ValueError(f"member {member.nth} of group {group.id} has a number that is not finite")
     return {
@@ -67,6 +68,7 @@ def _member_to_wire(group: Group, member: Member) -> JsonObject:
         "samples": [_sample_to_wire(sample) for sample in member.samples],
         "flaws": [flaw._asdict() for flaw in member.flaws],
         "metrics": dict(member.metrics),
+        "reward_components": dict(member.reward_components),
         "steps": [step._asdict() for step in member.steps],
     }
 

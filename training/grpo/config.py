@@ -326,6 +326,11 @@ class TrainConfig(SettingsBlock):
                 "paddock.groups.step_credit gives steps rewards of their own, which grpo.reward_scaling, "
                 "grpo.reward_shaping and reward_penalties do not reach: enable one or the other"
             )
+        if self.paddock.groups.step_credit and self.grpo.adv_estimator.name == "gdpo":
+            raise ValueError(
+                "paddock.groups.step_credit gives steps rewards of their own, of which grpo.adv_estimator.name gdpo "
+                "has no parts: take grpo"
+            )
         return self
 
     @model_validator(mode="after")

@@ -56,6 +56,7 @@ MEMBERS = st.builds(
     turns=COUNTS,
     reason=st.none() | TEXTS,
     metrics=st.dictionaries(TEXTS, NUMBERS, max_size=2),
+    reward_components=st.dictionaries(TEXTS, NUMBERS, max_size=2),
     skipped=COUNTS,
     steps=st.lists(STEPS, max_size=2).map(tuple),
     total_s=NUMBERS,
@@ -105,6 +106,7 @@ def test_a_line_of_the_version_before_is_read() -> None:
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_what_json_can_not_say_is_refused(number: float, tmp_path: Path) -> None:
     stepped = member(0, steps=(StepCredit(1, "a", number),))
-    for one in (member(0, number), member(0, metrics={"close": number}), stepped):
+    by_name = (member(0, metrics={"close": number}), member(0, reward_components={"close": number}))
+    for one in (member(0, number), *by_name, stepped):
         with pytest.raises(ValueError, match="not finite"):
             write_groups(tmp_path / "waiting.npz", [group(one)])

@@ -144,7 +144,7 @@ def test_an_inert_key_is_named_with_its_reason_and_refused_by_strict(folder: Pat
         ({"on_policy_distillation": {"use_orm_advantage": True}}, "with_rewards"),
         ({"grpo": {"adv_estimator": {"name": "opd"}}}, "on_policy_distillation.enabled"),
         ({"grpo": {"reward_shaping": {"enabled": True, "max_response_length": 9}}}, "overlong_buffer_length"),
-        ({"grpo": {"adv_estimator": {"name": "gdpo"}}}, "reinforce_plus_plus"),
+        ({"grpo": {"adv_estimator": {"name": "grpo", "reward_weights": [1.0]}}}, "for the estimator `gdpo`"),
         ({"grpo": {"adv_estimator": {"normalize_rewards": False}, "normalize_rewards": True}}, "keep one"),
         (
             {"loss_fn": {"use_kl_in_reward": True, "reference_policy_kl_penalty": 0.1}},

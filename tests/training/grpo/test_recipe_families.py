@@ -100,6 +100,13 @@ def test_an_entry_below_one_of_its_block_counts(folder: Path) -> None:
     assert noted(found, "policy.megatron_cfg.checkpoint.ckpt_assume_constant_structure").kind == "inert"
 
 
+def test_a_recipe_of_gdpo_weighs_parts_in_the_order_of_their_names(folder: Path) -> None:
+    estimator = {"name": "gdpo", "normalize_rewards": True, "reward_weights": [1.0, 0.5, 0.25]}
+    found = read(folder, grpo={"adv_estimator": {**estimator, "use_leave_one_out_baseline": False}})
+    assert found.config.grpo.adv_estimator.reward_weights == (1.0, 0.5, 0.25)
+    assert not found.config.grpo.use_leave_one_out_baseline
+
+
 @pytest.mark.parametrize("block", sorted(OTHER_ALGORITHMS))
 def test_a_recipe_of_another_algorithm_is_refused_by_that_alone(folder: Path, block: str) -> None:
     blocks: dict[str, Any] = {"grpo": {"sed": 1}, block: {"max_num_epochs": 1}}

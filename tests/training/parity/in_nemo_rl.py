@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from nemo_rl.algorithms.advantage_estimator import (
     AdvEstimatorConfig,
+    GDPOAdvantageEstimator,
     GeneralizedAdvantageEstimator,
     GRPOAdvantageEstimator,
     ReinforcePlusPlusAdvantageEstimator,
@@ -103,6 +104,20 @@ def advantages_of(loss: LossSettings | None = None, **keys: Any) -> Callable[[Ra
     return found
 
 
+def by_parts(config: AdvEstimatorConfig) -> Callable[[RandomRewards], torch.Tensor]:
+    """NeMo-RL's advantages of GDPO."""
+
+    def found(given: RandomRewards) -> torch.Tensor:
+        prompts = torch.tensor(given.group)[:, None]
+        columns = {f"reward/{name}": values.clone() for name, values in given.parts.items()}
+        values: torch.Tensor = GDPOAdvantageEstimator(config, loss_config(None)).compute_advantage(
+            prompts, None, given.mask, repeated_batch=columns
+        )
+        return values
+
+    return found
+
+
 def by_critic(
     value: ValueConfig, loss: LossSettings | None = None
 ) -> Callable[[RandomRewards], tuple[torch.Tensor, torch.Tensor]]:
@@ -132,8 +147,12 @@ def compared_advantages(rewards: RandomRewards) -> dict[str, AdvantageDifference
             keys: dict[str, Any] = {"use_leave_one_out_baseline": leave_one_out, "normalize_rewards": normalised}
             name = f"{'leave-one-out' if leave_one_out else 'mean of all'}{', normalised' if normalised else ''}"
             found[name] = rewards.compared(advantages_of(**keys), **keys)
+            for weights in (None, [1.0, 0.5]):
+                own: dict[str, Any] = {"name": "gdpo", "reward_weights": weights}
+                theirs = by_parts(AdvEstimatorConfig(**own, **keys))
+                found[f"GDPO, {name}, {weights}"] = rewards.compared_by_parts(theirs, adv_estimator=own, **keys)
     for baseline in (True, False):
-        own: dict[str, Any] = {"name": "reinforce_plus_plus", "minus_baseline": baseline}
+        own = {"name": "reinforce_plus_plus", "minus_baseline": baseline}
         found[f"REINFORCE++{'-baseline' if baseline else ''}"] = rewards.compared(
             advantages_of(**own), adv_estimator=own
         )

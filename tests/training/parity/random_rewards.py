@@ -12,7 +12,9 @@ import torch
 from paddock.training.core import kl
 from paddock.training.core.advantages import advantages, batch_deviation
 from paddock.training.core.gae import gae, token_rewards, whitened
+from paddock.training.core.gdpo import gdpo_advantages
 from paddock.training.core.loss_settings import LossSettings
+from paddock.training.core.records import Group, Member
 from paddock.training.core.settings import GrpoSettings
 from paddock.training.core.token_advantages import TokenNumbers, reinforce_plus_plus
 from paddock.training.grpo.torch_arrays import TorchArrays
@@ -57,6 +59,11 @@ class RandomRewards:
         self.mask = (torch.arange(WIDTH) < lengths).double()
         shape = (3, *self.mask.shape)
         self.log_probs, self.reference, self.values = torch.randn(shape, generator=random, dtype=torch.float64)
+        form = torch.randint(0, 2, self.rewards.shape, generator=random).double()
+        form[-SIZE:] = 1.0
+        self.parts = {"correct": self.rewards, "form": 0.25 * form}
+        """Of other rewards, their sums; the last group's form is alike. Exact in binary: NeMo-RL's variance is a
+        difference of squares, and not quite 0 for equal parts that are not."""
 
     @property
     def at_end(self) -> torch.Tensor:
@@ -77,6 +84,21 @@ class RandomRewards:
         if grpo.adv_estimator.name == "reinforce_plus_plus":
             rows = reinforce_plus_plus(rows, self._penalties(loss), grpo)
         return _padded(rows)
+
+    def by_parts(self, **keys: Any) -> torch.Tensor:
+        """Our advantages of GDPO, `[rows, tokens]`."""
+        grpo = GrpoSettings.model_validate(keys)
+        groups = []
+        for group in range(GROUPS):
+            own = {name: values[self.group == group].tolist() for name, values in self.parts.items()}
+            by_member = [dict(zip(own, values, strict=True)) for values in zip(*own.values(), strict=True)]
+            members = [
+                Member(nth, "completed", sum(parts.values()), reward_components=parts)
+                for nth, parts in enumerate(by_member)
+            ]
+            groups.append(Group(group, 0, 0, tuple(members), SIZE, 0))
+        found = [value or 0.0 for of_group in gdpo_advantages(groups, grpo) for value in of_group]
+        return _padded([np.full(int(n), value) for value, n in zip(found, self.mask.sum(-1).tolist(), strict=True)])
 
     def by_critic(self, value: ValueConfig, loss: LossSettings | None = None) -> tuple[torch.Tensor, torch.Tensor]:
         """Our advantages and returns by the critic's values, both `[rows, tokens]`."""
@@ -105,6 +127,9 @@ class RandomRewards:
     ) -> AdvantageDifference:
         """`factor`: what theirs is multiplied by, where it is divided by something else on purpose."""
         return self._difference(self.ours(loss, **keys), theirs(self) * factor)
+
+    def compared_by_parts(self, theirs: Callable[["RandomRewards"], torch.Tensor], **keys: Any) -> AdvantageDifference:
+        return self._difference(self.by_parts(**keys), theirs(self))
 
     def compared_by_critic(
         self,
