@@ -18,7 +18,7 @@ pytestmark = pytest.mark.vllm
 
 @pytest.fixture(scope="module")
 def results(vllm_python: str) -> Any:
-    env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     command = [vllm_python, str(HERE / "measure_packed_rows.py")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env)
     assert done.returncode == 0, done.stderr

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.vllm
 
 
 def environment(**own: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT), **own}
+    return {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", **own}
 
 
 @pytest.fixture(scope="module")

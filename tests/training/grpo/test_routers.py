@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 
 @pytest.mark.vllm
 def test_frozen_routers_are_all_that_does_not_move(vllm_python: str, tmp_path: Path) -> None:
-    env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(HERE.parents[2])}
+    env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": f"{HERE.parents[2] / 'src'}:{HERE.parents[2]}"}
     command = [vllm_python, str(HERE / "measure_routers.py"), str(tmp_path / "model")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=env)
     assert done.returncode == 0, done.stderr

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.vllm
 @pytest.fixture(scope="module")
 def results(vllm_python: str) -> Any:
     command = [vllm_python, str(HERE / "measure_token_scores.py"), str(free_port())]
-    env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])

@@ -93,7 +93,7 @@ async def policy(
 ) -> AsyncIterator[PolicyProcess]:
     """A new one for each test: a server outlives its trainers."""
     script = str(Path(__file__).parent / "policy_by_lines.py")
-    env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     child = await asyncio.create_subprocess_exec(
         *(vllm_python, script, str(model), json.dumps(getattr(request, "param", {}))),
         stdin=subprocess.PIPE,

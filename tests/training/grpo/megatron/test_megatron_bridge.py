@@ -26,7 +26,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Any:
     if not python:
         pytest.skip(f"{VARIABLE} names no interpreter: scripts/setup_megatron_bridge.sh makes one")
     folder = tmp_path_factory.mktemp("megatron-bridge")
-    env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     command = [python, str(HERE / "measure_megatron_bridge.py"), str(folder), str(free_port())]
     logs = [(folder / f"rank-{rank}.log").open("w+") for rank in (0, 1)]
     both = [

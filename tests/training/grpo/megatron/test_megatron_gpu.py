@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.vllm, pytest.mark.long]
 def test_backends_and_vllm_agree_also_about_experts_after_an_update(vllm_python: str, tmp_path: Path) -> None:
     script = str(ROOT / "scripts" / "megatron_gpu.py")
     command = [vllm_python, script, str(tmp_path), *SIZE, "--experts", "4", "--setup-hook", HOOK]
-    env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=800, env=env)
     assert done.returncode == 0, done.stderr
     told = json.loads((tmp_path / "report.json").read_text())
