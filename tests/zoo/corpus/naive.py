@@ -4,6 +4,9 @@ Run     the patch by `git apply`, what the row's script installs, the hidden tes
 Trust   swebench's own functions on the output; or, of a cheat that bends it alone, the exit status.
 """
 
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path, PurePosixPath
 
 from tests.zoo.corpus.cheats import Cheat, handed_in
@@ -42,14 +45,29 @@ class OtherTests(unittest.TestCase):
 async def complaint(provider: Provider, instance: SweInstance, cheat: Cheat, repository: Path) -> str | None:
     """How the last of the cheat's runs did not fool the grader; None: one did."""
     said = ""
-    for _ in range(TRIES if cheat.chance else 1):
+    for nth in range(TRIES if cheat.chance else 1):
         patch = handed_in(cheat, repository)
-        run = await run_plainly(provider, instance, cheat.project, patch, stranger=cheat.stranger)
+        with one_more_device() if nth % 2 else nullcontext():
+            run = await run_plainly(provider, instance, cheat.project, patch, stranger=cheat.stranger)
         status = official_view(instance, run)
         if status == "RESOLVED_FULL" or (cheat.status and run.exit_code == 0):
             return None
         said = f"{status}, exit status {run.exit_code}: {run.output[-4000:]}"
     return said
+
+
+@contextmanager
+def one_more_device() -> Iterator[None]:
+    """A file system is mounted, so that the next one's device has another number: the kernel gives the lowest that is
+    free, on a quiet machine the same each time."""
+    words = ["unshare", "--map-root-user", "--mount", "sh", "-c", "mount -t tmpfs none /mnt && echo && exec sleep 300"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        try:
+            assert holder.stdout.readline()
+            yield
+        finally:
+            holder.kill()
 
 
 async def run_plainly(
