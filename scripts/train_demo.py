@@ -9,7 +9,7 @@ Sums    math rows, for `configs/train_demo_math.yaml` (`--task sums`): eight sum
 Model   Qwen3 of 131,520 parameters, random, taught by examples for some seconds to write one well-formed answer: which
         one is drawn at random in them, whatever the prompt says, so that the right one is chance.
 Check   mean reward of the first ten steps under 0.2, of the last ten and on the held-out rows at least 0.9, all in less
-        than 600 s; of sums, a quarter of which is right by chance, 0.35, 0.8, 0.6 and 900 s. Exit 1 where one of them
+        than 600 s; of sums, a quarter of which is right by chance, 0.35, 0.85, 0.8 and 600 s. Exit 1 where one of them
         does not hold.
 Run     under the interpreter of an environment with vLLM (torch and transformers), see `scripts/setup_vllm.sh`.
 """
@@ -127,7 +127,8 @@ class SumTask(NamedTuple):
                     "question": text,
                     "expected_answer": str(first + second),
                 }
-                held_out = len(self.wordings) > 1 and (nth - first - second) % 4 == 0
+                # Each pair of a request and a form of sum is held out with some sums, and seen with others.
+                held_out = len(self.wordings) > 1 and (sum(divmod(nth, len(SUMS))) - first - second) % 4 == 0
                 yield DemoPrompt(held_out, row, written)
 
 
@@ -204,7 +205,7 @@ class DemoBounds(NamedTuple):
     seconds_at_most: float = SECONDS_AT_MOST
 
 
-BOUNDS: Mapping[str, DemoBounds] = {"calls": DemoBounds(), "sums": DemoBounds(0.35, 0.8, 0.6, 900.0)}
+BOUNDS: Mapping[str, DemoBounds] = {"calls": DemoBounds(), "sums": DemoBounds(0.35, 0.85, 0.8)}
 
 
 class DemoFigures(NamedTuple):
