@@ -68,7 +68,7 @@ def test_or_those_of_a_project_and_not_both(tmp_path: Path) -> None:
     project.write_text(PROJECT)
     assert requirements(tmp_path) == Requirements(project=project)
     (tmp_path / "requirements.txt").touch()
-    with pytest.raises(ConfigError, match="one of them can count"):
+    with pytest.raises(ConfigError, match="keep one"):
         requirements(tmp_path)
 
 

@@ -78,9 +78,7 @@ def requirements(folder: Path) -> Requirements:
     if not file.is_file():
         return Requirements(project=project if project.is_file() else None)
     if project.is_file():
-        raise _error(
-            f"{folder} has a requirements.txt and a pyproject.toml: one of them can count, NeMo-Gym takes none"
-        )
+        raise _error(f"{folder} has a requirements.txt and a pyproject.toml, which NeMo-Gym refuses too: keep one")
     lines = [line.partition(" #")[0].strip() for line in file.read_text().splitlines()]
     return Requirements(sorted({line for line in lines if line and not line.startswith("#") and "../.." not in line}))
 
