@@ -1,8 +1,8 @@
 """Claims about the environment of a server: what it requires, and who makes it."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.support.gym_rewards import interpreter
@@ -14,27 +14,28 @@ from paddock.resources_servers.nemo_gym.config import NemoGymConfig
 from paddock.server.nemo_gym import environment
 from paddock.server.nemo_gym.environment import Requirements, requirements
 
+ENDLESS = "import pathlib, time; pathlib.Path({began!r}).touch(); time.sleep(60)"
+
 
 @pytest.fixture
-def installing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
-    """Set once an installation has begun, which never ends."""
-    began = asyncio.Event()
-
-    async def install(*_: Any) -> None:
-        began.set()
-        await asyncio.Event().wait()
-
+def has_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
+    """Whether an installation has begun: by a uv that never ends."""
+    file, uv = tmp_path / "began", tmp_path / "path" / "uv"
+    uv.mkdir(parents=True)
+    (uv / "__init__.py").touch()
+    (uv / "__main__.py").write_text(ENDLESS.format(began=str(file)))
+    monkeypatch.setenv("PYTHONPATH", str(uv.parent))
     monkeypatch.setenv("PADDOCK_HOME", str(tmp_path))
     monkeypatch.delenv(PYTHON_VARIABLE, raising=False)
-    monkeypatch.setattr(environment, "_install", install)
-    return began
+    return file.exists
 
 
 @pytest.mark.timeout(30)
-async def test_who_waits_for_another_gives_up(installing: asyncio.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_waits_for_another_gives_up(has_begun: Callable[[], bool], monkeypatch: pytest.MonkeyPatch) -> None:
     config = NemoGymConfig(server="any")
     first = asyncio.create_task(environment.find_command(config))
-    await installing.wait()
+    while not has_begun():
+        await asyncio.sleep(0.02)
     try:
         monkeypatch.setattr(environment, "LOCK_TIMEOUT_S", 0.3, raising=False)
         with pytest.raises(ConfigError, match="another process has been at it"):

@@ -87,6 +87,12 @@ def test_groups_that_are_alike_keep_no_advantage_beside_others() -> None:
     assert all(second)
 
 
+def test_rounding_teaches_nothing_where_a_step_has_nothing_else() -> None:
+    apart = of_parts({"a": 0.1 + 0.2, "b": 1.0}, {"a": 0.3, "b": 1.0}, {"a": 0.3, "b": 1.0})
+    assert gdpo_advantages([apart], settings()) == [[0.0, 0.0, 0.0]]
+    assert not has_advantage(apart, settings())
+
+
 def test_advantages_are_bounded_last() -> None:
     bounded = settings().model_copy(update={"advantage_clip_low": -0.25})
     assert gdpo_advantages([of_parts({"a": 1.0}, {"a": 0.0})], bounded)[0][1] == -0.25
