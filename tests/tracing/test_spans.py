@@ -212,11 +212,25 @@ def test_the_end_of_a_process_waits_two_seconds_at_most_for_a_collector() -> Non
     assert 1.9 < float(done.stdout) < 3.5
 
 
-def test_a_slip_in_a_variable_is_a_line_and_no_reason_to_fail(paddock_eval: Eval, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"OTEL_TRACES_EXPORTER": "jaeger"}, ("exporter 'jaeger'", "otlp_proto_http")),
+        (
+            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "9999"},
+            ("no traces are sent: max_export_batch_size must be",),
+        ),
+    ],
+)
+def test_a_slip_in_a_variable_is_a_line_and_no_reason_to_fail(
+    paddock_eval: Eval, tmp_path: Path, variables: dict[str, str], said: tuple[str, ...]
+) -> None:
     row = {"responses_create_params": {"input": "q"}, "answer": "yes"}
-    ended = paddock_eval(scripted(tmp_path, [row]), variables={"OTEL_TRACES_EXPORTER": "jaeger"})
+    ended = paddock_eval(scripted(tmp_path, [row]), variables=variables)
     assert ended.returncode == 0
-    assert "no traces are sent: exporter 'jaeger'" in ended.stderr and "otlp_proto_http" in ended.stderr
+    assert (tmp_path / "run" / "failures.jsonl").read_text() == ""
+    assert ended.stderr.count("no traces are sent") == 1
+    assert all(words in ended.stderr for words in said)
 
 
 def test_nothing_of_it_is_imported_where_no_variable_asks() -> None:

@@ -44,7 +44,7 @@ class ReportingExporter(SpanExporter):
 
 
 def open_tracer() -> Tracer | None:
-    """A tracer that sends what it makes until the process ends; None: its exporter can't be made. A provider that is
+    """A tracer that sends what it makes until the process ends; None: its variables don't make one. A provider that is
     set for the process already, by `opentelemetry-instrument` or a script, is used as it is."""
     given = trace.get_tracer_provider()
     if not isinstance(given, trace.ProxyTracerProvider):
@@ -53,8 +53,12 @@ def open_tracer() -> Tracer | None:
     if exporter is None:
         return None
     logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)
-    provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(ReportingExporter(exporter)))
+    try:
+        provider = TracerProvider(resource=_resource(), shutdown_on_exit=False)
+        provider.add_span_processor(BatchSpanProcessor(ReportingExporter(exporter)))
+    except Exception as error:  # noqa: BLE001 - as below: `OTEL_BSP_*` may contradict each other
+        _log.warning("no traces are sent: %s", error)
+        return None
     _stop_at_exit(provider.shutdown)
     return provider.get_tracer(SERVICE)
 
