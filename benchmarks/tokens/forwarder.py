@@ -31,7 +31,7 @@ def _app(upstream: str, prompts: dict[str, list[int]]) -> FastAPI:
     app = FastAPI(lifespan=lifespan)
 
     def ask(body: dict[str, Any], turns: str) -> Any:
-        params = {"max_tokens": body["max_output_tokens"], "seed": body["seed"], "logprobs": 0}
+        params = {"max_tokens": body["max_output_tokens"], "top_k": body["top_k"], "logprobs": 0}
         stream = body.get("stream", False)
         generate = {"model": "scripted", "token_ids": prompts[turns], "sampling_params": params, "stream": stream}
         return app.state.client.post(f"{upstream}/inference/v1/generate", data=orjson.dumps(generate))

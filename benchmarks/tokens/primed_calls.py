@@ -30,7 +30,7 @@ class PrimedCalls:
         self._wires: dict[str, Wire] = {}
 
     async def ours(self) -> WireAnswer:
-        params = {"max_output_tokens": ANSWER_IDS, "seed": self._pace_us, "temperature": 1.0}
+        params = {"max_output_tokens": ANSWER_IDS, "top_k": self._pace_us, "temperature": 1.0}
         body: JsonObject = {"model": "scripted", "input": self._history, "tools": TOOLS, **params}
         wire = await self._wire(self._url)
         if self._stream:
@@ -42,7 +42,7 @@ class PrimedCalls:
         return got
 
     async def bare(self) -> WireAnswer:
-        params = {"max_tokens": ANSWER_IDS, "seed": self._pace_us, "logprobs": 0}
+        params = {"max_tokens": ANSWER_IDS, "top_k": self._pace_us, "logprobs": 0}
         body: JsonObject = {"model": "scripted", "token_ids": self._ids, "sampling_params": params}
         wire = await self._wire(self._floor)
         if self._stream:

@@ -45,6 +45,8 @@ CALLS = 5
 PRIMED = "primed"
 OTHERS_BEGIN_S = 2.0
 """They have all begun by then."""
+CASE_TIMEOUT_S = 300.0
+"""A case takes some seconds."""
 
 
 class ProxyCase(NamedTuple):
@@ -125,7 +127,7 @@ def _servers(folder: Path, store: Path, prompts: Path) -> Iterator[Servers]:
     ours, upstream, forwarder = free_port(), free_port(), free_port()
     floor = f"http://127.0.0.1:{upstream}"
     block = {"base_url": floor, "model": "scripted", "tokenizer": str(model), "port": ours}
-    block["turn_store"] = {"folder": str(store)}
+    block |= {"turn_store": {"folder": str(store)}, "log_probs": "any"}  # the upstream's pace is no temperature of 1
     config = folder / "proxy.yaml"  # JSON is YAML
     # The floor asks for no token.
     serve = {"loopback_token": False}
@@ -145,16 +147,20 @@ def _servers(folder: Path, store: Path, prompts: Path) -> Iterator[Servers]:
 
 def _beside_others(case: ProxyCase, primed: PrimedRollout, servers: Servers, folder: Path) -> dict[str, Any]:
     if not case.others:
-        return asyncio.run(_measure(case, primed, servers))
+        return _measure_in_time(case, primed, servers)
     history = folder / "history.json"
     history.write_bytes(orjson.dumps(primed.history))
     argv = ["-m", "benchmarks.tokens.background_load", "--url", servers.ours, "--history", str(history)]
     with subprocess.Popen([sys.executable, *argv, "--secrets", *case.others_secrets], stdin=subprocess.PIPE) as others:
         time.sleep(OTHERS_BEGIN_S)
-        answers = asyncio.run(_measure(case, primed, servers))
+        answers = _measure_in_time(case, primed, servers)
         assert others.stdin is not None  # it is a pipe
         others.stdin.close()
     return answers
+
+
+def _measure_in_time(case: ProxyCase, primed: PrimedRollout, servers: Servers) -> dict[str, Any]:
+    return asyncio.run(asyncio.wait_for(_measure(case, primed, servers), CASE_TIMEOUT_S))
 
 
 async def _measure(case: ProxyCase, primed: PrimedRollout, servers: Servers) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """An upstream with vLLM's route that takes and gives ids: bare FastAPI, uvicorn and orjson; a program.
 
 Ids     every three of an answer say when they were sent (`stamps`).
-Pace    a request's `seed`: microseconds between chunks of three; 0: a stream's ids come in one chunk.
+Pace    a request's `top_k`: microseconds between chunks of three; 0: a stream's ids come in one chunk.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def _app() -> FastAPI:
             return Response(orjson.dumps({"choices": [_choice(allowed[:1], reason="length", log_prob=0.0, total=1)]}))
         chunks = params["max_tokens"] // 3
         if body["stream"]:
-            pace_s = params.get("seed", 0) / 1e6
+            pace_s = params.get("top_k", 0) / 1e6
             return StreamingResponse(_events(chunks, pace_s), media_type="text/event-stream")
         ids = [one for _ in range(chunks) for one in stamp()]
         return Response(orjson.dumps({"choices": [_choice(ids, reason="length", total=len(ids))]}))

@@ -1,5 +1,7 @@
 """Rollouts of one step through our servers, buffer and batches, beside a bare loop over the same vLLM.
 
+A program for the interpreter that has vLLM; `measure` starts it.
+
 Ours is the rollout worker of a run: agent, pivot server and model server (in its process), journals, the buffer and
 the step's batch. The floor is one asyncio loop: it renders and tokenises each prompt once, posts its ids raw to the
 same vLLM as many times, reads the answer with a regular expression, scores it with the same comparator, writes a line,
@@ -11,12 +13,16 @@ Target  less than 10 ms of CPU over the floor's in each rollout. How much longer
 """
 
 import asyncio
+import subprocess
+import sys
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from secrets import token_urlsafe
 from statistics import median
 from typing import Any, NamedTuple
 
+import orjson
 import psutil
 import uvloop
 
@@ -54,11 +60,18 @@ class StepMeasure(NamedTuple):
 
 
 def measure(task: DemoTask) -> dict[str, Any]:
+    command = [task.python, "-m", "benchmarks.training.overhead", str(task.folder)]
+    figures: dict[str, Any] = orjson.loads(subprocess.check_output(command).splitlines()[-1])
+    return figures
+
+
+def main() -> None:
+    task = DemoTask(sys.executable, Path(sys.argv[1]))
     spare_collector()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         pairs = runner.run(_pairs(task))
     rollouts = PROMPTS * MEMBERS
-    return {
+    figures = {
         "rollouts": rollouts,
         "wall_s": median(ours.wall_s for ours, _ in pairs),
         "floor_wall_s": median(floor.wall_s for _, floor in pairs),
@@ -68,6 +81,7 @@ def measure(task: DemoTask) -> dict[str, Any]:
         "floor_cpu_ms_per_rollout": median(floor.cpu_ms for _, floor in pairs),
         "over_floor_cpu_ms_per_rollout": median(ours.cpu_ms - floor.cpu_ms for ours, floor in pairs),
     }
+    print(orjson.dumps(figures).decode())
 
 
 async def _pairs(task: DemoTask) -> list[tuple[StepMeasure, StepMeasure]]:
@@ -159,3 +173,7 @@ class WorkerLoop:
         if len(batch.rows) != PROMPTS * MEMBERS:
             raise RuntimeError(f"{len(batch.rows)} rows: {batch.masked[:3]}")
         return sorted(row.ids[: row.loss_mask.argmax()].tolist() for row in batch.rows)
+
+
+if __name__ == "__main__":
+    main()
