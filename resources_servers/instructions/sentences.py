@@ -2,7 +2,8 @@
 
 Source  the rules by which IFEval's authors describe a sentence: it ends with `.`, `?` or `!`, but not within a
         number, an address of the web, an abbreviation of a title or a company, or initials.
-Law     a run of marks ends one sentence; a dot with a letter or a digit right after it ends none.
+Law     a run of marks ends one sentence, with the quotes and brackets that close behind it; a dot with a letter or a
+        digit right after it ends none. What has no letter or digit is no sentence.
 Time    linear in the text.
 """
 
@@ -17,17 +18,31 @@ _STARTER = regex.compile(
 _LAST_WORD = regex.compile(r"(?r)(?:[^\W\d_]\.)*[^\W\d_]+")
 _MAX_WORD = 40
 _WORD = regex.compile(r"\w+")
+_CLOSING = frozenset("\"'”’)]")
+_BETWEEN_WORDS = regex.compile(r"[\s—–/]+")
+_MARK = regex.compile(r"[^\w\s]")
 _CAPITAL = regex.compile(r"\w+(?:[-.'’&]\w+)*")
 
 
-def count_sentences(text: str) -> int:
-    """Count the sentences; what stands after the last mark is one, too."""
-    count, start = 0, 0
+def split_sentences(text: str) -> list[str]:
+    """The sentences; what stands after the last mark is one, too."""
+    sentences: list[str] = []
+    start = 0
     for found in _END.finditer(text):
         if _ends(text, found.start(), found.end()):
-            count += bool(_WORD.search(text, start, found.start()))
-            start = found.end()
-    return count + bool(_WORD.search(text, start))
+            end = found.end()
+            while text[end : end + 1] in _CLOSING:
+                end += 1
+            if _WORD.search(text, start, found.start()):
+                sentences.append(text[start:end].strip())
+            start = end
+    if _WORD.search(text, start):
+        sentences.append(text[start:].strip())
+    return sentences
+
+
+def count_sentences(text: str) -> int:
+    return len(split_sentences(text))
 
 
 def _ends(text: str, start: int, end: int) -> bool:
@@ -47,6 +62,11 @@ def _ends(text: str, start: int, end: int) -> bool:
 def _word_before(text: str, end: int) -> str:
     found = _LAST_WORD.match(text, max(0, end - _MAX_WORD), end)
     return found[0] if found else ""
+
+
+def bare_words(text: str) -> list[str]:
+    """The words between blanks, dashes and slashes, in small letters and without marks: `Well-known?` is one."""
+    return _MARK.sub("", _BETWEEN_WORDS.sub(" ", text)).lower().split()
 
 
 def count_words(text: str) -> int:

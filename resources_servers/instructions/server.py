@@ -1,4 +1,4 @@
-"""Verifiable instructions of IFEval's kinds; rows as NeMo-Gym's `instruction_following` has them.
+"""Verifiable instructions of IFEval's and IFTrain's kinds; rows as NeMo-Gym's `instruction_following` has them.
 
 Reward  `grading_mode` of the row: `binary` pays an answer that obeys all instructions, `fraction` the share that it
         obeys. An answer without text earns nothing, though it may forbid itself a word; a row all of whose
@@ -15,7 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from paddock.config.problems import suggestion
 from paddock.errors import BugError, RowError, describe
-from paddock.resources_servers.instructions.kinds import KINDS, NEEDS_LANGUAGE, Arguments
+from paddock.resources_servers.instructions.checks import Arguments
+from paddock.resources_servers.instructions.ifeval import NEEDS_LANGUAGE
+from paddock.resources_servers.instructions.kinds import KINDS
 from paddock.server import ResourcesServer, ServerConfig
 from paddock.types import JsonObject, Row, Verdict
 from paddock.types.records import WEAK_ROW

@@ -1,4 +1,4 @@
-"""A streamed call through the exact server is measured to its end, at the pace that the benchmark asks its upstream for.
+"""A streamed call through the exact server is measured to its end, at the pace that its upstream is asked for.
 
 A rollout's seed does not reach the engine as it is, and other parameters may be changed on the way too.
 """

@@ -10,6 +10,7 @@ import pytest
 from paddock.errors import RowError
 from paddock.http import VERIFY, Call, VerifyRequest, read_row
 from paddock.resources_servers.instructions import InstructionsServer
+from paddock.resources_servers.instructions.iftrain import IFTRAIN_KINDS
 from paddock.resources_servers.instructions.kinds import KINDS
 from paddock.resources_servers.instructions.make_rows import make_rows
 from paddock.resources_servers.instructions.sentences import count_capital_words, count_sentences
@@ -93,6 +94,68 @@ async def test_a_check_goes_by_its_rule(kind: str, arguments: JsonObject, text: 
     assert (await judge(row((kind, arguments)), text)).reward == float(follows)
 
 
+PROMPT = {"prompt_to_repeat": "Tell me of bees."}
+CENTRE = {"phrase": "the old grey barn", "small_n": 2}
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "obeys", "does_not"),
+    [
+        (
+            "copy:repeat_phrase",
+            CENTRE,
+            "the new grey barn\nand the old red barn",
+            "the old grey barn, the old red barn",
+        ),
+        ("copy:repeat_phrase", CENTRE, "the big grey barn the old big barn", "the new red barn and the old big barn"),
+        ("copy:copy", PROMPT, " tell me of bees.\n", "Tell me of bees. Bees are insects."),
+        ("copy:copying_simple", PROMPT, "Tell me of bees.", "Of bees."),
+        ("copy:copying_multiple", {**PROMPT, "N": 2}, "Tell me of bees.\n******\nTell me of bees.", "Tell me of bees."),
+        ("new:copy_span_idx", {**PROMPT, "n_start": 0, "n_end": 7}, "Tell me", "Tell me of"),
+        ("detectable_format:sentence_hyphens", {}, "It rained.-We went.-Who came?", "It rained. We went."),
+        ("detectable_format:sentence_hyphens", {}, "It rained.", "It rained. -We went."),
+        ("detectable_format:square_brackets", {}, "[It] [rained.]", "[It] rained."),
+        ("detectable_format:bigram_wrapping", {}, "<<It rained>> <<all day>>", "<<It>> <<rained all>> day"),
+        ("keywords:no_adjacent_consecutive", {}, "Bees eat 1 2 figs", "A 'bee' eats"),
+        ("keywords:word_once", {"keyword": "bee"}, "One Bee.", "A bee and a beetle"),
+        (
+            "keywords:word_count_different_numbers",
+            {"keyword": "bee", "frequency": 2, "relation": "less than"},
+            "One bee.",
+            "A bee, a bee",
+        ),
+        ("keywords:exclude_word_harder", {"keyword": "bee"}, "A beetle.", "It was a Bee."),
+        ("keywords:palindrome", {}, "A level, I see.", "A dog and I."),
+        ("keywords:keyword_specific_position", {"keyword": ["bee"], "n": 2, "m": 3}, "Hm. So, a bee.", "So a bee. Hm."),
+        ("keywords:start_end", {}, "Bees love other bees", "Bees love other bees."),
+        ("paragraphs:paragraphs", {}, "One\n***\nTwo\n***", "One\n***\n***\nTwo"),
+        ("paragraphs:paragraphs2", {}, "One\nmore\n\nTwo", "One\n\n\n\nTwo"),
+        ("first_word:first_word_sent", {"first_word": "bees"}, '"Bees fly." Bees, they eat!', "Bees fly. They eat."),
+        ("first_word:first_word_answer", {"first_word": "bees"}, "Bees: they fly", "They, bees, fly"),
+        ("last_word:last_word_sent", {"last_word": ["bees"]}, "I like bees. You like bees!", "I like bees. I do."),
+        ("last_word:last_word_answer", {"last_word": "bees"}, "I like Bees.", "bees I like"),
+        ("punctuation:punctuation_dot", {}, "No dot!", "A dot."),
+        ("punctuation:punctuation_exclamation", {}, "A dot.", "No dot!"),
+        ("count:lowercase_counting", {"N": 2}, "BEES eat FIGS and NUTS", "Bees eat figs and nuts"),
+        ("count:counting_composition", {"n_sent": 2, "n_words": 2}, "\n* * *\n".join(["Bees fly. They eat."] * 3), "x"),
+        ("count:counting_composition", {"n_sent": 1, "n_words": 2}, "Bees fly.***They eat.***So what?", "A b.***C d."),
+        ("count:count_unique", {}, "Bees fly. They eat.", "Bees fly; the bees eat."),
+        ("count:count_increment_word", {"keyword1": "bee", "keyword2": "fig"}, "A bee, a fig, a fig", "A bee, a fig"),
+        ("letters:letter_counting", {"N": 4, "relation": "less than"}, "abc 123 !!!", "abcd"),
+        ("letters:letter_counting2", {"letter": "b", "let_frequency": 2, "let_relation": "at least"}, "Bob", "bee"),
+    ],
+)
+async def test_kinds_of_iftrain_go_by_their_rules(kind: str, arguments: JsonObject, obeys: str, does_not: str) -> None:
+    assert (await judge(row((kind, arguments)), obeys)).reason == "all_followed"
+    assert (await judge(row((kind, arguments)), does_not)).reason == "none_followed"
+
+
+def test_every_kind_of_iftrain_is_tried() -> None:
+    marks = test_kinds_of_iftrain_go_by_their_rules.pytestmark  # type: ignore[attr-defined]
+    tried = {case[0] for mark in marks for case in mark.args[1]}
+    assert tried == set(IFTRAIN_KINDS)
+
+
 @pytest.mark.parametrize(
     ("text", "count"),
     [
@@ -105,6 +168,7 @@ async def test_a_check_goes_by_its_rule(kind: str, arguments: JsonObject, text: 
         ("No mark", 1),
         ("...", 0),
         ("", 0),
+        ('He said "yes." And (so it was.) Done', 3),
     ],
 )
 def test_sentences_end_where_a_reader_would_end_them(text: str, count: int) -> None:
@@ -124,7 +188,9 @@ async def test_no_text_within_the_bound_takes_long(kind: str) -> None:
         "num_sentences": 10**6, "num_paragraphs": 7, "num_words": 10**6, "nth_paragraph": 2, "first_word": "b",
         "num_placeholders": 10**6, "postscript_marker": "P.P.S", "num_bullets": 3, "num_highlights": 10**6,
         "section_spliter": "Section", "num_sections": 10**6, "prompt_to_repeat": "b", "end_phrase": "b",
-        "capital_frequency": 10**6, "capital_relation": "at least",
+        "capital_frequency": 10**6, "capital_relation": "at least", "phrase": "a c a", "small_n": 3, "n_start": 0,
+        "n_end": 1, "N": 10**6, "n_sent": 4, "n_words": 4, "keyword1": "a", "keyword2": "b", "n": 2, "m": 2,
+        "last_word": "b",
     }  # fmt: skip
     for text in ("a" * 199_999, " " * 199_998 + "x", "[" * 199_999, "<<" * 99_999, "*x" * 99_999, "p. " * 60_000, "\n" * 199_998 + "x", "a." * 99_999, "A-" * 99_999, "Section " * 24_000):  # noqa: E501  # fmt: skip
         assert (await judge(row((kind, arguments)), text)).reason in ("none_followed", "all_followed")
@@ -134,7 +200,10 @@ async def test_no_text_within_the_bound_takes_long(kind: str) -> None:
     ("line", "message"),
     [
         (row(("keyword:existence", {})), "instruction_id_list.0: no kind .*nearest: `keywords:existence`"),
-        (row(("last_word:last_word_answer", {"last_word": "x"})), "instruction_id_list.0"),
+        (row(("words:start_verb", {})), "instruction_id_list.0"),
+        (row(("last_word:last_word_answer", {"last_word": []})), "kwargs.0 of last_word:last_word_answer.*last_word"),
+        (row(("copy:copying_multiple", {"prompt_to_repeat": "x"})), "kwargs.0 of copy:copying_multiple.*N"),
+        (row(("new:copy_span_idx", {"prompt_to_repeat": "ab", "n_start": 2, "n_end": 9})), "nothing stands at 2:9"),
         (row(("keywords:existence", {})), "kwargs.0 of keywords:existence.*keywords"),
         (row(("keywords:existence", {"keywords": None})), "kwargs.0"),
         (row(("length_constraints:number_words", {"num_words": 3, "relation": "about"})), "relation"),

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from tests.support.gym_rewards import interpreter
 
-from paddock.resources_servers.instructions.kinds import KINDS, language_of
+from paddock.resources_servers.instructions.ifeval import IFEVAL_KINDS, language_of
 from paddock.types import JsonObject
 
 pytestmark = pytest.mark.slow
 
-PROGRAM = Path(__file__).parents[2] / "support" / "ifeval_lm_eval.py"
+PROGRAM = Path(__file__).parents[2] / "support" / "ifeval_checks.py"
 CASES_OF_KIND = 100
 PIECES = (
     *("The harbour was cold.", "Dr. Smith came at 3.15 p.m. today!", "Is it so?", "We paid $4.50 to Foo Inc. for it."),
@@ -101,7 +101,7 @@ def no_arguments(_: random.Random) -> JsonObject:
 
 def cases() -> Iterator[tuple[str, JsonObject, str]]:
     chance = random.Random(5)
-    for kind in KINDS:
+    for kind in IFEVAL_KINDS:
         for _ in range(CASES_OF_KIND):
             yield kind, ARGUMENTS.get(kind, no_arguments)(chance), text_of(chance, kind)
 
@@ -110,11 +110,15 @@ async def test_the_checks_agree_with_lm_evals() -> None:
     python = interpreter("PADDOCK_IFEVAL_PYTHON", "lm-eval 0.4.13, langdetect, nltk and immutabledict")
     made = list(cases())
     ran = await asyncio.to_thread(
-        subprocess.run, [python, str(PROGRAM)], input=json.dumps(made).encode(), check=True, capture_output=True
+        subprocess.run,
+        [python, str(PROGRAM), "lm_eval.tasks.ifeval"],
+        input=json.dumps(made).encode(),
+        check=True,
+        capture_output=True,
     )
     theirs: list[Any] = json.loads(ran.stdout)
     for (kind, arguments, text), said in zip(made, theirs, strict=True):
-        known = KINDS[kind]
+        known = IFEVAL_KINDS[kind]
         ours = known.follows(text, known.arguments.model_validate(arguments))
         # Theirs takes a text without letters for one in any language.
         unknown = kind == "language:response_language" and language_of(text) is None

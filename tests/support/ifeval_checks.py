@@ -1,4 +1,6 @@
-"""What lm-eval's copy of IFEval's checks says of answers. Run under the interpreter of an environment with lm-eval.
+"""What published checks of instructions say of answers: `ifeval_checks.py PACKAGE`, with its requirements.
+
+PACKAGE `lm_eval.tasks.ifeval`, or `verifiable_instructions`, which has IFTrain's kinds too.
 
 Standard input, JSON: a list of `[kind, kwargs, text]`; standard output: a list of booleans, null where a check raised.
 Without NLTK's `punkt` sentences are counted by the published regular expressions (`split_into_sentences`), and words
@@ -13,12 +15,12 @@ from typing import Any
 
 
 def main() -> None:
-    given = json.load(sys.stdin)
+    package, given = sys.argv[1], json.load(sys.stdin)
     with contextlib.redirect_stdout(sys.stderr):
         nltk = importlib.import_module("nltk")
         nltk.__dict__["download"] = lambda *_, **__: False
-        registry = importlib.import_module("lm_eval.tasks.ifeval.instructions_registry")
-        util = importlib.import_module("lm_eval.tasks.ifeval.instructions_util")
+        registry = importlib.import_module(f"{package}.instructions_registry")
+        util = importlib.import_module(f"{package}.instructions_util")
         importlib.import_module("langdetect").DetectorFactory.seed = 0
         try:
             nltk.data.find("tokenizers/punkt_tab")
