@@ -91,7 +91,7 @@ class LetterCount(Arguments):
     relation: Relation
 
 
-class Composition(Arguments):
+class ComposedParagraphs(Arguments):
     n_sent: int = Field(ge=1)
     n_words: int = Field(ge=1)
 
@@ -233,7 +233,7 @@ def _letter_count(text: str, given: LetterCount) -> bool:
     return holds(len(_LETTER.findall(text)), given.relation, given.letters)
 
 
-def _composed(text: str, given: Composition) -> bool:
+def _composed(text: str, given: ComposedParagraphs) -> bool:
     paragraphs = [split_sentences(block) for block in blocks(text.replace("* * *", "***"), "***")]
     return len(paragraphs) == _COMPOSED_PARAGRAPHS and all(
         len(sentences) == given.n_sent and all(len(bare_words(one)) == given.n_words for one in sentences)
@@ -271,7 +271,7 @@ IFTRAIN_KINDS: Mapping[str, InstructionKind] = {
     "punctuation:punctuation_dot": InstructionKind(Arguments, _no_dot),
     "punctuation:punctuation_exclamation": InstructionKind(Arguments, _no_exclamation),
     "count:lowercase_counting": InstructionKind(MostLowercase, _few_lowercase),
-    "count:counting_composition": InstructionKind(Composition, _composed),
+    "count:counting_composition": InstructionKind(ComposedParagraphs, _composed),
     "count:count_unique": InstructionKind(Arguments, _unique),
     "count:count_increment_word": InstructionKind(TwoKeywords, _once_and_twice),
     "letters:letter_counting": InstructionKind(LetterCount, _letter_count),
