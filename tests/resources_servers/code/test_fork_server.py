@@ -271,3 +271,10 @@ async def test_a_python_that_cannot_serve_is_no_verdict() -> None:
         await server.stop()
     with pytest.raises(ValidationError, match=r"python\.run"):
         CodeConfig.model_validate({"languages": {"python": {"file": "main.py", "run": ["python3", "main.py"]}}})
+
+
+async def test_what_a_program_imports_is_imported_once_for_all_its_tests(server: CodeServer) -> None:
+    for last_line, there in (("import heapq, json", True), ("from json import loads", True), ("text = 'json'", False)):
+        # Before its own import: what is there then, the server has imported.
+        first = f"import sys\nprint(2 * int(input()) if ('json' in sys.modules) == {there} else 'other')"
+        assert (await judge(server, f"{first}\n{last_line}")).reward == 1.0, last_line
