@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,16 @@ def cgroups() -> Cgroups:
     return found
 
 
+MAKE = """
+import sys
+from paddock.sandbox.cgroups import find_cgroups
+from paddock.sandbox.records import SandboxLimits
+find_cgroups().make(sys.argv[1], "one", SandboxLimits(memory_mib=64))
+print("made", flush=True)
+sys.stdin.read()
+"""
+
+
 @pytest.fixture
 def owner(cgroups: Cgroups) -> Iterator[str]:
     """Of a process that can't be seen, as one of another pid namespace."""
@@ -31,15 +42,53 @@ def owner(cgroups: Cgroups) -> Iterator[str]:
     cgroups.remove_owner(name)
 
 
+@pytest.fixture
+def maker(owner: str) -> Iterator[subprocess.Popen[str]]:
+    """Made the owner's group, in which nothing is."""
+    command = [sys.executable, "-c", MAKE, owner]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "made\n"
+        yield process
+        process.kill()
+
+
+def age(cgroups: Cgroups, owner: str) -> None:
+    then = time.time() - 2 * UNLOCKED_S
+    for root in cgroups.roots:
+        for folder in (root / owner / "one", root / owner):
+            os.utime(folder, (then, then))
+
+
 def test_a_group_that_waits_for_its_first_process_stays_and_an_old_empty_one_goes(
-    cgroups: Cgroups, owner: str, tmp_path: Path
+    cgroups: Cgroups, owner: str, maker: subprocess.Popen[str], tmp_path: Path
 ) -> None:
-    group = cgroups.make(owner, "one", SandboxLimits(memory_mib=64))
+    maker.kill()
+    maker.wait()
     sweep(tmp_path, cgroups)
     assert owner in cgroups.owners()
-    then = time.time() - 2 * UNLOCKED_S
-    for folder in group.folders:
-        os.utime(folder, (then, then))
-        os.utime(folder.parent, (then, then))
+    age(cgroups, owner)
     sweep(tmp_path, cgroups)
     assert owner not in cgroups.owners()
+
+
+def test_the_empty_groups_of_who_lives_in_another_pid_namespace_stay(
+    cgroups: Cgroups, owner: str, maker: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    age(cgroups, owner)
+    sweep(tmp_path, cgroups)
+    assert [folder.name for folder in (cgroups.roots[0] / owner).iterdir() if folder.is_dir()] == ["one"]
+
+
+def test_an_owner_whose_folder_was_removed_has_the_lock_of_the_new_one(cgroups: Cgroups, owner: str) -> None:
+    for _ in range(2):
+        group = cgroups.make(owner, "one", SandboxLimits(memory_mib=64))
+        with cgroups.try_lock(owner) as unlocked:
+            assert not unlocked
+        for folder in group.folders:
+            folder.rmdir()
+            folder.parent.rmdir()
+    cgroups.make(owner, "two", SandboxLimits(memory_mib=64))
+    assert cgroups.remove_owner(owner)
+    with cgroups.try_lock(owner) as unlocked:
+        assert unlocked

@@ -1,8 +1,9 @@
 """Removes what dead owners left: processes, cgroups, containers, loop devices, folders. Never a living owner's.
 
 Dead    its lock is free, and is held here meanwhile. Cgroups lie outside any home, so those of an owner without a
-        folder here may belong to another home, or to a process of another pid namespace: they go when its process
-        can't be seen and they are empty, but not when they are so new that the first process may be on its way.
+        folder here may belong to another home, or to a process of another pid namespace, in which none of theirs can be
+        seen: they have a lock of their own. Free, they go when the owner's process can't be seen and they are empty,
+        but not when they are so new that its lock may be on its way.
 Later   a folder whose container engine does not answer stays until it does.
 Blocks  bounded: call it in a thread.
 """
@@ -38,9 +39,14 @@ def sweep(home: Path, cgroups: Cgroups | None) -> list[OwnerSweep]:
             if dead:
                 sweeps.append(_sweep_owner(folder, cgroups))
     here = {folder.name for folder in owners(home)}
-    for owner_id in cgroups.owners() if cgroups else ():
-        if cgroups and owner_id not in here and not _may_live(owner_id, cgroups):
-            sweeps.append(OwnerSweep(owner_id, ["cgroups"], cgroups.remove_owner(owner_id)))
+    if cgroups is None:
+        return sweeps
+    for owner_id in cgroups.owners():
+        if owner_id in here:
+            continue
+        with cgroups.try_lock(owner_id) as unlocked:
+            if unlocked and not _may_live(owner_id, cgroups):
+                sweeps.append(OwnerSweep(owner_id, ["cgroups"], cgroups.remove_owner(owner_id)))
     return sweeps
 
 

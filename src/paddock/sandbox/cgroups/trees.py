@@ -1,14 +1,17 @@
 """Paddock's trees of control groups on this machine: makes groups, and finds those of owners.
 
+Owner   who makes groups holds a lock on its folder while it lives, which is seen from any home and any pid namespace.
 Limits  the hard memory limit is the sandbox's limit (the watchdog acts a little below it); swap is barred, on version 1
         but for `SWAP_BYTES`, so that the limit is of memory and nothing hides in it. The process limit counts threads.
 """
 
 import contextlib
+import fcntl
 import os
+import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -34,16 +37,22 @@ class Cgroups(ABC):
         self.roots = roots
         """Our folder in each hierarchy."""
         self._kernel = kernel
+        self._locks: dict[str, int] = {}
+        """A descriptor of the folder of each owner that makes groups here."""
+        self._locking = threading.Lock()
 
     def make(self, owner_id: str, sandbox_id: str, limits: SandboxLimits) -> Cgroup:
         """A group with these limits; what an earlier try left of it is taken over. SandboxError where refused."""
         try:
             for root in self.roots:
-                for folder in (root, root / owner_id, root / owner_id / sandbox_id):
-                    with contextlib.suppress(FileExistsError):
-                        self._kernel.mkdir(folder)
-                    if folder.name != sandbox_id:
-                        self._pass_down(folder)
+                self._make_folder(root)
+                self._pass_down(root)
+            self._lock(owner_id)
+            for root in self.roots:
+                owner = root / owner_id
+                self._make_folder(owner)
+                self._pass_down(owner)
+                self._make_folder(owner / sandbox_id)
                 self._weigh(root, owner_id)
             group = self._group(owner_id, sandbox_id)
             self._limit(group, limits)
@@ -67,7 +76,49 @@ class Cgroups(ABC):
         done = [group.kill_all(timeout_s) and group.remove(timeout_s) for group in groups]
         deadline = time.monotonic() + timeout_s
         removed = [remove_folder(root / owner_id, self._kernel, deadline) for root in self.roots]
+        self._unlock(owner_id)
         return all(done) and all(removed)
+
+    @contextlib.contextmanager
+    def try_lock(self, owner_id: str) -> Iterator[bool]:
+        """Hold an owner's lock for the block: True where nobody does, False where its owner lives."""
+        try:
+            fd = os.open(self.roots[0] / owner_id, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            yield True  # what is left of it lies in other hierarchies
+            return
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+        finally:
+            os.close(fd)
+
+    def _make_folder(self, folder: Path) -> None:
+        with contextlib.suppress(FileExistsError):
+            self._kernel.mkdir(folder)
+
+    def _lock(self, owner_id: str) -> None:
+        folder = self.roots[0] / owner_id
+        with self._locking:
+            while True:
+                self._make_folder(folder)
+                fd = self._locks.get(owner_id)
+                if fd is not None and _is_at(fd, folder):
+                    return
+                self._unlock(owner_id)
+                # Who removes it holds the lock meanwhile: then it is made anew.
+                with contextlib.suppress(FileNotFoundError):
+                    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                    self._locks[owner_id] = fd
+                    fcntl.flock(fd, fcntl.LOCK_SH)
+
+    def _unlock(self, owner_id: str) -> None:
+        fd = self._locks.pop(owner_id, None)
+        if fd is not None:
+            os.close(fd)
 
     @abstractmethod
     def describe(self) -> str:
@@ -99,6 +150,13 @@ class Cgroups(ABC):
     def _write_where_present(self, file: Path, text: str) -> None:
         if file.exists():
             self._kernel.write(file, text)
+
+
+def _is_at(fd: int, folder: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), folder.stat())
+    except FileNotFoundError:
+        return False
 
 
 class V1Cgroups(Cgroups):
