@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,9 +36,8 @@ sys.stdin.read()
 
 @pytest.fixture
 def owner(cgroups: Cgroups) -> Iterator[str]:
-    """Of a process that can't be seen, as one of another pid namespace."""
-    with subprocess.Popen(["true"]) as process:
-        name = f"{process.pid}-ofatest"
+    """As one of another pid namespace: its process id is here that of a process which has nothing to do with it."""
+    name = f"1-{uuid.uuid4().hex[:8]}"
     yield name
     cgroups.remove_owner(name)
 
@@ -56,11 +56,10 @@ def maker(owner: str) -> Iterator[subprocess.Popen[str]]:
 def age(cgroups: Cgroups, owner: str) -> None:
     then = time.time() - 2 * UNLOCKED_S
     for root in cgroups.roots:
-        for folder in (root / owner / "one", root / owner):
-            os.utime(folder, (then, then))
+        os.utime(root / owner, (then, then))
 
 
-def test_a_group_that_waits_for_its_first_process_stays_and_an_old_empty_one_goes(
+def test_groups_without_a_lock_stay_while_they_are_new_and_go_when_they_are_old(
     cgroups: Cgroups, owner: str, maker: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     maker.kill()
@@ -72,7 +71,7 @@ def test_a_group_that_waits_for_its_first_process_stays_and_an_old_empty_one_goe
     assert owner not in cgroups.owners()
 
 
-def test_the_empty_groups_of_who_lives_in_another_pid_namespace_stay(
+def test_groups_of_who_lives_elsewhere_stay_though_nothing_is_in_them(
     cgroups: Cgroups, owner: str, maker: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     age(cgroups, owner)

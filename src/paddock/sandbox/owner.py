@@ -17,8 +17,7 @@ from pathlib import Path
 from paddock.sandbox.records import SandboxHandle
 
 UNLOCKED_S = 60.0
-"""Age in seconds past which a folder that is still not locked, or a control group in which no process is, is a dead
-owner's."""
+"""Age in seconds past which a folder, or a control group, that is still not locked is a dead owner's."""
 HANDLE = "sandbox.json"
 
 

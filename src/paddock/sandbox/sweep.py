@@ -1,9 +1,8 @@
 """Removes what dead owners left: processes, cgroups, containers, loop devices, folders. Never a living owner's.
 
 Dead    its lock is free, and is held here meanwhile. Cgroups lie outside any home, so those of an owner without a
-        folder here may belong to another home, or to a process of another pid namespace, in which none of theirs can be
-        seen: they have a lock of their own. Free, they go when the owner's process can't be seen and they are empty,
-        but not when they are so new that its lock may be on its way.
+        folder here may belong to another home, or to a process of another pid namespace: they have a lock of their own.
+        Free, they go, but not when they are so new that their lock may be on its way.
 Later   a folder whose container engine does not answer stays until it does.
 Blocks  bounded: call it in a thread.
 """
@@ -45,7 +44,7 @@ def sweep(home: Path, cgroups: Cgroups | None) -> list[OwnerSweep]:
         if owner_id in here:
             continue
         with cgroups.try_lock(owner_id) as unlocked:
-            if unlocked and not _may_live(owner_id, cgroups):
+            if unlocked and not _is_new(owner_id, cgroups):
                 sweeps.append(OwnerSweep(owner_id, ["cgroups"], cgroups.remove_owner(owner_id)))
     return sweeps
 
@@ -73,15 +72,8 @@ def _sweep_owner(folder: Path, cgroups: Cgroups | None) -> OwnerSweep:
     return OwnerSweep(owner_id, removed, complete)
 
 
-def _may_live(owner_id: str, cgroups: Cgroups) -> bool:
-    pid = owner_id.partition("-")[0]
-    if not pid.isdigit() or Path(f"/proc/{pid}").exists():
-        return True
-    files = [file for root in cgroups.roots for file in (root / owner_id).rglob("cgroup.procs")]
-    try:
-        return any(file.read_bytes() or age_s(file.parent) < UNLOCKED_S for file in files)
-    except OSError:
-        return True
+def _is_new(owner_id: str, cgroups: Cgroups) -> bool:
+    return any(age_s(root / owner_id) < UNLOCKED_S for root in cgroups.roots if (root / owner_id).exists())
 
 
 def _free_loops(folder: Path) -> list[str]:
