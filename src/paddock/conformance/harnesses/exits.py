@@ -19,6 +19,8 @@ STILL_S = 1.0
 """Seconds in which a program that is over does nothing."""
 CONTEXT = RequestError("scripted: this is too long", kind="context_length_exceeded")
 BROKEN = "scripted-upstream-broke"
+PATIENT = QUICK.model_copy(update={"time_s": 150.0})
+"""Programs ask a model that fails again and again, with waits that grow: OpenCode 1.18.33 for 65 s."""
 
 
 async def turns_end_it(target: HarnessTarget) -> None:
@@ -173,7 +175,7 @@ async def a_failing_model_is_raised(target: HarnessTarget) -> None:
         tools = await fixture.tools()
         for error in (InfraError(BROKEN, kind="upstream_status"), RequestError(BROKEN, kind="upstream_refused")):
             conversation = ScriptedConversation([], closing=ScriptedReply(error=error))
-            run = await fixture.run([tools.shell("true")], conversation=conversation, closing=None)
+            run = await fixture.run([tools.shell("true")], conversation=conversation, closing=None, limits=PATIENT)
             # A program ends by itself: that its model failed is known at the tunnel.
             kind = InfraError if target.runs_program else type(error)
             expect(type(run.error) is kind, f"a model that fails came out as {run.exit_or_none or run.error!r}")
