@@ -237,8 +237,13 @@ class Loop:
             self._groups.open()
         validation = await self._validate() if self._validation_due() else {}
         measured = await asyncio.to_thread(batch_metrics, batch)
+        is_saved = self._ledger.step % self._settings.save_period == 0 or self._all_steps_done
+        if is_saved:
+            with self._stopwatch("checkpoint_s"):
+                # Groups end meanwhile: a checkpoint that knows of a lost one follows the report of it.
+                await self._saves.finish()
         self._report_step(batch, trained, {**measured, **validation, "timing/engines_paused_s": update.pause_s})
-        if self._ledger.step % self._settings.save_period == 0 or self._all_steps_done:
+        if is_saved:
             await self._save()
 
     async def _train(self, batch: Batch) -> TrainResult:

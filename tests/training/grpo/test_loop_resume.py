@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.sampling import few
 
@@ -202,6 +202,7 @@ def _counters(ended: RunResult | None) -> tuple[int, int, int, dict[str, int]]:
     failed=st.sampled_from(["infra", "cancelled"]),
     save_s=st.sampled_from([0.0, 0.5, 5.0]),
 )
+@example(kills=[55], age=1, in_flight=False, policy="accept_late", failed="infra", save_s=5.0)
 @settings(max_examples=25, deadline=None)
 def test_killed_again_and_again_nothing_is_lost_or_doubled(
     kills: Sequence[int], age: int, in_flight: bool, policy: AgePolicyName, failed: Outcome, save_s: float
