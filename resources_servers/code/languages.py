@@ -4,7 +4,9 @@ Words   `{file}` stands for the program's file; commands run in the folder that 
         once for all tests, with a program of ours in place of `{file}` (`fork_server.py`); it is Python 3.9 or newer.
 """
 
-from pydantic import BaseModel, ConfigDict, Field
+import sys
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 FILE = "{file}"
 
@@ -20,6 +22,14 @@ class ProgramLanguage(BaseModel):
     """Command that makes it ready, run once; None: nothing to do."""
     run: list[str] = Field(min_length=1)
     """Command that runs it, once for each test."""
+
+    @field_validator("file")
+    @classmethod
+    def _is_no_module(cls, file: str) -> str:
+        name, _, ending = file.rpartition(".")
+        if ending == "py" and name in sys.stdlib_module_names:
+            raise ValueError(f"{file!r} hides a module of Python's, which `fork_server.py` would take the program for")
+        return file
 
     @property
     def program(self) -> str:

@@ -2,12 +2,22 @@
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import regex
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 Relation = Literal["less than", "at least"]
+
+
+def _has_text(value: str) -> str:
+    if not value.strip():
+        raise ValueError("needs a text, which is more than blanks")
+    return value
+
+
+Text = Annotated[str, AfterValidator(_has_text)]
+"""Blanks are found in any answer, or in none."""
 
 
 class Arguments(BaseModel):

@@ -15,7 +15,15 @@ import regex
 from pydantic import Field, model_validator
 
 from paddock.errors import ConfigError
-from paddock.resources_servers.instructions.checks import Arguments, InstructionKind, Relation, blocks, holds, literal
+from paddock.resources_servers.instructions.checks import (
+    Arguments,
+    InstructionKind,
+    Relation,
+    Text,
+    blocks,
+    holds,
+    literal,
+)
 from paddock.resources_servers.instructions.sentences import count_capital_words, count_sentences, count_words
 
 _ANSWERS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
@@ -26,17 +34,17 @@ _FENCES = ("```json", "```Json", "```JSON", "```")
 
 
 class Keywords(Arguments):
-    keywords: list[str] = Field(min_length=1)
+    keywords: list[Text] = Field(min_length=1)
 
 
 class KeywordFrequency(Arguments):
-    keyword: str = Field(min_length=1)
+    keyword: Text
     frequency: int = Field(ge=0)
     relation: Relation
 
 
 class ForbiddenWords(Arguments):
-    forbidden_words: list[str] = Field(min_length=1)
+    forbidden_words: list[Text] = Field(min_length=1)
 
 
 class LetterFrequency(Arguments):
@@ -66,7 +74,7 @@ class Words(Arguments):
 class FirstWord(Arguments):
     num_paragraphs: int = Field(ge=1)
     nth_paragraph: int = Field(ge=1)
-    first_word: str = Field(min_length=1)
+    first_word: Text
 
     @model_validator(mode="after")
     def _is_one_of_them(self) -> "FirstWord":
@@ -80,7 +88,7 @@ class Placeholders(Arguments):
 
 
 class Postscript(Arguments):
-    postscript_marker: str = Field(min_length=1)
+    postscript_marker: Text
 
 
 class Bullets(Arguments):
@@ -92,16 +100,16 @@ class Highlights(Arguments):
 
 
 class Sections(Arguments):
-    section_spliter: str = Field(min_length=1)
+    section_spliter: Text
     num_sections: int = Field(ge=0)
 
 
 class PromptToRepeat(Arguments):
-    prompt_to_repeat: str = Field(min_length=1)
+    prompt_to_repeat: Text
 
 
 class EndPhrase(Arguments):
-    end_phrase: str = Field(min_length=1)
+    end_phrase: Text
 
 
 class CapitalFrequency(Arguments):

@@ -12,14 +12,23 @@ from itertools import pairwise
 from typing import Annotated, Any
 
 import regex
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from paddock.resources_servers.instructions.checks import Arguments, InstructionKind, Relation, blocks, holds, literal
+from paddock.resources_servers.instructions.checks import (
+    Arguments,
+    InstructionKind,
+    Relation,
+    Text,
+    blocks,
+    holds,
+    literal,
+)
 from paddock.resources_servers.instructions.ifeval import IFEVAL_KINDS, PromptToRepeat
 from paddock.resources_servers.instructions.sentences import bare_words, split_sentences
 
 _MIN_PALINDROME = 3
 """Letters; any single one reads the same both ways."""
+_MIN_PHRASE = 3
 _PARAGRAPHS = 2
 _COMPOSED_PARAGRAPHS = 3
 _LOWERCASE_WORD = regex.compile(r"\b[a-z]+\b")
@@ -31,12 +40,26 @@ def _first_of_list(value: Any) -> Any:
     return value[0] if isinstance(value, list) and value else value
 
 
-Word = Annotated[str, BeforeValidator(_first_of_list), Field(min_length=1)]
+def _has_word(value: str) -> str:
+    if not bare_words(value):
+        raise ValueError("needs a word, with a letter or a digit")
+    return value
+
+
+Keyword = Annotated[Text, BeforeValidator(_first_of_list)]
+Word = Annotated[Keyword, AfterValidator(_has_word)]
+"""What is compared without its marks."""
 
 
 class RepeatedPhrase(Arguments):
-    phrase: str = Field(min_length=1)
+    phrase: str
     small_n: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _has_centre(self) -> "RepeatedPhrase":
+        if len(self.phrase.split()) < _MIN_PHRASE:
+            raise ValueError(f"phrase: needs {_MIN_PHRASE} words or more, of which one between the others is replaced")
+        return self
 
 
 class PromptSpan(PromptToRepeat):
@@ -54,16 +77,17 @@ class PromptSpan(PromptToRepeat):
         return self.prompt_to_repeat[self.n_start : self.n_end]
 
 
-class Keyword(Arguments):
-    keyword: Word
+class OneKeyword(Arguments):
+    keyword: Keyword
 
 
 class TwoKeywords(Arguments):
-    keyword1: Word
-    keyword2: Word
+    keyword1: Keyword
+    keyword2: Keyword
 
 
-class KeywordPosition(Keyword):
+class KeywordPosition(Arguments):
+    keyword: Word
     n: int = Field(ge=1)
     """Number of the sentence, from 1."""
     m: int = Field(ge=1)
@@ -158,7 +182,7 @@ def _count(text: str, keyword: str) -> int:
     return len(literal(keyword.strip()).findall(text))
 
 
-def _once(text: str, given: Keyword) -> bool:
+def _once(text: str, given: OneKeyword) -> bool:
     return _count(text, given.keyword) == 1
 
 
@@ -166,7 +190,7 @@ def _once_and_twice(text: str, given: TwoKeywords) -> bool:
     return _count(text, given.keyword1) == 1 and _count(text, given.keyword2) == 2
 
 
-def _without(text: str, given: Keyword) -> bool:
+def _without(text: str, given: OneKeyword) -> bool:
     return literal(given.keyword.strip(), whole=True).search(text) is None
 
 
@@ -178,7 +202,7 @@ def _at_position(text: str, given: KeywordPosition) -> bool:
 
 def _starts(words: list[str], given: str) -> bool:
     asked = bare_words(given)
-    return bool(asked) and words[: len(asked)] == asked
+    return words[: len(asked)] == asked
 
 
 def _has_palindrome(text: str, _: Arguments) -> bool:
@@ -204,7 +228,7 @@ def _begins(text: str, given: FirstWordOf) -> bool:
 
 def _ends(text: str, given: LastWordOf) -> bool:
     asked = bare_words(given.last_word)
-    return bool(asked) and bare_words(text)[-len(asked) :] == asked
+    return bare_words(text)[-len(asked) :] == asked
 
 
 def _sentences_begin(text: str, given: FirstWordOf) -> bool:
@@ -256,9 +280,9 @@ IFTRAIN_KINDS: Mapping[str, InstructionKind] = {
     "detectable_format:square_brackets": InstructionKind(Arguments, _square_brackets),
     "detectable_format:bigram_wrapping": InstructionKind(Arguments, _double_brackets),
     "keywords:no_adjacent_consecutive": InstructionKind(Arguments, _no_consecutive_letters),
-    "keywords:word_once": InstructionKind(Keyword, _once),
+    "keywords:word_once": InstructionKind(OneKeyword, _once),
     "keywords:word_count_different_numbers": IFEVAL_KINDS["keywords:frequency"],
-    "keywords:exclude_word_harder": InstructionKind(Keyword, _without),
+    "keywords:exclude_word_harder": InstructionKind(OneKeyword, _without),
     "keywords:palindrome": InstructionKind(Arguments, _has_palindrome),
     "keywords:keyword_specific_position": InstructionKind(KeywordPosition, _at_position),
     "keywords:start_end": InstructionKind(Arguments, _same_first_and_last),

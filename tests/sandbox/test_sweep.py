@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from paddock.sandbox.cgroups import Cgroups, find_cgroups
+from paddock.sandbox.cgroups import Cgroups, find_cgroups, trees
+from paddock.sandbox.failures import SandboxError
 from paddock.sandbox.owner import UNLOCKED_S
 from paddock.sandbox.records import SandboxLimits
 from paddock.sandbox.sweep import sweep
@@ -91,3 +92,16 @@ def test_an_owner_whose_folder_was_removed_has_the_lock_of_the_new_one(cgroups: 
     assert cgroups.remove_owner(owner)
     with cgroups.try_lock(owner) as unlocked:
         assert unlocked
+
+
+def test_a_lock_that_somebody_keeps_is_not_waited_for_without_end(
+    cgroups: Cgroups, owner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trees, "LOCK_TIMEOUT_S", 0.1)
+    folder = cgroups.roots[0] / owner
+    folder.mkdir()
+    with cgroups.try_lock(owner) as unlocked:
+        assert unlocked
+        with pytest.raises(SandboxError, match="somebody else holds its lock"):
+            cgroups.make(owner, "one", SandboxLimits())
+    cgroups.make(owner, "one", SandboxLimits())

@@ -324,7 +324,6 @@ class Loop:
             return
         metric = self._judged_by(self._settings.metric)
         with self._stopwatch("checkpoint_s"):
-            await self._saves.finish()  # groups end meanwhile: the state is taken after it
             fields = {
                 "ledger": self._ledger.to_wire(),
                 "failures_in_a_row": self._groups.failures_in_a_row,

@@ -82,6 +82,13 @@ def try_lock(owner: Path) -> Iterator[bool]:
     except OSError:
         yield False  # another user's, or gone
         return
+    with try_flock(fd) as dead:
+        yield dead
+
+
+@contextlib.contextmanager
+def try_flock(fd: int) -> Iterator[bool]:
+    """Hold the lock of an open file for the block, and close it: False where somebody else holds it."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

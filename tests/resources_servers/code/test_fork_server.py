@@ -271,6 +271,8 @@ async def test_a_python_that_cannot_serve_is_no_verdict() -> None:
         await server.stop()
     with pytest.raises(ValidationError, match=r"python\.run"):
         CodeConfig.model_validate({"languages": {"python": {"file": "main.py", "run": ["python3", "main.py"]}}})
+    with pytest.raises(ValidationError, match="hides a module"):
+        CodeConfig.model_validate({"languages": {"python": {"file": "json.py", "run": ["python3", "{file}"]}}})
 
 
 async def test_what_a_program_imports_is_imported_once_for_all_its_tests(server: CodeServer) -> None:

@@ -201,6 +201,10 @@ async def test_no_text_within_the_bound_takes_long(kind: str) -> None:
     [
         (row(("keyword:existence", {})), "instruction_id_list.0: no kind .*nearest: `keywords:existence`"),
         (row(("words:start_verb", {})), "instruction_id_list.0"),
+        (row(("startend:end_checker", {"end_phrase": " "})), "end_phrase.*more than blanks"),
+        (row(("keywords:word_once", {"keyword": "\t"})), "keyword.*more than blanks"),
+        (row(("last_word:last_word_sent", {"last_word": "!"})), "last_word.*needs a word"),
+        (row(("copy:repeat_phrase", {"phrase": "old barn", "small_n": 1})), "phrase: needs 3 words"),
         (row(("last_word:last_word_answer", {"last_word": []})), "kwargs.0 of last_word:last_word_answer.*last_word"),
         (row(("copy:copying_multiple", {"prompt_to_repeat": "x"})), "kwargs.0 of copy:copying_multiple.*N"),
         (row(("new:copy_span_idx", {"prompt_to_repeat": "ab", "n_start": 2, "n_end": 9})), "nothing stands at 2:9"),

@@ -6,6 +6,7 @@ Limits  the hard memory limit is the sandbox's limit (the watchdog acts a little
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import threading
@@ -15,13 +16,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
-from paddock.sandbox.cgroups.group import Cgroup, Controller, V1Cgroup, V2Cgroup, remove_folder
+from paddock.sandbox.cgroups.group import POLL_S, Cgroup, Controller, V1Cgroup, V2Cgroup, remove_folder
 from paddock.sandbox.cgroups.kernel import CgroupKernel, read_text
 from paddock.sandbox.failures import SandboxError
+from paddock.sandbox.owner import try_flock
 from paddock.sandbox.records import SandboxLimits
 
 SWAP_BYTES = 1 << 20
 """Of the limit with swap above the one without: the kernel counts only how often the latter is met."""
+LOCK_TIMEOUT_S = 30.0
+"""A sweep holds the lock of what it removes for some seconds."""
 FOLDER = "paddock"
 REQUIRED_CONTROLLERS = ("memory", "pids")
 OPTIONAL_CONTROLLERS = ("cpu",)
@@ -87,33 +91,31 @@ class Cgroups(ABC):
         except FileNotFoundError:
             yield True  # what is left of it lies in other hierarchies
             return
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            yield False
-        else:
-            yield True
-        finally:
-            os.close(fd)
+            yield False  # another user's
+            return
+        with try_flock(fd) as unlocked:
+            yield unlocked
 
     def _make_folder(self, folder: Path) -> None:
         with contextlib.suppress(FileExistsError):
             self._kernel.mkdir(folder)
 
     def _lock(self, owner_id: str) -> None:
+        """Make the owner's folder and hold its lock. OSError where somebody else holds it for `LOCK_TIMEOUT_S`."""
         folder = self.roots[0] / owner_id
+        deadline = time.monotonic() + LOCK_TIMEOUT_S
         with self._locking:
-            while True:
-                self._make_folder(folder)
-                fd = self._locks.get(owner_id)
-                if fd is not None and _is_at(fd, folder):
-                    return
+            while (fd := self._locks.get(owner_id)) is None or not _is_at(fd, folder):
                 self._unlock(owner_id)
+                self._make_folder(folder)
                 # Who removes it holds the lock meanwhile: then it is made anew.
-                with contextlib.suppress(FileNotFoundError):
-                    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                if (fd := _shared_lock(folder)) is not None:
                     self._locks[owner_id] = fd
-                    fcntl.flock(fd, fcntl.LOCK_SH)
+                elif time.monotonic() > deadline:
+                    raise BlockingIOError(errno.EWOULDBLOCK, "somebody else holds its lock", str(folder))
+                else:
+                    time.sleep(POLL_S)
 
     def _unlock(self, owner_id: str) -> None:
         fd = self._locks.pop(owner_id, None)
@@ -150,6 +152,19 @@ class Cgroups(ABC):
     def _write_where_present(self, file: Path, text: str) -> None:
         if file.exists():
             self._kernel.write(file, text)
+
+
+def _shared_lock(folder: Path) -> int | None:
+    """A descriptor of the folder that holds its lock, as others may beside it; None: it is gone, or locked."""
+    fd = -1
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except (FileNotFoundError, BlockingIOError):
+        if fd >= 0:
+            os.close(fd)
+        return None
+    return fd
 
 
 def _is_at(fd: int, folder: Path) -> bool:
